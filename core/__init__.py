@@ -1,0 +1,1 @@
+"""The algorithms and processors: no I/O, no clock, no randomness, nothing of Kafka or Faust."""

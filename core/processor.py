@@ -1,0 +1,50 @@
+"""What a processor is: a function of (the state it owns, one batch of messages) giving (state changes, messages to send).
+
+An engine runs a processor as *tasks*, one per partition of its input log. A task's state is a set of tables of
+typed rows. Writes through a table are seen by later reads of the same task at once; the engine makes them durable
+together with the input position and the messages sent, all or nothing. What a processor keeps outside its tables
+(an index in arrays) must be derived from them: the engine calls `open` after every (re)start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+Row = TypeVar("Row")
+
+
+class Send(NamedTuple):
+    """A message for a topic. The key picks the partition (see topology.py): a string is hashed, a number is it."""
+
+    topic: str
+    key: str | int
+    message: Any
+
+
+class Table(Protocol[Row]):
+    """Rows of one msgspec Struct type by string key, ordered by the key's UTF-8 bytes. Rows are values: put, don't mutate."""
+
+    def get(self, key: str) -> Row | None: ...
+    def put(self, key: str, row: Row) -> None: ...
+    def delete(self, key: str) -> None: ...
+    def scan(self, prefix: str = "", after: str = "") -> Iterator[tuple[str, Row]]:
+        """Rows whose key starts with `prefix` and is greater than `after`, in key order."""
+
+
+class TaskState(Protocol):
+    """The tables of one task, by the names its processor declares in the topology."""
+
+    @property
+    def partition(self) -> int: ...
+    def table(self, name: str) -> Table[Any]: ...
+
+
+class Processor(Protocol):
+    """One instance per task."""
+
+    def open(self, state: TaskState) -> None:
+        """Build what is derived from the tables."""
+
+    def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
+        """Handle a batch in order. The result must not depend on how messages are cut into batches."""

@@ -1,0 +1,100 @@
+"""The topology as data: topics, keys, processors and their tables, declared once and read by every engine.
+
+    crawl.pages ─► intake ─► pages ◄──► groups          pages ─► duplicate.status, cluster.updates
+                              ▲ │
+                              │ ▼
+                             tier2 ◄──► tier2 (probes between partitions)
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dustream.core.errors import BadSetting
+from dustream.core.processor import Processor
+
+Key = Literal["url", "site", "group", "partition", "source"]
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A log. `compacted`: only the newest message of each key matters. `public`: JSON for everybody, else msgpack for us."""
+
+    name: str
+    key: Key
+    message: Any
+    public: bool = False
+    compacted: bool = False
+    kept: bool = True
+    """Whether an engine without a broker keeps what nobody inside reads."""
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """Rows of one type, owned by the tasks of one processor."""
+
+    name: str
+    row: Any
+
+
+@dataclass(frozen=True)
+class ProcessorSpec:
+    """A processor, the topic that is its one input log, and what it owns and writes."""
+
+    name: str
+    input: str
+    outputs: tuple[str, ...]
+    tables: tuple[TableSpec, ...]
+    partitions: int
+    make: Callable[[], Processor]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Everything an engine needs to know."""
+
+    topics: tuple[Topic, ...]
+    processors: tuple[ProcessorSpec, ...]
+
+    def __post_init__(self) -> None:
+        names = {topic.name for topic in self.topics}
+        used = {name for spec in self.processors for name in (spec.input, *spec.outputs)}
+        if missing := sorted(used - names):
+            raise BadSetting(f"the topology uses topics that it does not declare: {', '.join(missing)}")
+        if any(spec.partitions < 1 for spec in self.processors):
+            raise BadSetting("every processor needs at least one partition")
+
+    def topic(self, name: str) -> Topic:
+        return next(topic for topic in self.topics if topic.name == name)
+
+    def reader(self, topic: str) -> ProcessorSpec | None:
+        """The processor whose input log this topic is."""
+        return next((spec for spec in self.processors if spec.input == topic), None)
+
+    def describe(self) -> str:
+        """The topology for people."""
+        lines = ["topics"]
+        for topic in self.topics:
+            kind = ("public JSON" if topic.public else "internal") + (", compacted" if topic.compacted else "")
+            lines.append(f"  {topic.name:<18} by {topic.key:<10} {kind}")
+        lines.append("processors")
+        for spec in self.processors:
+            lines.append(f"  {spec.name:<10} {spec.input} -> {', '.join(spec.outputs)}  [{spec.partitions} partitions]")
+            lines += [f"    table {table.name:<16} {_row_name(table.row)}" for table in spec.tables]
+        return "\n".join(lines)
+
+
+def partition_of(key: str | int, partitions: int) -> int:
+    """The partition a key belongs to: a number is the partition itself, text is spread by CRC-32."""
+    if isinstance(key, str):
+        return zlib.crc32(key.encode()) % partitions
+    if not 0 <= key < partitions:
+        raise BadSetting(f"partition {key} does not exist: there are {partitions}, numbered from 0")
+    return key
+
+
+def _row_name(row: Any) -> str:
+    return getattr(row, "__name__", str(row))

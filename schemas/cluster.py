@@ -1,0 +1,28 @@
+"""`cluster.updates`: which URLs of a site share a group now, for the rule learner (public, JSON, by site)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from dustream.schemas.status import Role
+
+CLUSTER_UPDATE_VERSION = 1
+
+
+class ClusterMember(Struct, frozen=True, omit_defaults=True):
+    """One URL whose group or role changed."""
+
+    url: str
+    version: tuple[int, int]
+    group: str | None
+    role: Role
+
+
+class ClusterUpdate(Struct, frozen=True, kw_only=True):
+    """Changes of one site's pages since the last update."""
+
+    site: Annotated[str, Meta(description="registrable domain; private suffixes are sites of their own")]
+    members: Annotated[tuple[ClusterMember, ...], Meta(description="bounded number of changed URLs")]
+    v: Annotated[int, Meta(description="schema version")] = CLUSTER_UPDATE_VERSION

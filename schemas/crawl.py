@@ -1,0 +1,30 @@
+"""`crawl.pages`: what a crawler publishes, one event per fetch (public, JSON)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+CRAWL_EVENT_VERSION = 1
+
+
+class CrawlEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One fetch of one URL. Content comes as `html` (decoded), `body` (bytes as fetched) or `text` (already extracted)."""
+
+    url: Annotated[str, Meta(description="absolute http or https URL that was fetched")]
+    v: Annotated[int, Meta(description="schema version")] = CRAWL_EVENT_VERSION
+    fetched_at: Annotated[
+        str | int | float | None,
+        Meta(description="RFC 3339 time, 14-digit CDX time, or seconds since 1970; orders the versions of a URL"),
+    ] = None
+    status: Annotated[int, Meta(description="HTTP status")] = 200
+    html: Annotated[str | None, Meta(description="the page, decoded")] = None
+    body: Annotated[bytes | None, Meta(description="the page as fetched (base64 in JSON); charset is worked out")] = None
+    text: Annotated[str | None, Meta(description="plain text, taken as it is")] = None
+    digest: Annotated[str | None, Meta(description="payload digest, where no body is known (CDX)")] = None
+    redirect_to: Annotated[str | None, Meta(description="target of a redirect, absolute or relative to url")] = None
+    revisit_of: Annotated[str | None, Meta(description="URL whose content this fetch found again, unchanged")] = None
+    content_type: Annotated[str | None, Meta(description="Content-Type as the server sent it")] = None
+    lang: Annotated[str | None, Meta(description="language, if the crawler knows it (BCP 47)")] = None
+    popularity: Annotated[float | None, Meta(description="link or click popularity; larger is better")] = None

@@ -1,0 +1,166 @@
+"""The input log of `pages`, by URL (internal, msgpack)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from dustream.schemas.signature import PageSignature
+
+
+class Crawl(Struct, frozen=True, array_like=True, tag="crawl"):
+    """A fetch, checked and signed. `version` is fetched_at in milliseconds.
+
+    content: `signature` is the page. redirect: `target` is where it leads, `via` how (http, meta, revisit).
+    gone: the page is dead (404, 410). seen: fetched again and unchanged (304, revisit); only the version moves.
+    """
+
+    url: str
+    version: int
+    kind: Literal["content", "redirect", "gone", "seen"]
+    signature: PageSignature | None = None
+    target: str | None = None
+    via: str = "http"
+    popularity: float | None = None
+
+
+# What travels between groups by way of a vertex's home in `pages`. `vertex` names of all messages: core/pages/vertex.py.
+
+
+class Edge(Struct, frozen=True, array_like=True, tag="edge"):
+    """The vertex addressed matches `other` (similarity at least the threshold)."""
+
+    other: str
+    similarity: float
+
+
+class Join(Struct, frozen=True, array_like=True, tag="join"):
+    """The baton of an edge: `other`, in `group` of `rank`, matches the vertex addressed; one of the two groups must move."""
+
+    other: str
+    rank: int
+    group: str
+    similarity: float
+
+
+class Dead(Struct, frozen=True, array_like=True, tag="dead"):
+    """`other` is no more: the half-edge to it goes."""
+
+    other: str
+
+
+class Leave(Struct, frozen=True, array_like=True, tag="leave"):
+    """The vertex addressed is no more: its token and edges go."""
+
+
+class Hold(Struct, frozen=True, array_like=True, tag="hold"):
+    """An operator's word on the group whose eldest member is addressed: `released` from the circuit breaker, or not."""
+
+    released: bool
+
+
+Request = Edge | Join | Dead | Leave | Hold
+
+
+class Standing(Struct, frozen=True, array_like=True):
+    """What a group tells its members about itself. `group` is the URL of its eldest member, the visible id."""
+
+    group: str
+    alone: bool
+    held: bool = False
+
+
+class Verdict(Struct, frozen=True, array_like=True):
+    """A page's winner in one market, and its exact similarity to it. A winner's winner is itself."""
+
+    winner: str
+    similarity: float = 1.0
+    exact: bool = True
+
+
+class Resolution(Struct, frozen=True, array_like=True):
+    """Where a URL leads: the URLs on the way, itself first, and what is known of the last one."""
+
+    path: tuple[str, ...]
+    end: Literal["content", "gone", "unknown"]
+    standing: Standing | None = None
+    verdicts: tuple[Verdict, ...] = ()
+
+
+class Route(Struct, frozen=True, array_like=True, tag="route"):
+    """A request for whichever group holds the vertex's token now."""
+
+    vertex: str
+    request: Request
+
+
+class Bounce(Struct, frozen=True, array_like=True, tag="bounce"):
+    """The group asked with the token's counter at `used` does not hold the vertex."""
+
+    vertex: str
+    used: int
+    request: Request
+
+
+class Sync(Struct, frozen=True, array_like=True, tag="sync"):
+    """Where a token is, and its group's standing. Of two, the one with the higher counter is true."""
+
+    vertex: str
+    counter: int
+    owner: str
+    standing: Standing
+
+
+class Star(Struct, frozen=True, array_like=True, tag="star"):
+    """The verdict of the vertex's tier-2 home in one market (by its place in the settings)."""
+
+    vertex: str
+    market: int
+    verdict: Verdict
+
+
+class Left(Struct, frozen=True, array_like=True, tag="left"):
+    """A group has let go of the vertex."""
+
+    vertex: str
+
+
+class Follow(Struct, frozen=True, array_like=True, tag="follow"):
+    """`follower` redirects to `url` since `epoch`."""
+
+    url: str
+    follower: str
+    epoch: int
+
+
+class Unfollow(Struct, frozen=True, array_like=True, tag="unfollow"):
+    """`follower` redirects elsewhere now."""
+
+    url: str
+    follower: str
+    epoch: int
+
+
+class Resolved(Struct, frozen=True, array_like=True, tag="resolved"):
+    """What the target of `url`'s redirect of `epoch` resolves to; None if the way is cut (a loop, or too many hops)."""
+
+    url: str
+    epoch: int
+    resolution: Resolution | None
+
+
+class Spread(Struct, frozen=True, array_like=True, tag="spread"):
+    """To oneself: go on telling `url`'s followers what it resolves to."""
+
+    url: str
+
+
+class Breaker(Struct, frozen=True, array_like=True, tag="breaker"):
+    """An operator's command: let the group whose id is `url` pass although it is too big, or hold it again."""
+
+    url: str
+    released: bool
+
+
+PagesMessage = Crawl | Route | Bounce | Sync | Star | Left | Follow | Unfollow | Resolved | Spread | Breaker

@@ -1,0 +1,85 @@
+"""The input log of `tier2`, by explicit partition (internal, msgpack)."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from dustream.schemas.signature import PageSignature
+
+
+class Store(Struct, frozen=True, array_like=True, tag="store"):
+    """A vertex comes to its home partition. `keys`: its place in the winner order of each market."""
+
+    vertex: str
+    signature: PageSignature
+    keys: tuple[bytes, ...]
+
+
+class Probe(Struct, frozen=True, array_like=True, tag="probe"):
+    """A vertex stored at partition `home` asks who matches it here. `winner`: is it a winner at home, per market."""
+
+    vertex: str
+    home: int
+    signature: PageSignature
+    keys: tuple[bytes, ...]
+    winner: tuple[bool, ...]
+
+
+class Remove(Struct, frozen=True, array_like=True, tag="remove"):
+    """A vertex leaves its home partition."""
+
+    vertex: str
+
+
+class Unprobe(Struct, frozen=True, array_like=True, tag="unprobe"):
+    """A vertex that probed here has left its home."""
+
+    vertex: str
+
+
+class Rekey(Struct, frozen=True, array_like=True, tag="rekey"):
+    """A vertex has another place in the winner order (its popularity changed). To its home, which passes it on."""
+
+    vertex: str
+    keys: tuple[bytes, ...]
+    winner: tuple[bool, ...] | None = None
+
+
+class Cover(Struct, frozen=True, array_like=True):
+    """A winner that matches a worse vertex: its key in the winner order, which names it, and how similar they are."""
+
+    key: bytes
+    similarity: float
+    exact: bool
+
+
+class Win(Struct, frozen=True, array_like=True, tag="win"):
+    """Home says whether a visitor is a winner."""
+
+    vertex: str
+    market: int
+    winner: bool
+
+
+class Covered(Struct, frozen=True, array_like=True, tag="covered"):
+    """A partition says which winner covers an entry there."""
+
+    vertex: str
+    market: int
+    cover: Cover | None
+
+
+class News(Struct, frozen=True, array_like=True, tag="news"):
+    """What one step of partition `source` has to say about stars, in winner order; settled at once by the receiver."""
+
+    source: int
+    items: tuple[Win | Covered, ...]
+
+
+class ContinueTier2(Struct, frozen=True, array_like=True, tag="continue"):
+    """To oneself: go on with the work that was cut."""
+
+    partition: int
+
+
+Tier2Message = Store | Probe | Remove | Unprobe | Rekey | News | ContinueTier2

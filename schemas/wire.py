@@ -1,0 +1,58 @@
+"""How public messages go over the wire: JSON with a schema version; unknown fields are ignored, unknown versions refused."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from dustream.schemas.cluster import CLUSTER_UPDATE_VERSION, ClusterUpdate
+from dustream.schemas.crawl import CRAWL_EVENT_VERSION, CrawlEvent
+from dustream.schemas.dead_letter import DEAD_LETTER_VERSION, DeadLetter
+from dustream.schemas.rules import RULE_SET_VERSION, RuleSet
+from dustream.schemas.status import DUPLICATE_STATUS_VERSION, DuplicateStatus
+
+PUBLIC: dict[type[Struct], int] = {
+    CrawlEvent: CRAWL_EVENT_VERSION,
+    DuplicateStatus: DUPLICATE_STATUS_VERSION,
+    ClusterUpdate: CLUSTER_UPDATE_VERSION,
+    RuleSet: RULE_SET_VERSION,
+    DeadLetter: DEAD_LETTER_VERSION,
+}
+"""The public messages and the newest schema version of each that this program understands."""
+
+Message = TypeVar("Message", bound=Struct)
+
+_ENCODER = msgspec.json.Encoder()
+
+
+class UnknownVersion(ValueError):
+    """A message of a schema version that this program does not know."""
+
+
+def encode(message: Struct) -> bytes:
+    """JSON bytes of a public message."""
+    return _ENCODER.encode(message)
+
+
+def decode(kind: type[Message], data: bytes) -> Message:
+    """The message in `data`; msgspec.ValidationError or UnknownVersion say what is wrong with it."""
+    message = msgspec.json.decode(data, type=kind)
+    check_version(message)
+    return message
+
+
+def check_version(message: Struct) -> None:
+    """Refuse a message whose schema version is newer than this program or no version at all."""
+    known = PUBLIC[type(message)]
+    version: int = message.v  # type: ignore[attr-defined]
+    if not 1 <= version <= known:
+        name = type(message).__name__
+        raise UnknownVersion(f"{name} schema version {version} is unknown (this program knows 1 to {known})")
+
+
+def json_schema(kind: type[Struct]) -> dict[str, Any]:
+    """The JSON Schema that is published for a public message."""
+    schema = msgspec.json.schema(kind)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": kind.__name__, **schema}
