@@ -1,0 +1,243 @@
+"""The embedded engine: the whole topology in one process, FIFO queues between tasks, exactly once.
+
+Input position, state changes and what is still queued go into one write batch. A process killed at any moment
+resumes from the last batch as if nothing had happened since.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from dustream.core.errors import DustreamError
+from dustream.core.processor import Processor, Send
+from dustream.core.topology import ProcessorSpec, Topology, partition_of
+from dustream.schemas.dead_letter import DeadLetter
+from dustream.streams.embedded.tables import TaskTables
+from dustream.streams.store.base import Change, Store
+
+BATCH_MESSAGES_MAX = 1_024
+COMMIT_MESSAGES = 20_000
+COMMIT_ROWS = 20_000
+FAILED_MESSAGE_EXCERPT_BYTES = 400
+
+_ENCODER = msgspec.msgpack.Encoder()
+_JSON = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True)
+class Feed:
+    """What enters the topology at once: messages, and the store changes (the input's position) that belong to them."""
+
+    sends: list[Send]
+    changes: list[Change] = field(default_factory=list)
+
+
+class Task:
+    """A processor on one partition: its tables, and the queue that is its input log."""
+
+    def __init__(self, spec: ProcessorSpec, partition: int, store: Store, message: Any) -> None:
+        self.spec = spec
+        self.partition = partition
+        self.tables = TaskTables(store, spec, partition)
+        self.processor: Processor = spec.make()
+        self.queue: deque[Any] = deque()
+        self._head = 0  # number of the first message in the queue
+        self._stored = (0, 0)  # the numbers [from, to) that are in the store
+        self._prefix = f"queue/{spec.name}/{partition:05d}/".encode()
+        self._load(store, message)
+
+    def _load(self, store: Store, message: Any) -> None:
+        decoder = msgspec.msgpack.Decoder(message)
+        numbers = []
+        for key, data in store.scan(self._prefix):
+            numbers.append(int(key[len(self._prefix) :]))
+            self.queue.append(decoder.decode(data))
+        if numbers:
+            self._head = numbers[0]
+            self._stored = (numbers[0], numbers[-1] + 1)
+
+    def take(self, count: int) -> list[Any]:
+        batch = [self.queue.popleft() for _ in range(min(count, len(self.queue)))]
+        self._head += len(batch)
+        return batch
+
+    def drain(self) -> Iterator[Change]:
+        """Changes that bring the stored queue up to the queue as it is, and the tables' changes."""
+        low, high = self._stored
+        for number in range(low, min(self._head, high)):
+            yield self._queue_key(number), None
+        tail = self._head + len(self.queue)
+        for number in range(max(self._head, high), tail):
+            yield self._queue_key(number), _ENCODER.encode(self.queue[number - self._head])
+        self._stored = (self._head, tail)
+        yield from self.tables.drain()
+
+    def _queue_key(self, number: int) -> bytes:
+        return self._prefix + b"%016d" % number
+
+
+class View:
+    """What a topic that nobody inside reads looks like from outside: newest per key if compacted, else a log."""
+
+    def __init__(self, name: str, *, compacted: bool, store: Store) -> None:
+        self._prefix = view_prefix(name)
+        self._compacted = compacted
+        self._next = 0 if compacted else sum(1 for _ in store.scan(self._prefix))
+        self.pending: dict[bytes, Any] = {}
+
+    def append(self, key: str | int, message: Any) -> None:
+        if self._compacted:
+            self.pending[self._prefix + str(key).encode()] = message
+        else:
+            self.pending[self._prefix + b"%016d" % self._next] = message
+            self._next += 1
+
+    def drain(self) -> Iterator[Change]:
+        for key, message in self.pending.items():
+            yield key, _JSON.encode(message)
+        self.pending = {}
+
+
+def view_prefix(topic: str) -> bytes:
+    """Where the store keeps what was sent to a topic."""
+    return f"view/{topic}/".encode()
+
+
+class EmbeddedEngine:
+    """Runs a topology on a store."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        store: Store,
+        *,
+        batch_messages_max: int = BATCH_MESSAGES_MAX,
+        commit_messages: int = COMMIT_MESSAGES,
+        on_open: Callable[[str], None] = lambda task: None,
+    ) -> None:
+        self._store = store
+        self._batch_messages_max = batch_messages_max
+        self._commit_messages = commit_messages
+        self._tasks: dict[str, list[Task]] = {}
+        for spec in topology.processors:
+            message = topology.topic(spec.input).message
+            self._tasks[spec.input] = [Task(spec, number, store, message) for number in range(spec.partitions)]
+        self._views = {
+            topic.name: View(topic.name, compacted=topic.compacted, store=store) if topic.kept else None
+            for topic in topology.topics
+            if topic.name not in self._tasks
+        }
+        self._changes: list[Change] = []
+        self._processed_since_commit = 0
+        self.seconds: dict[str, float] = {spec.name: 0.0 for spec in topology.processors} | {"commit": 0.0}
+        self.messages: dict[str, int] = {spec.name: 0 for spec in topology.processors}
+        for task in self._all_tasks():
+            on_open(f"{task.spec.name}-{task.partition}")
+            task.processor.open(task.tables)
+
+    def run(self, feeds: Iterable[Feed]) -> None:
+        """Take in everything, and come to rest: all queues empty, all committed."""
+        self._settle()
+        for feed in feeds:
+            for send in feed.sends:
+                self._route(send)
+            self._changes += feed.changes
+            self._settle()
+        self.commit()
+
+    def commit(self) -> None:
+        """Make everything so far durable, all or nothing."""
+        started = time.perf_counter()
+        self._store.write(self._drain())
+        self._processed_since_commit = 0
+        self.seconds["commit"] += time.perf_counter() - started
+
+    def _drain(self) -> Iterator[Change]:
+        yield from self._changes
+        self._changes = []
+        for task in self._all_tasks():
+            yield from task.drain()
+        for view in self._views.values():
+            if view is not None:
+                yield from view.drain()
+
+    def _settle(self) -> None:
+        """Work until no task has anything left."""
+        busy = True
+        while busy:
+            busy = False
+            for task in self._all_tasks():
+                if task.queue:
+                    busy = True
+                    self._step(task)
+                    if self._processed_since_commit >= self._commit_messages or self._dirty_rows() >= COMMIT_ROWS:
+                        self.commit()
+
+    def _dirty_rows(self) -> int:
+        return sum(task.tables.dirty_rows() for task in self._all_tasks())
+
+    def _step(self, task: Task) -> None:
+        started = time.perf_counter()
+        batch = task.take(self._batch_messages_max)
+        try:
+            sends = task.processor.process(task.tables, batch)
+            task.tables.accept()
+        except DustreamError:
+            raise
+        except Exception:
+            sends = self._one_by_one(task, batch)
+        name = task.spec.name
+        self.seconds[name] += time.perf_counter() - started
+        self.messages[name] += len(batch)
+        self._processed_since_commit += len(batch)
+        for send in sends:
+            self._route(send)
+
+    def _one_by_one(self, task: Task, batch: list[Any]) -> list[Send]:
+        """A message made its handler fail: take the batch back, do the others, and put that one with the dead letters."""
+        sends: list[Send] = []
+        self._reopen(task)
+        for message in batch:
+            try:
+                sends += task.processor.process(task.tables, [message])
+                task.tables.accept()
+            except Exception as error:
+                self._reopen(task)
+                sends.append(_failed_message(task, message, error))
+        return sends
+
+    def _reopen(self, task: Task) -> None:
+        task.tables.undo()
+        task.processor = task.spec.make()
+        task.processor.open(task.tables)
+
+    def _route(self, send: Send) -> None:
+        tasks = self._tasks.get(send.topic)
+        if tasks is not None:
+            tasks[partition_of(send.key, len(tasks))].queue.append(send.message)
+            return
+        view = self._views[send.topic]
+        if view is not None:
+            view.append(send.key, send.message)
+
+    def _all_tasks(self) -> Iterator[Task]:
+        for tasks in self._tasks.values():
+            yield from tasks
+
+
+def _failed_message(task: Task, message: Any, error: Exception) -> Send:
+    source = f"{task.spec.input}-{task.partition}"
+    letter = DeadLetter(
+        source=source,
+        position=-1,
+        reason=f"the {task.spec.name} processor failed on this message: {type(error).__name__}: {error}",
+        url=getattr(message, "url", None),
+        excerpt=repr(message)[:FAILED_MESSAGE_EXCERPT_BYTES],
+    )
+    return Send("dead.letters", source, letter)

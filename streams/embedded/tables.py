@@ -1,0 +1,176 @@
+"""A task's tables over the store: typed rows, changes held back until the engine commits them together."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from dustream.core.topology import ProcessorSpec, TableSpec
+from dustream.streams.store.base import Change, Store
+
+Row = TypeVar("Row")
+
+CACHE_ROWS_MAX = 16_384  # per table and task, decoded
+
+_ENCODER = msgspec.msgpack.Encoder()
+_MISSING: Any = object()
+
+
+class RowCache(Generic[Row]):
+    """Decoded rows, two generations: what is not asked for during one generation goes. Bounded, and cheap on a hit."""
+
+    def __init__(self, rows_max: int) -> None:
+        self._young: dict[str, Row | None] = {}
+        self._old: dict[str, Row | None] = {}
+        self._generation_max = max(1, rows_max // 2)
+
+    def get(self, key: str) -> Any:
+        row = self._young.get(key, _MISSING)
+        if row is _MISSING:
+            row = self._old.get(key, _MISSING)
+            if row is not _MISSING:
+                self.put(key, row)
+        return row
+
+    def put(self, key: str, row: Row | None) -> None:
+        if len(self._young) >= self._generation_max:
+            self._old, self._young = self._young, {}
+        self._young[key] = row
+
+
+class TaskTable(Generic[Row]):
+    """One table of one task. Reads see the task's own writes; `undo` takes back what the current batch wrote."""
+
+    def __init__(self, store: Store, prefix: bytes, spec: TableSpec, cache_rows_max: int = CACHE_ROWS_MAX) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._decoder = msgspec.msgpack.Decoder(spec.row)
+        self._dirty: dict[str, Row | None] = {}
+        self._dirty_keys: list[str] | None = None  # kept sorted from the first scan on
+        self._undo: list[tuple[str, Any]] = []
+        self._cache: RowCache[Row] = RowCache(cache_rows_max)
+
+    def get(self, key: str) -> Row | None:
+        row = self._dirty.get(key, _MISSING)
+        if row is _MISSING:
+            row = self._cache.get(key)
+            if row is _MISSING:
+                data = self._store.get(self._prefix + key.encode())
+                row = None if data is None else self._decoder.decode(data)
+                self._cache.put(key, row)
+        result: Row | None = row
+        return result
+
+    def put(self, key: str, row: Row) -> None:
+        self._change(key, row)
+
+    def delete(self, key: str) -> None:
+        self._change(key, None)
+
+    def scan(self, prefix: str = "", after: str = "") -> Iterator[tuple[str, Row]]:
+        changed = self._changed_under(prefix, after)
+        stored = self._stored_under(prefix, after)
+        at = 0
+        for key, data in stored:
+            while at < len(changed) and changed[at][0] < key:
+                if changed[at][1] is not None:
+                    yield changed[at]  # type: ignore[misc]
+                at += 1
+            if at < len(changed) and changed[at][0] == key:
+                if changed[at][1] is not None:
+                    yield changed[at]  # type: ignore[misc]
+                at += 1
+            else:
+                yield key, self._decoder.decode(data)
+        for key, row in changed[at:]:
+            if row is not None:
+                yield key, row
+
+    def _stored_under(self, prefix: str, after: str) -> Iterator[tuple[str, bytes]]:
+        start = len(self._prefix)
+        raw_after = self._prefix + after.encode() if after else b""
+        for raw, data in self._store.scan(self._prefix + prefix.encode(), raw_after):
+            yield raw[start:].decode(), data
+
+    def _changed_under(self, prefix: str, after: str) -> list[tuple[str, Row | None]]:
+        """Uncommitted changes under a prefix in key order, as of now: the caller may write while it scans."""
+        if self._dirty_keys is None:
+            self._dirty_keys = sorted(self._dirty)
+        found = []
+        start = max(bisect_left(self._dirty_keys, prefix), bisect_right(self._dirty_keys, after) if after else 0)
+        for at in range(start, len(self._dirty_keys)):
+            key = self._dirty_keys[at]
+            if not key.startswith(prefix):
+                break
+            found.append((key, self._dirty[key]))
+        return found
+
+    def _change(self, key: str, row: Row | None) -> None:
+        before = self._dirty.get(key, _MISSING)
+        self._undo.append((key, before))
+        if before is _MISSING and self._dirty_keys is not None:
+            insort(self._dirty_keys, key)
+        self._dirty[key] = row
+
+    def accept(self) -> None:
+        """The batch succeeded: its writes stay."""
+        self._undo.clear()
+
+    def undo(self) -> None:
+        """The batch failed: take its writes back."""
+        for key, before in reversed(self._undo):
+            if before is _MISSING:
+                del self._dirty[key]
+                if self._dirty_keys is not None:
+                    del self._dirty_keys[bisect_left(self._dirty_keys, key)]
+            else:
+                self._dirty[key] = before
+        self._undo.clear()
+
+    def dirty_rows(self) -> int:
+        return len(self._dirty)
+
+    def drain(self) -> Iterator[Change]:
+        """The uncommitted changes, encoded. They count as committed from here on."""
+        encode = _ENCODER.encode
+        for key, row in self._dirty.items():
+            self._cache.put(key, row)
+            yield self._prefix + key.encode(), None if row is None else encode(row)
+        self._dirty = {}
+        self._dirty_keys = None if self._dirty_keys is None else []
+
+
+class TaskTables:
+    """All tables of one task."""
+
+    def __init__(self, store: Store, spec: ProcessorSpec, partition: int) -> None:
+        self._partition = partition
+        self._tables: dict[str, TaskTable[Any]] = {
+            table.name: TaskTable(store, f"task/{spec.name}/{partition:05d}/{table.name}/".encode(), table)
+            for table in spec.tables
+        }
+
+    @property
+    def partition(self) -> int:
+        return self._partition
+
+    def table(self, name: str) -> TaskTable[Any]:
+        return self._tables[name]
+
+    def accept(self) -> None:
+        for table in self._tables.values():
+            table.accept()
+
+    def undo(self) -> None:
+        for table in self._tables.values():
+            table.undo()
+
+    def dirty_rows(self) -> int:
+        return sum(table.dirty_rows() for table in self._tables.values())
+
+    def drain(self) -> Iterator[Change]:
+        for table in self._tables.values():
+            yield from table.drain()

@@ -1,0 +1,87 @@
+"""The store on disk: RocksDB. A batch is one write-ahead-log record, so a killed process leaves all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rocksdict import AccessType, BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteBatch
+
+from dustream.core.errors import StateMismatch
+from dustream.streams.store.base import Change
+
+WRITE_BUFFER_BYTES = 32 << 20
+BLOCK_CACHE_BYTES = 64 << 20
+BLOOM_BITS_PER_KEY = 10  # most look-ups are for URLs never seen: one false disk read in a hundred
+
+
+class RocksStore:
+    """RocksDB in a folder of its own. One process may write; others may open it read-only meanwhile."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self._path = path
+        self._db: Rdict | None = None
+        if read_only and not (path / "CURRENT").exists():
+            raise StateMismatch(f"there is no state in {path}: name the --state (or --out) folder of a run")
+        path.mkdir(parents=True, exist_ok=True)
+        access = AccessType.read_only() if read_only else AccessType.read_write()
+        try:
+            self._db = Rdict(str(path), options=_options(), access_type=access)
+        except Exception as error:
+            raise StateMismatch(_explain(path, str(error))) from error
+
+    @property
+    def _open_db(self) -> Rdict:
+        if self._db is None:
+            raise StateMismatch(f"the state in {self._path} is closed")
+        return self._db
+
+    def get(self, key: bytes) -> bytes | None:
+        value: bytes | None = self._open_db.get(key)
+        return value
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self._open_db.put(key, value)
+
+    def delete(self, key: bytes) -> None:
+        self._open_db.delete(key)
+
+    def scan(self, prefix: bytes = b"", after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        # the least key greater than `after` is `after` with a zero byte
+        for key, value in self._open_db.items(from_key=max(prefix, after + b"\0") if after else prefix):
+            if not key.startswith(prefix):
+                return
+            yield key, value
+
+    def write(self, changes: Iterable[Change]) -> None:
+        batch = WriteBatch(raw_mode=True)
+        for key, value in changes:
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+        self._open_db.write(batch)
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+
+def _options() -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_keep_log_file_num(2)
+    table = BlockBasedOptions()
+    table.set_bloom_filter(BLOOM_BITS_PER_KEY, False)
+    table.set_block_cache(Cache(BLOCK_CACHE_BYTES))
+    options.set_block_based_table_factory(table)
+    return options
+
+
+def _explain(path: Path, error: str) -> str:
+    if "lock" in error.lower():
+        return f"the state in {path} is in use by another run: wait for it, or choose another --state"
+    return f"the state in {path} cannot be opened ({error}): restore it, or run again with a fresh --state"
