@@ -1,0 +1,341 @@
+"""From a crawl event as published to one that can be used: who the page is, when it was fetched, what the fetch tells.
+
+    2xx with html, text, body or digest          content   the page is this now
+    3xx with a target; redirect_to with any 2xx  redirect  it leads to `target` (via http, or meta: by its own markup)
+    revisit of another URL                       redirect  via revisit: its content is that page's content
+    revisit of itself, 304                       seen      unchanged; only the version moves
+    404, 410                                     gone      the page is dead
+    everything else the server or network said   failed    tells nothing about the page: counted and ignored
+    not a page (image, PDF, no content at all)   skipped   counted and ignored
+
+What cannot be read at all (no URL, absurd time, unknown schema version) is a `BadEvent`: the record is rejected.
+Nothing here looks at a clock: whether a time is absurd is decided by fixed bounds, so a replay decides the same.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from datetime import date
+from typing import Final, Literal, NamedTuple
+from urllib.parse import urljoin
+
+from dustream.core.errors import BadEvent
+from dustream.schemas.crawl import CRAWL_EVENT_VERSION, CrawlEvent
+
+url_bytes_max: Final = 8192
+excerpt_chars_max: Final = 80
+# A version far in the future would outrank every later fetch of its URL for good, so the bound is tight but fixed.
+fetched_at_s_max: Final = 4_102_444_800  # 2100-01-01T00:00:00Z
+year_9999_s_max: Final = 253_402_300_799
+
+Kind = Literal["content", "redirect", "gone", "seen", "failed", "skipped"]
+
+
+class Finding(NamedTuple):
+    """What one fetch tells about its page. `target`, `via`: of redirects; `reason`: of failed and skipped."""
+
+    kind: Kind
+    target: str | None = None
+    via: str = "http"
+    reason: str = ""
+
+
+class CheckedEvent(NamedTuple):
+    """A crawl event whose URL and time are known to be good. `version` is fetched_at in milliseconds, 0 if unknown."""
+
+    url: str
+    version: int
+    finding: Finding
+    event: CrawlEvent
+
+
+def check_event(event: CrawlEvent) -> CheckedEvent:
+    """Identity, version and finding of an event; raises BadEvent if it cannot be used."""
+    if event.v != CRAWL_EVENT_VERSION:
+        raise BadEvent(f"schema version {event.v} is not known here (this program reads version {CRAWL_EVENT_VERSION})")
+    url = page_identity(event.url)
+    return CheckedEvent(url, parse_time_ms(event.fetched_at), _find(event, url), event)
+
+
+# ---------------------------------------------------------------- time
+
+_TIME: Final = re.compile(
+    r"(\d{4})(?:-(\d\d)(?:-(\d\d)"
+    r"(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s*([Zz]|UTC|GMT|[+-]\d\d:?\d\d)?)?)?)?",
+    re.ASCII,
+)
+_CDX_TIME: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)", re.ASCII)
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+
+
+def parse_time_ms(value: str | int | float | None) -> int:
+    """Milliseconds since 1970 of an RFC 3339 time (any offset; none means UTC; the shortened forms of WARC-Date too),
+    a 14-digit CDX time, or seconds since 1970. Missing is 0, which every known time outranks."""
+    if value is None:
+        return 0
+    if isinstance(value, str):
+        text = value.strip()
+        return _bounded_ms(_text_time_ms(text), text) if text else 0
+    if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
+        raise BadEvent(f"fetched_at {value!r} is not a time")
+    if abs(value) > year_9999_s_max:
+        raise BadEvent(f"fetched_at {value!r} is beyond year 9999: give seconds since 1970, not milliseconds")
+    return _bounded_ms(round(value * 1000), value)
+
+
+def _text_time_ms(text: str) -> int:
+    if found := _CDX_TIME.fullmatch(text):
+        return _civil_ms(text, *map(int, found.groups()))
+    found = _TIME.fullmatch(text)
+    if found is None or (found[2] is None and len(text) != 4):
+        raise BadEvent(
+            f"fetched_at {_excerpt(text)} is not a time: "
+            "give RFC 3339 (2024-05-01T12:00:00Z), 14 digits (20240501120000), or seconds since 1970 as a number"
+        )
+    year, month, day, hour, minute, second = (int(found[i] or (i in (2, 3))) for i in range(1, 7))
+    fraction_ms = int((found[7] or "0").ljust(3, "0")[:3])
+    return _civil_ms(text, year, month, day, hour, minute, second) + fraction_ms - _offset_ms(found[8])
+
+
+def _civil_ms(text: str, year: int, month: int, day: int, hour: int, minute: int, second: int) -> int:
+    if hour > 23 or minute > 59 or second > 60:  # 60: a leap second, counted as the second after it
+        raise BadEvent(f"fetched_at {_excerpt(text)} has no such time of day")
+    try:
+        days = date(year, month, day).toordinal() - _EPOCH_DAY
+    except ValueError:
+        raise BadEvent(f"fetched_at {_excerpt(text)} has no such day") from None
+    return ((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000
+
+
+def _offset_ms(offset: str | None) -> int:
+    if offset is None or offset[0] not in "+-":
+        return 0
+    sign = -1 if offset[0] == "-" else 1
+    return sign * (int(offset[1:3]) * 60 + int(offset[-2:])) * 60_000
+
+
+def _bounded_ms(time_ms: int, value: str | int | float) -> int:
+    if time_ms < 0:
+        raise BadEvent(f"fetched_at {_excerpt(str(value))} is before 1970")
+    if time_ms > fetched_at_s_max * 1000:
+        raise BadEvent(f"fetched_at {_excerpt(str(value))} is after the year 2100: no page was fetched then")
+    return time_ms
+
+
+# ---------------------------------------------------------------- identity
+
+# A URL that is already its own identity: most are, and the check costs a microsecond.
+_IDENTICAL: Final = re.compile(r"https?://[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_.])?/[\x21\x22\x24-\x7e]*", re.ASCII)
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_AUTHORITY_END: Final = re.compile(r"[/?#]")
+_PORT: Final = re.compile(r":(\d*)$", re.ASCII)
+_HOST: Final = re.compile(r"(?=.*[a-z0-9_])[a-z0-9._-]{1,253}\.?|\[[0-9a-f:.]{2,45}\]", re.ASCII)
+_HOST_DOTS: Final = re.compile("[\u3002\uff0e\uff61]")  # UTS #46 section 2.3: other full stops that separate labels
+_DEFAULT_PORT: Final = {"http": 80, "https": 443}
+
+
+def page_identity(url: str) -> str:
+    """The URL under which a page is known: absolute http(s) with a host, in one spelling.
+
+    Only what RFC 3986 section 6.2.2 and 6.2.3 call safe and every server treats alike: surrounding white space and
+    the fragment go, scheme and host become lower case, the default port goes, an empty path is "/", a host in another
+    script is written in punycode. Anything more (slashes, parameters, percent codes) is for the learned rules.
+    """
+    if _IDENTICAL.fullmatch(url) and len(url) <= url_bytes_max:
+        return url
+    text = url.strip()
+    _check_characters(text)
+    scheme, rest = _split_scheme(text)
+    end = _AUTHORITY_END.search(rest)
+    authority, tail = (rest[: end.start()], rest[end.start() :]) if end else (rest, "")
+    tail = tail.partition("#")[0]
+    if not tail.startswith("/"):
+        tail = "/" + tail
+    identity = f"{scheme}://{_normal_authority(scheme, authority)}{tail}"
+    _check_length(identity)
+    return identity
+
+
+def resolve_target(base: str, location: str) -> str:
+    """The identity of a redirect's target, `location` being absolute or relative to `base` (RFC 3986 section 5)."""
+    text = re.sub(r"[\t\r\n]", "", location).strip()  # as browsers do: folded headers leave them inside
+    if not text:
+        raise BadEvent("redirect without a target")
+    if re.match(r"https?://", text, re.IGNORECASE):
+        return page_identity(text)
+    reference = text.partition("#")[0]
+    try:
+        joined = urljoin(base, reference)
+    except ValueError as error:
+        raise BadEvent(f"redirect target {_excerpt(text)} is not a URL: {error}") from None
+    if reference.endswith("?") and not joined.endswith("?"):  # urljoin drops an empty query; servers see it
+        joined += "?"
+    return page_identity(joined)
+
+
+def _check_characters(text: str) -> None:
+    if not text:
+        raise BadEvent("no URL")
+    if len(text) > 4 * url_bytes_max:  # before anything that scans it; the exact check follows on the identity
+        raise BadEvent(f"URL longer than {url_bytes_max} bytes: {_excerpt(text)}")
+    if _CONTROL.search(text):
+        raise BadEvent(f"URL with control characters: {_excerpt(text)}")
+
+
+def _split_scheme(text: str) -> tuple[str, str]:
+    found = _SCHEME.match(text)
+    if found is None:
+        raise BadEvent(f"relative URL {_excerpt(text)}: an absolute http or https URL is needed")
+    scheme = found[1].lower()
+    if scheme not in _DEFAULT_PORT:
+        raise BadEvent(f"URL with scheme {_excerpt(scheme)}: only http and https are read ({_excerpt(text)})")
+    rest = text[found.end() :]
+    if not rest.startswith("//"):
+        raise BadEvent(f"URL without a host: {_excerpt(text)}")
+    return scheme, rest[2:]
+
+
+def _normal_authority(scheme: str, authority: str) -> str:
+    userinfo, at, host_port = authority.rpartition("@")
+    port = ""
+    if found := _PORT.search(host_port):
+        host_port = host_port[: found.start()]
+        port = _normal_port(scheme, found[1])
+    if not host_port:
+        raise BadEvent("URL without a host")
+    host = _normal_host(host_port)
+    if not _HOST.fullmatch(host):
+        raise BadEvent(f"URL with an impossible host: {_excerpt(host_port)}")
+    return f"{userinfo}{at}{host}{port}"
+
+
+def _normal_port(scheme: str, digits: str) -> str:
+    if not digits:
+        return ""
+    if len(digits) > 8 or int(digits) > 65535:
+        raise BadEvent(f"URL with an impossible port: {_excerpt(digits)}")
+    return "" if int(digits) == _DEFAULT_PORT[scheme] else f":{int(digits)}"
+
+
+def _normal_host(host: str) -> str:
+    if host.isascii():
+        return host.lower()
+    labels = _HOST_DOTS.sub(".", host).split(".")
+    return ".".join(_punycode_label(label) for label in labels)
+
+
+def _punycode_label(label: str) -> str:
+    """One label as browsers send it (UTS #46, nontransitional): ß and ς stay themselves, unlike in Python's idna codec,
+    which would take straße.de for strasse.de, another site."""
+    if label.isascii():
+        return label.lower()
+    mapped = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", label).lower())
+    if mapped.isascii():
+        return mapped
+    try:
+        return "xn--" + mapped.encode("punycode").decode("ascii")
+    except UnicodeError:
+        raise BadEvent(f"URL with an impossible host: {_excerpt(label)}") from None
+
+
+def _check_length(identity: str) -> None:
+    try:
+        size = len(identity.encode())
+    except UnicodeEncodeError:
+        raise BadEvent(f"URL that is not valid Unicode: {_excerpt(identity)}") from None
+    if size > url_bytes_max:
+        raise BadEvent(f"URL longer than {url_bytes_max} bytes: {_excerpt(identity)}")
+
+
+def _excerpt(text: str) -> str:
+    """Quoted, printable and short: this text ends up on terminals and in reports."""
+    shown = text if len(text) <= excerpt_chars_max else text[:excerpt_chars_max] + "…"
+    return ascii(shown) if _CONTROL.search(shown) or not shown.isprintable() else repr(shown)
+
+
+# ---------------------------------------------------------------- what the fetch tells
+
+PAGE_TYPES: Final = frozenset(
+    {"text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml", "text/plain", "text/markdown"}
+)
+_UNKNOWN_TYPES: Final = frozenset({"", "-", "unk", "unknown", "application/unknown", "no-type", "*/*"})
+# Bytes no text has (WHATWG MIME Sniffing section 7.1, "binary data byte"); the first 1445 are what it looks at.
+_BINARY: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
+_UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+sniff_bytes_max: Final = 1445
+
+
+def media_type(content_type: str | None) -> str:
+    """`text/html` of `Text/HTML; charset=x`; the first if a server sent several; "" if it sent none."""
+    if not content_type:
+        return ""
+    return re.split(r"[;,\s]", content_type.strip(), maxsplit=1)[0].lower()
+
+
+def is_page_type(content_type: str | None) -> bool:
+    """Whether a payload of this type is a page to compare. An unknown type may be one: its bytes decide."""
+    kind = media_type(content_type)
+    return kind in PAGE_TYPES or kind in _UNKNOWN_TYPES
+
+
+def looks_binary(body: bytes) -> bool:
+    return not body.startswith(_UTF16_MARKS) and _BINARY.search(body[:sniff_bytes_max]) is not None
+
+
+def classify(event: CrawlEvent) -> Finding:
+    """What one fetch tells about its page; raises BadEvent if its URL cannot be used."""
+    return _find(event, page_identity(event.url))
+
+
+def _find(event: CrawlEvent, url: str) -> Finding:
+    status = event.status
+    if status == 304:
+        return Finding("seen")
+    if 300 <= status <= 399:
+        return _redirect(event, url)
+    if status in (404, 410):
+        return Finding("gone")
+    if not 200 <= status <= 299 or status == 206:
+        return Finding("failed", reason=f"status {status}")
+    if event.revisit_of is not None:
+        return _revisit(event.revisit_of, url)
+    if event.redirect_to is not None:
+        found = _redirect(event, url)
+        if found.kind == "redirect":
+            return found._replace(via="meta")
+    return _content(event)
+
+
+def _redirect(event: CrawlEvent, url: str) -> Finding:
+    if event.redirect_to is None:
+        return Finding("failed", reason=f"status {event.status} without a target")
+    try:
+        target = resolve_target(url, event.redirect_to)
+    except BadEvent as error:
+        return Finding("failed", reason=f"redirect to what is no page: {error}")
+    if target == url:
+        return Finding("failed", reason="redirect to itself")
+    return Finding("redirect", target)
+
+
+def _revisit(revisit_of: str, url: str) -> Finding:
+    try:
+        original = resolve_target(url, revisit_of)
+    except BadEvent as error:
+        return Finding("failed", reason=f"revisit of what is no page: {error}")
+    return Finding("seen") if original == url else Finding("redirect", original, "revisit")
+
+
+def _content(event: CrawlEvent) -> Finding:
+    if event.html is not None or event.text is not None:
+        return Finding("content")
+    if event.body is None and event.digest is None:
+        return Finding("skipped", reason="no content")
+    if not is_page_type(event.content_type):
+        return Finding("skipped", reason=f"content type {media_type(event.content_type)[:excerpt_chars_max]}")
+    if event.body is not None and media_type(event.content_type) not in PAGE_TYPES and looks_binary(event.body):
+        return Finding("skipped", reason="binary data without a content type")
+    return Finding("content")

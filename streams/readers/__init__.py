@@ -1,0 +1,22 @@
+"""Readers: files of crawled pages → crawl events. See docs/inputs.md for what each format gives."""
+
+from dustream.streams.readers.field_map import parse_field_map
+from dustream.streams.readers.fingerprint import Fingerprint, change_since, fingerprint
+from dustream.streams.readers.inputs import expand_paths, open_input, open_inputs
+from dustream.streams.readers.records import Input, Item, Record, Rejection, line_bytes_max, record_bytes_max
+
+__all__ = [
+    "Fingerprint",
+    "Input",
+    "Item",
+    "Record",
+    "Rejection",
+    "change_since",
+    "expand_paths",
+    "fingerprint",
+    "line_bytes_max",
+    "open_input",
+    "open_inputs",
+    "parse_field_map",
+    "record_bytes_max",
+]

@@ -1,0 +1,57 @@
+"""`--map fetched_at=t`: our field is read from theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from dustream.core.errors import BadSetting
+from dustream.schemas.crawl import CrawlEvent
+
+FieldMap = dict[str, str]
+
+event_fields: Final = tuple(field.name for field in msgspec.structs.fields(CrawlEvent))
+
+
+def parse_field_map(settings: Iterable[str]) -> FieldMap:
+    """`["fetched_at=t"]` → `{"fetched_at": "t"}`."""
+    field_map: FieldMap = {}
+    for setting in settings:
+        ours, equals, theirs = (part.strip() for part in setting.partition("="))
+        if not (ours and equals and theirs):
+            raise BadSetting(f"--map {setting}: write OUR_FIELD=THEIR_FIELD, as in --map fetched_at=t")
+        if ours in field_map:
+            raise BadSetting(f"--map {setting}: {ours} is already read from {field_map[ours]}")
+        field_map[ours] = theirs
+    check_field_map(field_map)
+    return field_map
+
+
+def check_field_map(field_map: FieldMap) -> None:
+    for ours in field_map:
+        if ours not in event_fields:
+            raise BadSetting(f"--map {ours}=…: no field {ours}; there are {', '.join(event_fields)}")
+
+
+def source_fields(field_map: FieldMap) -> FieldMap:
+    """Where each of our fields is read from. A field that another one is read from is not read itself
+    (`--map text=html` takes their html as text, and there is no html then), unless it is mapped too."""
+    taken = set(field_map.values())
+    unmapped = {name: name for name in event_fields if name not in field_map and name not in taken}
+    return {**unmapped, **field_map}
+
+
+def mapped_type(field_map: FieldMap) -> type[Any]:
+    """A struct with our field names in Python and theirs on the wire."""
+    sources = source_fields(field_map)
+    by_source = {theirs: ours for ours, theirs in sources.items()}
+    if len(by_source) < len(sources):
+        shared = next(theirs for ours, theirs in sources.items() if by_source[theirs] != ours)
+        raise BadSetting(f"--map: two fields cannot both be read from {shared}")
+    fields = [field for field in msgspec.structs.fields(CrawlEvent) if field.name in sources]
+    definitions: list[Any] = [
+        (field.name, field.type) if field.required else (field.name, field.type, field.default) for field in fields
+    ]
+    return msgspec.defstruct("MappedCrawlEvent", definitions, rename=sources, frozen=True, kw_only=True, gc=False)

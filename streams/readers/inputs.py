@@ -1,0 +1,103 @@
+"""Opening inputs: names, folders and patterns → readers."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Iterator
+
+from dustream.core.errors import UnreadableInput
+from dustream.streams.readers.field_map import FieldMap, check_field_map
+from dustream.streams.readers.formats import Format, detect_format, refuse
+from dustream.streams.readers.records import Input
+from dustream.streams.readers.sources import BrokenSource, Source, open_source
+
+
+def expand_paths(paths: Iterable[str]) -> list[str]:
+    """Files named, files in folders named (at any depth, none hidden), files a pattern matches; sorted within each."""
+    found: list[str] = []
+    for path in paths:
+        if path == "-" or os.path.isfile(path):
+            found.append(path)
+        elif os.path.isdir(path):
+            found.extend(_files_under(path))
+        elif os.path.exists(path):
+            found.append(path)  # a pipe
+        else:
+            found.extend(_matching(path))
+    return found
+
+
+def _files_under(folder: str) -> list[str]:
+    files = [
+        os.path.join(parent, name)
+        for parent, _, names in os.walk(folder)
+        for name in names
+        if not name.startswith((".", "_")) and "/." not in parent[len(folder) :]
+    ]
+    if not files:
+        raise UnreadableInput(f"{folder}: no files in this folder")
+    return sorted(files)
+
+
+def _matching(pattern: str) -> list[str]:
+    matches = sorted(path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path))
+    if not matches:
+        raise UnreadableInput(f"{pattern}: no such file")
+    return matches
+
+
+def open_inputs(paths: Iterable[str], *, field_map: FieldMap | None = None) -> Iterator[Input]:
+    """The inputs one after the other, each opened when the one before is done with."""
+    for path in expand_paths(paths):
+        with open_input(path, field_map=field_map) as opened:
+            yield opened
+
+
+def open_input(path: str, *, field_map: FieldMap | None = None) -> Input:
+    """A reader for this file ("-" is standard input). Raises UnreadableInput naming the file and why."""
+    check_field_map(field_map or {})
+    source = open_source(path)
+    try:
+        return _reader(detect_format(path, source), path, source, field_map)
+    except BrokenSource as error:
+        source.close()
+        raise refuse(path, str(error)) from None
+    except BaseException:
+        source.close()
+        raise
+
+
+def _reader(format: Format, path: str, source: Source, field_map: FieldMap | None) -> Input:
+    """Imports only what the format needs: pyarrow alone takes longer than reading a small file."""
+    if format == "jsonl":
+        from dustream.streams.readers.jsonl import JsonLines
+
+        return JsonLines(path, source, field_map)
+    if format == "cdx":
+        from dustream.streams.readers.cdx import CdxIndex
+
+        return CdxIndex(path, source)
+    if path == "-" or source.bytes_total is None:
+        raise refuse(path, f"{format} data from a pipe, where only lines are read: write them to a file")
+    source.close()
+    return _file_reader(format, path, field_map)
+
+
+def _file_reader(format: Format, path: str, field_map: FieldMap | None) -> Input:
+    if format == "parquet":
+        from dustream.streams.readers.parquet import ParquetTable
+
+        return ParquetTable(path, field_map)
+    if format == "wacz":
+        from dustream.streams.readers.wacz import WaczArchive
+
+        return WaczArchive(path)
+    file = open(path, "rb")  # noqa: SIM115 - closed by the input that owns it
+    if format == "arc":
+        from dustream.streams.readers.arc import ArcArchive
+
+        return ArcArchive(path, file, os.path.getsize(path))
+    from dustream.streams.readers.warc import WarcArchive
+
+    return WarcArchive(path, file, os.path.getsize(path))

@@ -1,0 +1,108 @@
+"""JSON Lines: one crawl event per line, plain, gzip or zstd, from a file or standard input.
+
+Unknown fields are ignored. Of a key given twice the last value counts, as in every common JSON parser.
+Blank lines are no records. Offsets are in the decompressed data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import ClassVar
+
+import msgspec
+
+from dustream.core.errors import BadEvent
+from dustream.schemas.crawl import CRAWL_EVENT_VERSION, CrawlEvent
+from dustream.streams.readers.field_map import FieldMap, mapped_type, source_fields
+from dustream.streams.readers.lines import BrokenLine, Line, LineInput, lines_of
+from dustream.streams.readers.records import Item, Record, check_readable, line_bytes_max
+from dustream.streams.readers.sources import Source, read_content
+
+_UTF8_MARK = b"\xef\xbb\xbf"
+
+EventDecoder = Callable[[bytes], CrawlEvent]
+
+
+class JsonLines(LineInput):
+    """See the head of this file."""
+
+    format: ClassVar[str] = "JSONL"
+
+    def __init__(self, path: str, source: Source, field_map: FieldMap | None = None) -> None:
+        super().__init__(path, source)
+        self._decode = event_decoder(field_map or {})
+
+    def __iter__(self) -> Iterator[Item]:
+        position = 0
+        try:
+            for line in lines_of(read_content(self._source)):
+                content = line.content if line.offset else line.content.removeprefix(_UTF8_MARK)
+                if not content or content.isspace():
+                    continue
+                if position >= self.first_position:
+                    yield self._item(line, content, position)
+                position += 1
+        except BrokenLine as error:
+            if position >= self.first_position:
+                yield self.reject(position, error.offset, str(error), error.content, ends_input=True)
+
+    def _item(self, line: Line, content: bytes, position: int) -> Item:
+        if line.too_long:
+            return self.reject(position, line.offset, f"line longer than {line_bytes_max} bytes", content)
+        try:
+            return Record(self._decode(content), position, line.offset)
+        except BadEvent as error:
+            return self.reject(position, line.offset, str(error), content, ends_input=not line.ended)
+
+
+def event_decoder(field_map: FieldMap) -> EventDecoder:
+    """A function from one JSON object to its event; raises BadEvent with a reason a person understands."""
+    decode = _mapped_decode(field_map) if field_map else msgspec.json.Decoder(CrawlEvent).decode
+    url_source = source_fields(field_map).get("url", "url")
+
+    def decode_event(content: bytes) -> CrawlEvent:
+        try:
+            event = decode(content)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise BadEvent(_explain(error, content, url_source)) from None
+        check_readable(event)
+        return event
+
+    return decode_event
+
+
+def _mapped_decode(field_map: FieldMap) -> EventDecoder:
+    decode = msgspec.json.Decoder(mapped_type(field_map)).decode
+    names = tuple(source_fields(field_map))
+
+    def decode_mapped(content: bytes) -> CrawlEvent:
+        mapped = decode(content)
+        return CrawlEvent(**{name: getattr(mapped, name) for name in names})
+
+    return decode_mapped
+
+
+class _VersionOnly(msgspec.Struct):
+    v: int = CRAWL_EVENT_VERSION
+
+
+def _explain(error: Exception, content: bytes, url_source: str) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return f"not valid UTF-8: {error.reason}"
+    if isinstance(error, RecursionError):
+        return "JSON nested too deeply"
+    if not isinstance(error, msgspec.ValidationError):
+        return f"not a JSON object: {error}"
+    if (version := _version_of(content)) != CRAWL_EVENT_VERSION:
+        return f"schema version {version} is not known here (this program reads version {CRAWL_EVENT_VERSION})"
+    text = str(error)
+    if text == f"Object missing required field `{url_source}`" or text.endswith(f"got `null` - at `$.{url_source}`"):
+        return f"no URL (field {url_source})"
+    return f"not a crawl event: {text[0].lower()}{text[1:].replace(' - at `$.', ' in field `')}"
+
+
+def _version_of(content: bytes) -> int | None:
+    try:
+        return msgspec.json.decode(content, type=_VersionOnly).v
+    except msgspec.MsgspecError:
+        return CRAWL_EVENT_VERSION  # not a version at all: the first error says more

@@ -1,0 +1,91 @@
+"""Lines of a byte stream, with their offsets, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dustream.streams.readers.records import Input, excerpt_bytes_max, line_bytes_max
+from dustream.streams.readers.sources import BrokenSource, Source
+
+
+class Line(NamedTuple):
+    """A line without its line feed. `too_long`: `content` is only its beginning. `ended`: a line feed ended it,
+    not the end of the data."""
+
+    offset: int
+    content: bytes
+    too_long: bool = False
+    ended: bool = True
+
+
+class BrokenLine(Exception):
+    """The source broke inside this line (or before it, if it is empty)."""
+
+    def __init__(self, reason: str, offset: int, content: bytes) -> None:
+        super().__init__(reason)
+        self.offset = offset
+        self.content = content
+
+
+def lines_of(pieces: Iterator[bytes], bytes_max: int = line_bytes_max) -> Iterator[Line]:
+    """All lines, holding no more than `bytes_max` and one piece. Raises BrokenLine where the source breaks."""
+    offset = 0
+    begun = _Begun(bytes_max)
+    try:
+        for piece in pieces:
+            head, feed, rest = piece.partition(b"\n")
+            begun.add(head)
+            if not feed:
+                continue
+            yield begun.line(offset)
+            offset += begun.size + 1
+            *lines, tail = rest.split(b"\n")
+            for content in lines:
+                size = len(content)
+                yield Line(offset, content) if size <= bytes_max else Line(offset, content[:excerpt_bytes_max], True)
+                offset += size + 1
+            begun = _Begun(bytes_max)
+            begun.add(tail)
+    except BrokenSource as error:
+        raise BrokenLine(str(error), offset, begun.line(offset).content) from None
+    if begun.size:
+        yield begun.line(offset)._replace(ended=False)
+
+
+class _Begun:
+    """The line that pieces are still coming for."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._parts: list[bytes] = []
+        self.size = 0
+
+    def add(self, part: bytes) -> None:
+        self.size += len(part)
+        if self.size <= self._bytes_max:
+            self._parts.append(part)
+        else:
+            self._parts = [b"".join(self._parts)[:excerpt_bytes_max] or part[:excerpt_bytes_max]]
+
+    def line(self, offset: int) -> Line:
+        return Line(offset, b"".join(self._parts), self.size > self._bytes_max)
+
+
+class LineInput(Input):
+    """An input of lines, from a file or a pipe."""
+
+    def __init__(self, path: str, source: Source) -> None:
+        super().__init__(path)
+        self._source = source
+
+    @property
+    def bytes_read(self) -> int:
+        return self._source.bytes_read
+
+    @property
+    def bytes_total(self) -> int | None:
+        return self._source.bytes_total
+
+    def close(self) -> None:
+        self._source.close()

@@ -1,0 +1,107 @@
+"""What every reader gives: records and rejections in file order, and how far it has come."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator
+from types import TracebackType
+from typing import ClassVar, Final, NamedTuple, Self
+
+from dustream.core.errors import BadEvent
+from dustream.core.events import url_bytes_max
+from dustream.schemas.crawl import CRAWL_EVENT_VERSION, CrawlEvent
+
+record_bytes_max: Final = 64 * 1024 * 1024  # payload of one page, decoded
+line_bytes_max: Final = 96 * 1024 * 1024  # a page of record_bytes_max in base64, and its other fields
+excerpt_bytes_max: Final = 256
+
+
+class Record(NamedTuple):
+    """One crawl event. `position` is its ordinal among all records of the input; `offset` its byte offset,
+    -1 where the format has none."""
+
+    event: CrawlEvent
+    position: int
+    offset: int
+
+
+class Rejection(NamedTuple):
+    """A record that cannot be used, and why. After one that `ends_input`, nothing more of the input can be read."""
+
+    file: str
+    position: int
+    offset: int
+    reason: str
+    excerpt: bytes = b""
+    ends_input: bool = False
+
+
+Item = Record | Rejection
+
+
+class Input(ABC):
+    """One input, read once, in order. A position counts every record: good, rejected or passed over.
+
+    `skipped` counts by reason what is well-formed but no page (requests, images, DNS records), from the start
+    position on. `bytes_read` of `bytes_total` is progress through the file as stored, compressed or not;
+    `bytes_total` is None for a pipe.
+    """
+
+    format: ClassVar[str]
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.first_position = 0
+        self.skipped: Counter[str] = Counter()
+
+    def start_at(self, position: int) -> Self:
+        """Leave out all records before this position (one past the last that was dealt with)."""
+        self.first_position = position
+        return self
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Item]: ...
+
+    @property
+    @abstractmethod
+    def bytes_read(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def bytes_total(self) -> int | None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def reject(
+        self, position: int, offset: int, reason: str, excerpt: bytes = b"", *, ends_input: bool = False
+    ) -> Rejection:
+        return Rejection(self.path, position, offset, reason, bytes(excerpt[:excerpt_bytes_max]), ends_input)
+
+
+def check_readable(event: CrawlEvent) -> None:
+    """What can be told of a record without looking at its page; the rest is for core.events."""
+    if event.v != CRAWL_EVENT_VERSION:
+        raise BadEvent(f"schema version {event.v} is not known here (this program reads version {CRAWL_EVENT_VERSION})")
+    if not event.url or event.url.isspace():
+        raise BadEvent("no URL")
+    if len(event.url) > 4 * url_bytes_max:
+        raise BadEvent(f"URL longer than {url_bytes_max} bytes")
+    if max(len(event.body or b""), len(event.html or ""), len(event.text or "")) > record_bytes_max:
+        raise BadEvent(f"page larger than {record_bytes_max} bytes")
+
+
+def bare_digest(digest: str | None) -> str | None:
+    """A payload digest as CDX files have it: WARC headers name the usual algorithm before it."""
+    if digest is None or digest in ("", "-"):
+        return None
+    return digest.strip().removeprefix("sha1:")
