@@ -1,4 +1,4 @@
-"""What a processor is: a function of (the state it owns, one batch of messages) giving (state changes, messages to send).
+"""What a processor is: (the state it owns, one batch of messages) give (state changes, messages to send).
 
 An engine runs a processor as *tasks*, one per partition of its input log. A task's state is a set of tables of
 typed rows. Writes through a table are seen by later reads of the same task at once; the engine makes them durable
@@ -23,7 +23,7 @@ class Send(NamedTuple):
 
 
 class Table(Protocol[Row]):
-    """Rows of one msgspec Struct type by string key, ordered by the key's UTF-8 bytes. Rows are values: put, don't mutate."""
+    """Rows of one Struct type by text key, ordered by the key's UTF-8 bytes. Rows are values: put, don't mutate."""
 
     def get(self, key: str) -> Row | None: ...
     def put(self, key: str, row: Row) -> None: ...

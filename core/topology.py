@@ -1,9 +1,9 @@
 """The topology as data: topics, keys, processors and their tables, declared once and read by every engine.
 
-    crawl.pages ─► intake ─► pages ◄──► groups          pages ─► duplicate.status, cluster.updates
-                              ▲ │
-                              │ ▼
-                             tier2 ◄──► tier2 (probes between partitions)
+crawl.pages ─► intake ─► pages ◄──► groups          pages ─► duplicate.status, cluster.updates
+                          ▲ │
+                          │ ▼
+                         tier2 ◄──► tier2 (probes between partitions)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key = Literal["url", "site", "group", "partition", "source"]
 
 @dataclass(frozen=True)
 class Topic:
-    """A log. `compacted`: only the newest message of each key matters. `public`: JSON for everybody, else msgpack for us."""
+    """A log. `compacted`: only the newest message of a key matters. `public`: JSON for everybody, else msgpack."""
 
     name: str
     key: Key

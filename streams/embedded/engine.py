@@ -23,7 +23,7 @@ from dustream.streams.store.base import Change, Store
 
 BATCH_MESSAGES_MAX = 1_024
 COMMIT_MESSAGES = 20_000
-COMMIT_ROWS = 20_000
+COMMIT_WRITES = 100_000
 FAILED_MESSAGE_EXCERPT_BYTES = 400
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -135,6 +135,7 @@ class EmbeddedEngine:
         }
         self._changes: list[Change] = []
         self._processed_since_commit = 0
+        self._writes_since_commit = 0
         self.seconds: dict[str, float] = {spec.name: 0.0 for spec in topology.processors} | {"commit": 0.0}
         self.messages: dict[str, int] = {spec.name: 0 for spec in topology.processors}
         for task in self._all_tasks():
@@ -155,7 +156,7 @@ class EmbeddedEngine:
         """Make everything so far durable, all or nothing."""
         started = time.perf_counter()
         self._store.write(self._drain())
-        self._processed_since_commit = 0
+        self._processed_since_commit = self._writes_since_commit = 0
         self.seconds["commit"] += time.perf_counter() - started
 
     def _drain(self) -> Iterator[Change]:
@@ -176,18 +177,18 @@ class EmbeddedEngine:
                 if task.queue:
                     busy = True
                     self._step(task)
-                    if self._processed_since_commit >= self._commit_messages or self._dirty_rows() >= COMMIT_ROWS:
+                    if (
+                        self._processed_since_commit >= self._commit_messages
+                        or self._writes_since_commit >= COMMIT_WRITES
+                    ):
                         self.commit()
-
-    def _dirty_rows(self) -> int:
-        return sum(task.tables.dirty_rows() for task in self._all_tasks())
 
     def _step(self, task: Task) -> None:
         started = time.perf_counter()
         batch = task.take(self._batch_messages_max)
         try:
             sends = task.processor.process(task.tables, batch)
-            task.tables.accept()
+            self._writes_since_commit += task.tables.accept()
         except DustreamError:
             raise
         except Exception:
@@ -200,13 +201,13 @@ class EmbeddedEngine:
             self._route(send)
 
     def _one_by_one(self, task: Task, batch: list[Any]) -> list[Send]:
-        """A message made its handler fail: take the batch back, do the others, and put that one with the dead letters."""
+        """A message made its handler fail: take the batch back, do the others, and that one becomes a dead letter."""
         sends: list[Send] = []
         self._reopen(task)
         for message in batch:
             try:
                 sends += task.processor.process(task.tables, [message])
-                task.tables.accept()
+                self._writes_since_commit += task.tables.accept()
             except Exception as error:
                 self._reopen(task)
                 sends.append(_failed_message(task, message, error))

@@ -115,9 +115,11 @@ class TaskTable(Generic[Row]):
             insort(self._dirty_keys, key)
         self._dirty[key] = row
 
-    def accept(self) -> None:
-        """The batch succeeded: its writes stay."""
+    def accept(self) -> int:
+        """The batch succeeded: its writes stay. Tells how many there were."""
+        writes = len(self._undo)
         self._undo.clear()
+        return writes
 
     def undo(self) -> None:
         """The batch failed: take its writes back."""
@@ -129,9 +131,6 @@ class TaskTable(Generic[Row]):
             else:
                 self._dirty[key] = before
         self._undo.clear()
-
-    def dirty_rows(self) -> int:
-        return len(self._dirty)
 
     def drain(self) -> Iterator[Change]:
         """The uncommitted changes, encoded. They count as committed from here on."""
@@ -160,16 +159,12 @@ class TaskTables:
     def table(self, name: str) -> TaskTable[Any]:
         return self._tables[name]
 
-    def accept(self) -> None:
-        for table in self._tables.values():
-            table.accept()
+    def accept(self) -> int:
+        return sum([table.accept() for table in self._tables.values()])
 
     def undo(self) -> None:
         for table in self._tables.values():
             table.undo()
-
-    def dirty_rows(self) -> int:
-        return sum(table.dirty_rows() for table in self._tables.values())
 
     def drain(self) -> Iterator[Change]:
         for table in self._tables.values():

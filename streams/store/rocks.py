@@ -1,4 +1,4 @@
-"""The store on disk: RocksDB. A batch is one write-ahead-log record, so a killed process leaves all of it or nothing."""
+"""The store on disk: RocksDB. A batch is one record of its log, so a killed process leaves all of it or nothing."""
 
 from __future__ import annotations
 

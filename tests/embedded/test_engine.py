@@ -1,4 +1,4 @@
-"""The embedded engine on a small topology: whatever is killed when, and however batches are cut, the outcome is the same."""
+"""The embedded engine on a small topology: whatever is killed when, and however batches are cut, same outcome."""
 
 from __future__ import annotations
 

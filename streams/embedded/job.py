@@ -1,0 +1,277 @@
+"""`dustream run`: inputs through the pipeline into a state, and the results out of it. Interrupted, it resumes."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from dustream.core.errors import BadSetting, StateMismatch, UnreadableInput
+from dustream.core.pipeline import PAGES, pipeline
+from dustream.core.processor import Send
+from dustream.core.settings import Settings
+from dustream.schemas.dead_letter import DeadLetter
+from dustream.streams.embedded.engine import EmbeddedEngine, Feed
+from dustream.streams.embedded.results import Outcome, write_results
+from dustream.streams.embedded.signing import Chunk, SignedChunk, sign_chunks
+from dustream.streams.embedded.sources import InputPlan, Place, plan_input, read_chunks
+from dustream.streams.readers import expand_paths
+from dustream.streams.store.base import Store
+from dustream.streams.store.rocks import RocksStore
+
+STATE_FORMAT = 1
+STATE_KEY = b"meta/state"
+COUNTS_KEY = b"meta/counts"
+
+
+class StateHeader(Struct, frozen=True):
+    """What a state was made with."""
+
+    format: int
+    fingerprint: str
+    settings: Settings
+
+
+class Counts(Struct):
+    """What came in, over the whole life of a state."""
+
+    records: int = 0
+    pages_taken: int = 0
+    rejected: int = 0
+    ignored: dict[str, int] = {}
+    skipped: dict[str, int] = {}
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What the user asked for."""
+
+    inputs: list[str]
+    out: Path
+    state: Path
+    settings: Settings
+    jobs: int
+    field_map: dict[str, str] = field(default_factory=dict)
+
+
+class Progress(NamedTuple):
+    """How far a run has come."""
+
+    bytes_read: int
+    bytes_total: int
+    records: int
+
+
+class Watcher:
+    """Is told what a run does. The default says nothing."""
+
+    def inputs(self, plans: list[InputPlan]) -> None:
+        """Which inputs will be read from where."""
+
+    def opening(self, task: str) -> None:
+        """A task is being rebuilt from the state."""
+
+    def progress(self, progress: Progress) -> None:
+        """Called after every chunk."""
+
+    def refused(self, path: str, error: UnreadableInput) -> None:
+        """An input cannot be read."""
+
+    def writing(self) -> None:
+        """All input is in; the results are being written."""
+
+
+class RunSummary(Struct, frozen=True):
+    """summary.json."""
+
+    events: int
+    events_now: int
+    pages: int
+    roles: dict[str, int]
+    groups: int
+    largest_group: int
+    rejected: int
+    ignored: dict[str, int]
+    skipped: dict[str, int]
+    refused: list[str]
+    seconds: float
+    seconds_per_stage: dict[str, float]
+    messages: dict[str, int]
+    pages_per_second: float
+    peak_memory_mb: int
+    settings: Settings
+    state_hash: str
+
+
+def run_job(request: RunRequest, watcher: Watcher | None = None) -> RunSummary:
+    """Do all of it; on the same state again, only what is new."""
+    if request.jobs < 1:
+        raise BadSetting(f"--jobs {request.jobs} makes no sense: use 1 or more")
+    paths = expand_paths(request.inputs)
+    store = open_state(request.state, request.settings)
+    try:
+        return _Run(request, paths, store, watcher or Watcher()).run()
+    finally:
+        store.close()
+
+
+def open_state(path: Path, settings: Settings) -> RocksStore:
+    """The state in a folder, fresh or made with these very settings."""
+    store = RocksStore(path)
+    row = store.get(STATE_KEY)
+    header = StateHeader(STATE_FORMAT, settings.fingerprint(), settings)
+    if row is None:
+        store.write([(STATE_KEY, msgspec.json.encode(header))])
+        return store
+    try:
+        _check_header(path, row, header)
+    except StateMismatch:
+        store.close()
+        raise
+    return store
+
+
+def _check_header(path: Path, row: bytes, wanted: StateHeader) -> None:
+    known: dict[str, Any] = msgspec.json.decode(row)
+    if known["format"] != wanted.format:
+        raise StateMismatch(
+            f"the state in {path} has format {known['format']}, this program writes {wanted.format}: "
+            "use a fresh --state and run the inputs again"
+        )
+    if known["fingerprint"] != wanted.fingerprint:
+        now = msgspec.to_builtins(wanted.settings)
+        differing = [
+            f"{name} was {known['settings'].get(name)}" for name in now if known["settings"].get(name) != now[name]
+        ]
+        why = ", ".join(differing) or "another version of the signatures"
+        raise StateMismatch(
+            f"the state in {path} was made with other settings ({why}): use the same, or a fresh --state"
+        )
+
+
+class _Run:
+    """One run: the counts and clocks that its parts share."""
+
+    def __init__(self, request: RunRequest, paths: list[str], store: Store, watcher: Watcher) -> None:
+        self._request = request
+        self._store = store
+        self._watcher = watcher
+        self._started = time.perf_counter()
+        self._plans = [plan_input(path, store) for path in paths]
+        self._bytes_total = sum(plan.bytes_total for plan in self._plans if not plan.done)
+        self._bytes_before: dict[str, int] = {}
+        row = store.get(COUNTS_KEY)
+        self._counts = msgspec.json.decode(row, type=Counts) if row else Counts()
+        self._records_before = self._counts.records
+        self._refused: list[str] = []
+        self._seconds = {"read": 0.0, "sign": 0.0}
+
+    def run(self) -> RunSummary:
+        self._watcher.inputs(self._plans)
+        engine = EmbeddedEngine(pipeline(self._request.settings), self._store, on_open=self._watcher.opening)
+        engine.run(self._feeds())
+        self._watcher.writing()
+        started = time.perf_counter()
+        outcome = write_results(self._store, self._request.out)
+        self._seconds["results"] = time.perf_counter() - started
+        summary = self._summary(engine, outcome)
+        text = msgspec.json.format(msgspec.json.encode(summary), indent=2)
+        (self._request.out / "summary.json").write_bytes(text + b"\n")
+        if self._refused and len(self._refused) == len(self._plans):
+            raise UnreadableInput("none of the inputs could be read: see above, and rejected.jsonl")
+        return summary
+
+    def _feeds(self) -> Iterator[Feed]:
+        chunks = _timed(read_chunks(self._plans, self._request.field_map, self._refuse), self._read_took)
+        for signed in sign_chunks(chunks, self._request.jobs, self._request.settings.text):
+            self._seconds["sign"] += signed.seconds
+            yield self._feed(signed)
+            self._report(signed.chunk)
+
+    def _feed(self, signed: SignedChunk[Place]) -> Feed:
+        place, intake = signed.chunk.place, signed.intake
+        letters = list(place.rejections)
+        for rejected in intake.rejected:
+            position, offset = place.positions[rejected.index]
+            letters.append(
+                DeadLetter(
+                    source=place.path, position=position, offset=offset, reason=rejected.reason, url=rejected.url
+                )
+            )
+        self._count(signed, len(letters))
+        sends = [Send(PAGES, crawl.url, crawl) for crawl in intake.crawls]
+        sends += [Send("dead.letters", letter.source, letter) for letter in letters]
+        return Feed(sends, [place.change(), (COUNTS_KEY, msgspec.json.encode(self._counts))])
+
+    def _count(self, signed: SignedChunk[Place], rejected: int) -> None:
+        counts, place = self._counts, signed.chunk.place
+        counts.records += len(signed.chunk.events) + len(place.rejections)
+        counts.pages_taken += len(signed.intake.crawls)
+        counts.rejected += rejected
+        counts.ignored = _added(counts.ignored, signed.intake.ignored)
+        counts.skipped = _added(counts.skipped, place.skipped)
+
+    def _report(self, chunk: Chunk[Place]) -> None:
+        self._bytes_before[chunk.place.path] = chunk.place.bytes_read
+        read = sum(self._bytes_before.values())
+        self._watcher.progress(Progress(read, self._bytes_total, self._counts.records - self._records_before))
+
+    def _refuse(self, path: str, error: UnreadableInput) -> None:
+        self._refused.append(path)
+        self._watcher.refused(path, error)
+
+    def _read_took(self, seconds: float) -> None:
+        self._seconds["read"] += seconds
+
+    def _summary(self, engine: EmbeddedEngine, outcome: Outcome) -> RunSummary:
+        seconds = time.perf_counter() - self._started
+        counts = self._counts
+        events_now = counts.records - self._records_before
+        return RunSummary(
+            events=counts.records,
+            events_now=events_now,
+            pages=sum(outcome.roles.values()),
+            roles=outcome.roles,
+            groups=outcome.groups,
+            largest_group=outcome.largest_group,
+            rejected=outcome.rejected,
+            ignored=counts.ignored,
+            skipped=counts.skipped,
+            refused=self._refused,
+            seconds=round(seconds, 3),
+            seconds_per_stage={name: round(took, 3) for name, took in (self._seconds | engine.seconds).items()},
+            messages=engine.messages,
+            pages_per_second=round(events_now / seconds, 1),
+            peak_memory_mb=peak_memory_mb(),
+            settings=self._request.settings,
+            state_hash=outcome.state_hash,
+        )
+
+
+def _added(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    if not more:
+        return counts
+    return {name: counts.get(name, 0) + more.get(name, 0) for name in sorted(counts.keys() | more.keys())}
+
+
+def _timed(chunks: Iterator[Chunk[Place]], took: Callable[[float], None]) -> Iterator[Chunk[Place]]:
+    while True:
+        started = time.perf_counter()
+        chunk = next(chunks, None)
+        took(time.perf_counter() - started)
+        if chunk is None:
+            return
+        yield chunk
+
+
+def peak_memory_mb() -> int:
+    """Largest resident size of this process so far (its signing workers not counted)."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (1 << 20) if sys.platform == "darwin" else peak / (1 << 10))

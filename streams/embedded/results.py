@@ -1,0 +1,163 @@
+"""What a run leaves for people and programs: statuses, groups, the keep list, the rejects, and a summary."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from dustream.schemas.dead_letter import DeadLetter
+from dustream.schemas.status import DuplicateStatus, Relation, Role
+from dustream.streams.embedded.engine import view_prefix
+from dustream.streams.store.base import Store
+
+KEPT: frozenset[Role] = frozenset({"unique", "winner"})
+
+_ENCODER = msgspec.json.Encoder()
+
+
+class StatusLine(Struct, frozen=True):
+    """A line of status.jsonl."""
+
+    url: str
+    role: Role
+    group: str | None
+    winner: str | None
+    relation: Relation | None
+    similarity: float | None
+    target: str | None
+    version: int
+
+
+class GroupMember(Struct, frozen=True):
+    """A page in a line of groups.jsonl."""
+
+    url: str
+    role: Role
+    winner: str | None
+    relation: Relation | None
+    similarity: float | None
+
+
+class GroupLine(Struct, frozen=True):
+    """A line of groups.jsonl: a group of more than one page."""
+
+    group: str
+    size: int
+    winners: list[str]
+    members: list[GroupMember]
+
+
+class Outcome(NamedTuple):
+    """Counts over what was written."""
+
+    roles: dict[str, int]
+    groups: int
+    largest_group: int
+    rejected: int
+    state_hash: str
+
+
+def status_line(status: DuplicateStatus) -> StatusLine:
+    """A status as users see it: its version is the fetch it speaks of, not how often it was revised on the way."""
+    return StatusLine(
+        url=status.url,
+        role=status.role,
+        group=status.group,
+        winner=status.winner,
+        relation=status.relation,
+        similarity=status.similarity,
+        target=status.target,
+        version=status.version[0],
+    )
+
+
+def read_statuses(store: Store) -> Iterator[DuplicateStatus]:
+    """The newest status of every URL, by URL."""
+    decoder = msgspec.json.Decoder(DuplicateStatus)
+    for _, data in store.scan(view_prefix("duplicate.status")):
+        yield decoder.decode(data)
+
+
+def find_status(store: Store, url: str) -> DuplicateStatus | None:
+    data = store.get(view_prefix("duplicate.status") + url.encode())
+    return None if data is None else msgspec.json.decode(data, type=DuplicateStatus)
+
+
+def read_dead_letters(store: Store) -> Iterator[DeadLetter]:
+    decoder = msgspec.json.Decoder(DeadLetter)
+    for _, data in store.scan(view_prefix("dead.letters")):
+        yield decoder.decode(data)
+
+
+def write_results(store: Store, out: Path) -> Outcome:
+    """Write status.jsonl, groups.jsonl, keep.txt and rejected.jsonl; each appears whole or not at all."""
+    out.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.blake2b(digest_size=16)
+    roles: Counter[str] = Counter()
+    grouped: dict[str, list[GroupMember]] = {}
+    with _replacing(out / "status.jsonl") as statuses, _replacing(out / "keep.txt") as keep:
+        for status in read_statuses(store):
+            line = _ENCODER.encode(status_line(status)) + b"\n"
+            statuses.write(line)
+            digest.update(line)
+            roles[status.role] += 1
+            if status.role in KEPT:
+                keep.write(status.url.encode() + b"\n")
+            if status.group is not None and status.role != "unique":
+                grouped.setdefault(status.group, []).append(_member(status))
+    _add_sole_targets(store, grouped)
+    groups = _write_groups(out / "groups.jsonl", grouped, digest)
+    with _replacing(out / "rejected.jsonl") as rejected:
+        rejects = 0
+        for letter in read_dead_letters(store):
+            rejected.write(_ENCODER.encode(letter) + b"\n")
+            rejects += 1
+    largest = max((len(members) for members in grouped.values()), default=0)
+    return Outcome(dict(sorted(roles.items())), groups, largest, rejects, digest.hexdigest())
+
+
+def _member(status: DuplicateStatus) -> GroupMember:
+    return GroupMember(status.url, status.role, status.winner, status.relation, status.similarity)
+
+
+def _add_sole_targets(store: Store, grouped: dict[str, list[GroupMember]]) -> None:
+    """A page that only redirects lead to is unique, and still the one its group is about."""
+    for group, members in grouped.items():
+        known = {member.url for member in members}
+        for url in sorted({member.winner for member in members if member.winner} - known):
+            status = find_status(store, url)
+            if status is not None and status.group == group:
+                members.append(_member(status))
+        members.sort(key=lambda member: member.url)
+
+
+def _write_groups(path: Path, grouped: dict[str, list[GroupMember]], digest: hashlib.blake2b) -> int:
+    groups = 0
+    with _replacing(path) as file:
+        for group in sorted(grouped):
+            members = grouped[group]
+            if len(members) < 2:  # a page alone, followed by nobody
+                continue
+            winners = [member.url for member in members if member.role in KEPT]
+            line = _ENCODER.encode(GroupLine(group, len(members), winners, members)) + b"\n"
+            file.write(line)
+            digest.update(line)
+            groups += 1
+    return groups
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` when everything was written."""
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("wb", buffering=1 << 20) as file:
+        yield file
+    os.replace(temporary, path)

@@ -1,0 +1,144 @@
+"""Signing on all cores: chunks of events go to worker processes and come back in order, a bounded number at a time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from dustream.core.intake import Intake, Rejected, take_in
+from dustream.core.text.extract import TextMode
+from dustream.schemas.crawl import CrawlEvent
+
+INLINE_EVENTS = 400  # fewer than this are signed before a pool of processes would have started
+CHUNKS_IN_FLIGHT_PER_JOB = 3
+CRASHED = "the parser crashed on this page"
+
+Place = TypeVar("Place")
+
+_ENCODER = msgspec.msgpack.Encoder()
+_EVENTS = msgspec.msgpack.Decoder(list[CrawlEvent])
+_SIGNED = msgspec.msgpack.Decoder(tuple[Intake, float])
+
+
+class Chunk(NamedTuple, Generic[Place]):
+    """Events that are signed together, and where they stood in the input (not looked at here)."""
+
+    events: list[CrawlEvent]
+    place: Place
+
+
+class SignedChunk(NamedTuple, Generic[Place]):
+    """A chunk, what it became, and the processor seconds it took."""
+
+    chunk: Chunk[Place]
+    intake: Intake
+    seconds: float
+
+
+def sign_chunks(chunks: Iterator[Chunk[Place]], jobs: int, text_mode: TextMode) -> Iterator[SignedChunk[Place]]:
+    """Sign chunks in order with `jobs` processes; with one job, or few events, in this process."""
+    events_seen = 0
+    for chunk in chunks:
+        yield _sign_here(chunk, text_mode)
+        events_seen += len(chunk.events)
+        if jobs > 1 and events_seen >= INLINE_EVENTS:
+            break
+    else:
+        return
+    with SigningPool(jobs, text_mode) as pool:
+        yield from pool.sign(chunks)
+
+
+def _sign_here(chunk: Chunk[Place], text_mode: TextMode) -> SignedChunk[Place]:
+    started = time.process_time()
+    intake = take_in(chunk.events, text_mode)
+    return SignedChunk(chunk, intake, time.process_time() - started)
+
+
+def _sign_in_worker(data: bytes, text_mode: TextMode) -> bytes:
+    started = time.process_time()
+    intake = take_in(_EVENTS.decode(data), text_mode)
+    return _ENCODER.encode((intake, time.process_time() - started))
+
+
+class SigningPool:
+    """Worker processes. One that dies (a parser crash) costs the page that killed it, not the run."""
+
+    def __init__(self, jobs: int, text_mode: TextMode, work: Callable[..., bytes] = _sign_in_worker) -> None:
+        self._jobs = jobs
+        self._text_mode = text_mode
+        self._work = work
+        self._executor = self._new_executor(jobs)
+
+    def __enter__(self) -> SigningPool:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def _new_executor(self, workers: int) -> ProcessPoolExecutor:
+        # spawn, not fork: this process has threads of its own (RocksDB's) that a fork would break
+        return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+
+    def sign(self, chunks: Iterator[Chunk[Place]]) -> Iterator[SignedChunk[Place]]:
+        in_flight: deque[tuple[Chunk[Place], Future[bytes]]] = deque()
+        exhausted = False
+        while True:
+            while not exhausted and len(in_flight) < self._jobs * CHUNKS_IN_FLIGHT_PER_JOB:
+                chunk = next(chunks, None)
+                if chunk is None:
+                    exhausted = True
+                else:
+                    in_flight.append((chunk, self._submit(chunk.events)))
+            if not in_flight:
+                return
+            chunk, future = in_flight.popleft()
+            yield SignedChunk(chunk, *self._result(chunk.events, future))
+
+    def _submit(self, events: list[CrawlEvent]) -> Future[bytes]:
+        data = _ENCODER.encode(events)
+        try:
+            return self._executor.submit(self._work, data, self._text_mode)
+        except BrokenProcessPool:
+            self._renew()
+            return self._executor.submit(self._work, data, self._text_mode)
+
+    def _renew(self) -> None:
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._executor = self._new_executor(self._jobs)
+
+    def _result(self, events: list[CrawlEvent], future: Future[bytes]) -> tuple[Intake, float]:
+        try:
+            return _SIGNED.decode(future.result())
+        except BrokenProcessPool:
+            # This chunk or another in flight at the same time killed a worker: only a lone retry can tell.
+            return self._isolate(events)
+
+    def _isolate(self, events: list[CrawlEvent]) -> tuple[Intake, float]:
+        """Sign events in a worker of their own, halving the chunk until the page that kills it stands alone."""
+        with self._new_executor(1) as executor:
+            try:
+                return _SIGNED.decode(executor.submit(self._work, _ENCODER.encode(events), self._text_mode).result())
+            except BrokenProcessPool:
+                pass
+        if len(events) == 1:
+            return Intake([], [Rejected(0, events[0].url, CRASHED)], {}), 0.0
+        half = len(events) // 2
+        first, first_seconds = self._isolate(events[:half])
+        second, second_seconds = self._isolate(events[half:])
+        return _joined(first, second, half), first_seconds + second_seconds
+
+
+def _joined(first: Intake, second: Intake, offset: int) -> Intake:
+    ignored: dict[str, Any] = dict(first.ignored)
+    for reason, count in second.ignored.items():
+        ignored[reason] = ignored.get(reason, 0) + count
+    moved = [Rejected(each.index + offset, each.url, each.reason) for each in second.rejected]
+    return Intake(first.crawls + second.crawls, first.rejected + moved, ignored)

@@ -1,0 +1,165 @@
+"""Inputs as chunks of events with their places, so that a run knows how far it has come and can go on from there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from dustream.core.errors import StateMismatch, UnreadableInput
+from dustream.schemas.crawl import CrawlEvent
+from dustream.schemas.dead_letter import DeadLetter
+from dustream.streams.embedded.signing import Chunk
+from dustream.streams.readers import Fingerprint, Input, Record, Rejection, change_since, fingerprint, open_input
+from dustream.streams.store.base import Change, Store
+
+CHUNK_EVENTS_MAX = 128
+CHUNK_BYTES_MAX = 8 << 20
+
+INPUT_PREFIX = b"meta/input/"
+
+
+class InputProgress(Struct, frozen=True):
+    """How far an input was read. `position` is one past the last record dealt with."""
+
+    fingerprint: Fingerprint | None
+    position: int
+    done: bool
+
+
+class Place(NamedTuple):
+    """Where a chunk came from, what else stood there, and how far its input has been read behind it."""
+
+    path: str
+    positions: list[tuple[int, int]]
+    rejections: list[DeadLetter]
+    skipped: dict[str, int]
+    progress: InputProgress
+    bytes_read: int
+
+    def change(self) -> Change:
+        """The row that records the progress."""
+        return INPUT_PREFIX + self.path.encode(errors="surrogateescape"), msgspec.json.encode(self.progress)
+
+
+class InputPlan(NamedTuple):
+    """An input and what is left of it to read."""
+
+    path: str
+    start: int
+    done: bool
+    bytes_total: int
+
+
+def plan_input(path: str, store: Store) -> InputPlan:
+    """What to read of an input, given what earlier runs on this state have read of it."""
+    if path == "-":
+        return InputPlan(path, 0, False, 0)
+    path = os.path.abspath(path)
+    if not os.path.isfile(path):
+        return InputPlan(path, 0, False, 0)
+    size = os.path.getsize(path)
+    row = store.get(INPUT_PREFIX + path.encode(errors="surrogateescape"))
+    if row is None:
+        return InputPlan(path, 0, False, size)
+    known = msgspec.json.decode(row, type=InputProgress)
+    if known.fingerprint is None:
+        return InputPlan(path, 0, False, size)
+    change = change_since(known.fingerprint, path)
+    if change == "other":
+        if not known.done:
+            raise StateMismatch(
+                f"{path} has changed since a run on this state was interrupted in the middle of it: "
+                "bring the file back, or use a fresh --state"
+            )
+        return InputPlan(path, 0, False, size)
+    return InputPlan(path, known.position, known.done and change == "same", size)
+
+
+def read_chunks(
+    plans: list[InputPlan], field_map: dict[str, str], on_refused: Callable[[str, UnreadableInput], None]
+) -> Iterator[Chunk[Place]]:
+    """The events of all inputs in order. An input that cannot be read at all is refused, and the next one is read."""
+    for plan in plans:
+        if plan.done:
+            continue
+        try:
+            identity = fingerprint(plan.path) if os.path.isfile(plan.path) else None
+            with open_input(plan.path, field_map=field_map) as opened:
+                yield from _chunks_of(opened.start_at(plan.start), plan, identity)
+        except UnreadableInput as error:
+            on_refused(plan.path, error)
+            letter = DeadLetter(source=plan.path, position=0, reason=str(error))
+            yield Chunk([], Place(plan.path, [], [letter], {}, InputProgress(None, 0, True), plan.bytes_total))
+
+
+class _Builder:
+    """Gathers records until they make a chunk."""
+
+    def __init__(self, opened: Input, plan: InputPlan, identity: Fingerprint | None) -> None:
+        self._opened = opened
+        self._plan = plan
+        self._identity = identity
+        self._skipped_before: dict[str, int] = {}
+        self.next_position = plan.start
+        self._clear()
+
+    def _clear(self) -> None:
+        self.events: list[CrawlEvent] = []
+        self.positions: list[tuple[int, int]] = []
+        self.rejections: list[DeadLetter] = []
+        self.size = 0
+
+    def add(self, item: Record | Rejection) -> None:
+        self.next_position = item.position + 1
+        if isinstance(item, Record):
+            self.events.append(item.event)
+            self.positions.append((item.position, item.offset))
+            self.size += _event_bytes(item.event)
+        else:
+            self.rejections.append(dead_letter(item))
+
+    @property
+    def full(self) -> bool:
+        return (
+            len(self.events) >= CHUNK_EVENTS_MAX
+            or self.size >= CHUNK_BYTES_MAX
+            or len(self.rejections) >= CHUNK_EVENTS_MAX
+        )
+
+    def take(self, *, done: bool) -> Chunk[Place]:
+        progress = InputProgress(self._identity, self.next_position, done)
+        place = Place(
+            self._plan.path, self.positions, self.rejections, self._new_skips(), progress, self._opened.bytes_read
+        )
+        chunk = Chunk(self.events, place)
+        self._clear()
+        return chunk
+
+    def _new_skips(self) -> dict[str, int]:
+        now = dict(self._opened.skipped)
+        new = {reason: count - self._skipped_before.get(reason, 0) for reason, count in now.items()}
+        self._skipped_before = now
+        return {reason: count for reason, count in new.items() if count}
+
+
+def _chunks_of(opened: Input, plan: InputPlan, identity: Fingerprint | None) -> Iterator[Chunk[Place]]:
+    builder = _Builder(opened, plan, identity)
+    for item in opened:
+        builder.add(item)
+        if builder.full:
+            yield builder.take(done=False)
+    yield builder.take(done=True)
+
+
+def dead_letter(item: Rejection) -> DeadLetter:
+    """The dead letter of a record that could not be read."""
+    excerpt = item.excerpt.decode("utf-8", "backslashreplace") or None
+    return DeadLetter(source=item.file, position=item.position, offset=item.offset, reason=item.reason, excerpt=excerpt)
+
+
+def _event_bytes(event: CrawlEvent) -> int:
+    return len(event.html or "") + len(event.body or b"") + len(event.text or "")

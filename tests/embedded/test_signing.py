@@ -1,0 +1,49 @@
+"""Signing in worker processes: same result as in one process, in order, and a crash costs one page."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import msgspec
+
+from dustream.core.intake import Intake, Rejected
+from dustream.schemas.crawl import CrawlEvent
+from dustream.schemas.pages import Crawl
+from dustream.streams.embedded.signing import CRASHED, INLINE_EVENTS, Chunk, SigningPool, sign_chunks
+
+
+def events(count: int) -> list[CrawlEvent]:
+    pages = [CrawlEvent(url=f"https://a.example/{n}", html=f"<p>page number {n} of many</p>") for n in range(count)]
+    pages[3] = CrawlEvent(url="relative", html="<p>lost</p>")
+    return pages
+
+
+def chunks_of(pages: list[CrawlEvent], size: int) -> list[Chunk[int]]:
+    return [Chunk(pages[at : at + size], at) for at in range(0, len(pages), size)]
+
+
+def test_many_processes_give_what_one_gives_in_order() -> None:
+    chunks = chunks_of(events(INLINE_EVENTS + 300), 50)
+    alone = [(signed.chunk.place, signed.intake) for signed in sign_chunks(iter(chunks), 1, "main")]
+    shared = [(signed.chunk.place, signed.intake) for signed in sign_chunks(iter(chunks), 2, "main")]
+    assert alone == shared
+    assert [place for place, _ in alone] == [chunk.place for chunk in chunks]
+    assert alone[0][1].rejected[0].index == 3
+
+
+def die_on_hostile_page(data: bytes, text_mode: str) -> bytes:
+    pages = msgspec.msgpack.decode(data, type=list[CrawlEvent])
+    if any("hostile" in page.url for page in pages):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return msgspec.msgpack.encode((Intake([Crawl(page.url, 0, "gone") for page in pages], [], {}), 0.0))
+
+
+def test_page_that_kills_its_worker_is_rejected_alone() -> None:
+    pages = [CrawlEvent(url=f"https://a.example/{n}") for n in range(12)]
+    pages[5] = CrawlEvent(url="https://a.example/hostile")
+    with SigningPool(2, "main", work=die_on_hostile_page) as pool:
+        signed = list(pool.sign(iter(chunks_of(pages, 4))))
+    crawled = [crawl.url for each in signed for crawl in each.intake.crawls]
+    assert crawled == [page.url for page in pages if "hostile" not in page.url]
+    assert [each.intake.rejected for each in signed] == [[], [Rejected(1, "https://a.example/hostile", CRASHED)], []]
