@@ -42,8 +42,8 @@ class EdgeRecord(Struct, frozen=True, array_like=True):
 class Transfer(Struct, frozen=True, array_like=True, tag="transfer"):
     """Tokens with their edges, in chunks. A token with many edges is in several chunks of one transfer.
 
-    `fresh`: the group is new and nobody else knows its key. `via`: the edge that caused the move (the end that moves, the
-    end that was here), and its similarity.
+    `fresh`: the group is new and nobody else knows its key. `via`: the edge that caused the move (the end that moves,
+    the end that was here), and its similarity.
     """
 
     group: str

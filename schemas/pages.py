@@ -25,7 +25,8 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl"):
     popularity: float | None = None
 
 
-# What travels between groups by way of a vertex's home in `pages`. `vertex` names of all messages: core/pages/vertex.py.
+# What travels between groups by way of a vertex's home in `pages`. `vertex` names of all messages:
+# core/pages/vertex.py.
 
 
 class Edge(Struct, frozen=True, array_like=True, tag="edge"):
@@ -36,7 +37,8 @@ class Edge(Struct, frozen=True, array_like=True, tag="edge"):
 
 
 class Join(Struct, frozen=True, array_like=True, tag="join"):
-    """The baton of an edge: `other`, in `group` of `rank`, matches the vertex addressed; one of the two groups must move."""
+    """The baton of an edge: `other`, in `group` of `rank`, matches the vertex addressed; one of the two groups must
+    move."""
 
     other: str
     rank: int

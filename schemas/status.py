@@ -28,6 +28,7 @@ class DuplicateStatus(Struct, frozen=True, kw_only=True):
     url: Annotated[str, Meta(description="the page")]
     version: Annotated[tuple[int, int], Meta(description="fetched_at in ms, then a counter: compare in this order")]
     role: Annotated[Role, Meta(description="keep unique and winner; the others are spoken for")]
+    since: Annotated[int, Meta(description="fetched_at in ms of the fetch that brought what the page is now")]
     v: Annotated[int, Meta(description="schema version")] = DUPLICATE_STATUS_VERSION
     group: Annotated[str | None, Meta(description="group id: URL of its earliest member")] = None
     winner: Annotated[str | None, Meta(description="the URL to keep instead")] = None

@@ -8,11 +8,13 @@ from dustream.schemas.signature import PageSignature
 
 
 class Store(Struct, frozen=True, array_like=True, tag="store"):
-    """A vertex comes to its home partition. `keys`: its place in the winner order of each market."""
+    """A vertex comes to its home partition. `keys`: its place in the winner order of each market. `probes`: the other
+    partitions that may hold a match."""
 
     vertex: str
     signature: PageSignature
     keys: tuple[bytes, ...]
+    probes: tuple[int, ...]
 
 
 class Probe(Struct, frozen=True, array_like=True, tag="probe"):

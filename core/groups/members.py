@@ -1,0 +1,108 @@
+"""Tokens and edges by row: what a step costs is what it touches, not the size of the group.
+
+A *place* is where tokens are kept: a group's own, or that of a transfer on its way in. Edges are kept in both
+directions, also those to vertices elsewhere (half-edges): when such a vertex arrives, its edges are there already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from dustream.core.groups.rows import EdgeRow, TokenRow
+from dustream.core.pages.vertex import END
+from dustream.core.processor import Table, TaskState
+from dustream.schemas.groups import EdgeRecord, TokenRecord
+
+ARRIVING = "\1"
+
+
+def arrival_place(group: str, source: str) -> str:
+    return f"{group}{ARRIVING}{source}"
+
+
+class Members:
+    """The tokens and edges of all places of a task."""
+
+    def __init__(self, state: TaskState) -> None:
+        self.tokens: Table[TokenRow] = state.table("tokens")
+        self._edges: Table[EdgeRow] = state.table("edges")
+
+    def token(self, place: str, vertex: str) -> TokenRow | None:
+        return self.tokens.get(f"{place}{END}{vertex}")
+
+    def put_token(self, place: str, vertex: str, row: TokenRow) -> None:
+        self.tokens.put(f"{place}{END}{vertex}", row)
+
+    def delete_token(self, place: str, vertex: str) -> None:
+        self.tokens.delete(f"{place}{END}{vertex}")
+
+    def holds(self, place: str, vertex: str) -> bool:
+        return self.tokens.get(f"{place}{END}{vertex}") is not None
+
+    def vertices(self, place: str) -> Iterator[str]:
+        prefix = place + END
+        for key, _ in self.tokens.scan(prefix):
+            yield key[len(prefix) :]
+
+    def eldest(self, place: str) -> str:
+        """The smallest (first seen, URL); '' if nobody is there."""
+        return next(self.vertices(place), "")
+
+    def has_edge(self, place: str, vertex: str, other: str) -> bool:
+        return self._edges.get(f"{place}{END}{vertex}{END}{other}") is not None
+
+    def link(self, place: str, vertex: str, other: str, similarity: float) -> None:
+        row = EdgeRow(similarity)
+        self._edges.put(f"{place}{END}{vertex}{END}{other}", row)
+        self._edges.put(f"{place}{END}{other}{END}{vertex}", row)
+
+    def unlink(self, place: str, vertex: str, other: str) -> None:
+        self._edges.delete(f"{place}{END}{vertex}{END}{other}")
+        self._edges.delete(f"{place}{END}{other}{END}{vertex}")
+
+    def edges(self, place: str, vertex: str) -> Iterator[EdgeRecord]:
+        prefix = f"{place}{END}{vertex}{END}"
+        for key, row in self._edges.scan(prefix):
+            yield EdgeRecord(vertex, key[len(prefix) :], row.similarity)
+
+    def has_edges(self, place: str, vertex: str) -> bool:
+        return next(self.edges(place, vertex), None) is not None
+
+    def neighbours(self, place: str, vertex: str) -> list[str]:
+        """The ends of the vertex's edges that are at the same place."""
+        return [edge.other for edge in self.edges(place, vertex) if self.holds(place, edge.other)]
+
+    def add(self, place: str, tokens: Iterable[TokenRecord], edges: Iterable[EdgeRecord]) -> int:
+        """Put down what has come; how many of the tokens are new here."""
+        new = 0
+        for token in tokens:
+            new += not self.holds(place, token.vertex)
+            self.put_token(place, token.vertex, TokenRow(token.counter, token.released))
+        for edge in edges:
+            self.link(place, edge.vertex, edge.other, edge.similarity)
+        return new
+
+    def take(
+        self, place: str, vertices: Iterator[str], rows_max: int
+    ) -> tuple[list[TokenRecord], list[EdgeRecord], bool]:
+        """Pick up tokens with their edges, about `rows_max` rows of them; and whether that was all.
+
+        A token with many edges comes in several takes: it stays until its last edges go."""
+        tokens: list[TokenRecord] = []
+        edges: list[EdgeRecord] = []
+        for vertex in vertices:
+            row = self.token(place, vertex)
+            assert row is not None
+            tokens.append(TokenRecord(vertex, row.counter, row.released))
+            room = max(1, rows_max - len(tokens) - len(edges))
+            some = list(islice(self.edges(place, vertex), room + 1))
+            edges += some[:room]
+            for edge in some[:room]:
+                self.unlink(place, vertex, edge.other)
+            if len(some) > room:
+                return tokens, edges, False
+            self.delete_token(place, vertex)
+            if len(tokens) + len(edges) >= rows_max:
+                return tokens, edges, False
+        return tokens, edges, True

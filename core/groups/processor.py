@@ -1,0 +1,480 @@
+"""The groups processor: which vertices are connected. By group key.
+
+A group owns tokens, one per vertex, never copied. Rules (docs/protocol.md):
+- An edge whose other end is elsewhere is a half-edge; its baton, a Join, goes to the other end's group. Of the two
+  groups the one with the lower priority (lower rank, then by a hash of the key) moves all its tokens to the other.
+  Every half-edge has one baton under way until both ends are in one group or one is dead.
+- A request for a vertex that is not here goes back to the vertex's home in `pages`.
+- A leave splits off the pieces that hung on it: all but the largest move to fresh keys.
+- Arrivals that nothing joins to the residents any more (the partner has gone meanwhile) go on to a fresh key together.
+- Members hear of every move and every change of the group's standing; each time the token's counter grows.
+
+Work is done in jobs. A step does a bounded number of rows of them; the rest goes on with a message to oneself, and what
+comes for the group meanwhile is deferred: to everybody else it is as if the group had done all at once, only later.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from msgspec.structs import replace
+
+from dustream.core.groups.members import Members, arrival_place
+from dustream.core.groups.pieces import smaller_pieces
+from dustream.core.groups.rows import (
+    ArrivalRow,
+    DeferredRow,
+    EdgeRow,
+    GroupRow,
+    Job,
+    LandJob,
+    MarkRow,
+    MoveJob,
+    StandJob,
+    SyncJob,
+    TokenRow,
+)
+from dustream.core.pages.rows import rows_after
+from dustream.core.pages.vertex import END, group_key, url_of
+from dustream.core.processor import Send, Table, TaskState
+from dustream.schemas.alarms import Alarm
+from dustream.schemas.groups import ContinueGroup, Create, Deliver, EdgeRecord, TokenRecord, Transfer
+from dustream.schemas.pages import Bounce, Dead, Edge, Hold, Join, Leave, Left, Route, Standing, Sync
+
+WORK_MAX = 5_000  # rows in one step
+TRANSFER_ROWS_MAX = 500  # tokens and edges in one message
+GROUP_SIZE_MAX = 1_000_000  # beyond, the group is held
+
+TABLES: dict[str, Any] = {
+    "groups": GroupRow,
+    "tokens": TokenRow,
+    "edges": EdgeRow,
+    "departures": MarkRow,
+    "arrivals": ArrivalRow,
+    "deferred": DeferredRow,
+}
+
+
+@dataclass
+class Group:
+    """A group while a step works on it."""
+
+    key: str
+    row: GroupRow
+    jobs: list[Job]
+
+    def set(self, **changes: Any) -> None:
+        self.row = replace(self.row, **changes)
+
+
+def rank_of(size: int) -> int:
+    """⌊log2 size⌋"""
+    return size.bit_length() - 1
+
+
+def priority(rank: int, key: str) -> tuple[int, int, str]:
+    """Of two groups that an edge joins, the one with the higher priority stays: higher rank, then a hash of the key.
+
+    Keys begin with the time a page was first seen. If they decided, the pages of a chain crawled in sequence would all
+    give way to their predecessor at once and run after each other: quadratic, where a random order needs few rounds."""
+    return rank, zlib.crc32(key.encode()), key
+
+
+class GroupsProcessor:
+    """One task of `groups`."""
+
+    def __init__(
+        self,
+        *,
+        group_size_max: int = GROUP_SIZE_MAX,
+        work_max: int = WORK_MAX,
+        transfer_rows_max: int = TRANSFER_ROWS_MAX,
+    ) -> None:
+        self._group_size_max = group_size_max
+        self._work_max = work_max
+        self._transfer_rows_max = transfer_rows_max
+        self._work = 0
+        self._out: list[Send] = []
+        self._requests: dict[type, Callable[[Group, Deliver, TokenRow], None]] = {
+            Edge: self._edge,
+            Join: self._join,
+            Dead: self._dead,
+            Leave: self._leave,
+            Hold: self._hold,
+        }
+        self._job_steps: dict[type, Callable[[Group, Any], Job | None]] = {
+            MoveJob: self._move,
+            LandJob: self._land,
+            StandJob: self._stand,
+            SyncJob: self._sync,
+        }
+
+    def open(self, state: TaskState) -> None:
+        self._groups: Table[GroupRow] = state.table("groups")
+        self._members = Members(state)
+        self._departures: Table[MarkRow] = state.table("departures")
+        self._arrivals: Table[ArrivalRow] = state.table("arrivals")
+        self._deferred: Table[DeferredRow] = state.table("deferred")
+
+    def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
+        self._out = []
+        for message in messages:
+            self._receive(message)
+        return self._out
+
+    # Steps
+
+    def _receive(self, message: Any) -> None:
+        self._work = 0
+        row = self._groups.get(message.group)
+        group = Group(message.group, row or GroupRow(), list(row.jobs) if row else [])
+        if isinstance(message, ContinueGroup):
+            self._go_on(group)
+        elif group.row.is_busy:
+            self._defer(group, message)
+            self._groups.put(group.key, group.row)
+            return
+        else:
+            self._handle(group, message)
+            self._run_jobs(group)
+        self._close(group, row)
+
+    def _close(self, group: Group, before: GroupRow | None) -> None:
+        row = group.row if group.row.jobs == tuple(group.jobs) else replace(group.row, jobs=tuple(group.jobs))
+        if row.is_busy:
+            self._out.append(Send("groups", group.key, ContinueGroup(group.key)))
+        if row.size or row.arriving or row.is_busy:
+            if row is not before:
+                self._groups.put(group.key, row)
+        elif before is not None:
+            self._groups.delete(group.key)
+
+    def _go_on(self, group: Group) -> None:
+        """Jobs first, then what was deferred, in order."""
+        self._run_jobs(group)
+        while not group.jobs and self._work < self._work_max and group.row.deferred_first < group.row.deferred_next:
+            key = f"{group.key}{END}{group.row.deferred_first:012x}"
+            deferred = self._deferred.get(key)
+            assert deferred is not None
+            self._deferred.delete(key)
+            group.set(deferred_first=group.row.deferred_first + 1)
+            self._work += 1
+            self._handle(group, deferred.message)
+            self._run_jobs(group)
+
+    def _defer(self, group: Group, message: Any) -> None:
+        self._deferred.put(f"{group.key}{END}{group.row.deferred_next:012x}", DeferredRow(message))
+        group.set(deferred_next=group.row.deferred_next + 1)
+
+    def _run_jobs(self, group: Group) -> None:
+        while group.jobs and self._work < self._work_max:
+            job = group.jobs.pop(0)
+            rest = self._job_steps[type(job)](group, job)
+            if rest is not None:
+                group.jobs.insert(0, rest)
+
+    def _handle(self, group: Group, message: Any) -> None:
+        if isinstance(message, Deliver):
+            self._deliver(group, message)
+        elif isinstance(message, Transfer):
+            self._transfer(group, message)
+        else:
+            self._create(group, message)
+
+    # Requests
+
+    def _create(self, group: Group, message: Create) -> None:
+        self._members.put_token(group.key, message.vertex, TokenRow(0))
+        group.set(size=1, eldest=message.vertex, standing=Standing(url_of(message.vertex), True))
+
+    def _deliver(self, group: Group, message: Deliver) -> None:
+        token = self._members.token(group.key, message.vertex)
+        if token is None:
+            bounce = Bounce(message.vertex, message.used, message.request)
+            self._out.append(Send("pages", url_of(message.vertex), bounce))
+        else:
+            self._requests[type(message.request)](group, message, token)
+
+    def _edge(self, group: Group, message: Deliver, token: TokenRow) -> None:
+        vertex, edge = message.vertex, message.request
+        assert isinstance(edge, Edge)
+        if self._members.has_edge(group.key, vertex, edge.other):
+            return  # local, or its baton is under way
+        self._members.link(group.key, vertex, edge.other, edge.similarity)
+        if not self._members.holds(group.key, edge.other):
+            self._send_baton(group, EdgeRecord(vertex, edge.other, edge.similarity))
+
+    def _send_baton(self, group: Group, edge: EdgeRecord) -> None:
+        join = Join(edge.vertex, group.row.rank, group.key, edge.similarity)
+        self._out.append(Send("pages", url_of(edge.other), Route(edge.other, join)))
+
+    def _join(self, group: Group, message: Deliver, token: TokenRow) -> None:
+        vertex, join = message.vertex, message.request
+        assert isinstance(join, Join)
+        self._members.link(group.key, vertex, join.other, join.similarity)
+        if self._members.holds(group.key, join.other):
+            return
+        if priority(group.row.rank, group.key) < priority(join.rank, join.group):
+            via = EdgeRecord(vertex, join.other, join.similarity)
+            group.jobs.append(MoveJob(group.key, join.group, via, join.rank, False))
+        else:
+            back = Join(vertex, group.row.rank, group.key, join.similarity)
+            self._out.append(Send("groups", join.group, Deliver(join.group, join.other, -1, back)))
+
+    def _dead(self, group: Group, message: Deliver, token: TokenRow) -> None:
+        assert isinstance(message.request, Dead)
+        other = message.request.other
+        if not self._members.holds(group.key, other):  # if it is here, its own leave is on the way
+            self._members.unlink(group.key, message.vertex, other)
+
+    def _hold(self, group: Group, message: Deliver, token: TokenRow) -> None:
+        assert isinstance(message.request, Hold)
+        self._members.put_token(group.key, message.vertex, replace(token, released=message.request.released))
+        group.jobs.append(StandJob())
+
+    def _leave(self, group: Group, message: Deliver, token: TokenRow) -> None:
+        vertex = message.vertex
+        edges = list(self._members.edges(group.key, vertex))
+        for edge in edges:
+            self._members.unlink(group.key, vertex, edge.other)
+        self._members.delete_token(group.key, vertex)
+        group.set(size=group.row.size - 1)
+        self._out.append(Send("pages", url_of(vertex), Left(vertex)))
+        seeds = [edge.other for edge in edges if self._members.holds(group.key, edge.other)]
+        self._split(group, seeds)
+        if group.row.size:
+            group.set(rank=rank_of(group.row.size))
+            group.jobs.append(StandJob())
+
+    def _split(self, group: Group, seeds: list[str]) -> None:
+        """All pieces but the largest move to fresh keys. The cost is that of the smaller pieces."""
+        for piece in smaller_pieces(seeds, lambda vertex: self._members.neighbours(group.key, vertex)):
+            destination = self._fresh_key(group.key, min(piece))
+            for vertex in piece:
+                self._departures.put(f"{group.key}{END}{destination}{END}{vertex}", MarkRow())
+            group.set(size=group.row.size - len(piece))
+            group.jobs.append(MoveJob(group.key, destination, None, rank_of(len(piece)), True, piece=True))
+
+    def _fresh_key(self, place: str, vertex: str) -> str:
+        token = self._members.token(place, vertex)
+        assert token is not None
+        return group_key(token.counter + 1, vertex)
+
+    # Moving out
+
+    def _move(self, group: Group, job: MoveJob) -> Job | None:
+        vertices: Iterator[str]
+        if job.piece:
+            vertices = (self._depart(group.key, job.destination, key) for key in self._departing(group.key, job))
+        elif job.place == group.key and group.row.size == 1:
+            vertices = iter([group.row.eldest] if self._members.holds(group.key, group.row.eldest) else [])
+        else:
+            vertices = self._members.vertices(job.place)
+        tokens, edges, finished = self._members.take(job.place, vertices, self._transfer_rows_max)
+        self._work += len(tokens) + len(edges)
+        self._send_tokens(group.key, job, tokens, edges, finished)
+        if not finished:
+            if job.piece and self._members.holds(job.place, tokens[-1].vertex):
+                mark = f"{group.key}{END}{job.destination}{END}{tokens[-1].vertex}"
+                self._departures.put(mark, MarkRow())
+            return replace(job, started=True)
+        if job.place == group.key and not job.piece:
+            group.set(size=0, rank=0, eldest="", standing=None)
+        return None
+
+    def _departing(self, key: str, job: MoveJob) -> list[str]:
+        prefix = f"{key}{END}{job.destination}{END}"
+        rows = islice(self._departures.scan(prefix), self._transfer_rows_max + 1)
+        return [name[len(prefix) :] for name, _ in rows]
+
+    def _depart(self, key: str, destination: str, vertex: str) -> str:
+        self._departures.delete(f"{key}{END}{destination}{END}{vertex}")
+        return vertex
+
+    def _send_tokens(
+        self, source: str, job: MoveJob, tokens: list[TokenRecord], edges: list[EdgeRecord], last: bool
+    ) -> None:
+        transfer = Transfer(
+            job.destination, source, not job.started, last, tuple(tokens), tuple(edges), job.via, job.rank, job.fresh
+        )
+        self._out.append(Send("groups", job.destination, transfer))
+
+    # Moving in
+
+    def _transfer(self, group: Group, message: Transfer) -> None:
+        if message.fresh:
+            self._settle_down(group, message)
+        elif message.first and message.last:
+            self._arrive(group, message)
+        else:
+            self._stage(group, message)
+
+    def _settle_down(self, group: Group, message: Transfer) -> None:
+        """A fresh group has no residents and nobody knows its key yet: its tokens can stay where they fall."""
+        size = group.row.size + self._members.add(group.key, message.tokens, message.edges)
+        self._work += len(message.tokens) + len(message.edges)
+        group.set(size=size, arriving=0 if message.last else 1)
+        if message.last:
+            group.set(rank=max(message.rank, rank_of(size)), eldest=self._members.eldest(group.key))
+            group.set(standing=self._standing(group.key, group.row.eldest, size))
+            self._pass_on(group, message.via)
+            group.jobs.append(SyncJob())
+
+    def _arrive(self, group: Group, message: Transfer) -> None:
+        """A transfer in one chunk."""
+        if not self._joins(group.key, message):
+            eldest = min(message.tokens, key=lambda token: token.vertex)
+            destination = group_key(eldest.counter + 1, eldest.vertex)
+            job = MoveJob(group.key, destination, message.via, rank_of(len(message.tokens)), True)
+            self._send_tokens(group.key, job, list(message.tokens), list(message.edges), True)
+            return
+        self._work += len(message.tokens) + len(message.edges)
+        added = self._members.add(group.key, message.tokens, message.edges)
+        changed = self._admit(group, min(token.vertex for token in message.tokens), added, message.rank)
+        self._pass_on(group, message.via)
+        if changed:
+            group.jobs.append(SyncJob())
+        else:
+            for token in message.tokens:
+                self._sync_token(group, token.vertex, TokenRow(token.counter, token.released))
+
+    def _joins(self, key: str, message: Transfer) -> bool:
+        """Whether an edge still joins the arrivals to the residents."""
+        members = self._members
+        if message.via is not None and members.holds(key, message.via.other):
+            return True
+        return any(members.holds(key, edge.other) for edge in message.edges) or any(
+            members.has_edges(key, token.vertex) for token in message.tokens
+        )
+
+    def _admit(self, group: Group, eldest: str, added: int, rank: int) -> bool:
+        """Count the arrivals in; whether the group's standing changed by it."""
+        size = group.row.size + added
+        eldest = min(group.row.eldest, eldest)
+        group.set(size=size, eldest=eldest, rank=max(group.row.rank, rank, rank_of(size)))
+        return self._set_standing(group, self._standing(group.key, eldest, size))
+
+    def _pass_on(self, group: Group, via: EdgeRecord | None) -> None:
+        """The edge that caused the move still has its far end elsewhere: its baton goes on."""
+        if via is not None and not self._members.holds(group.key, via.other):
+            self._send_baton(group, via)
+
+    def _stage(self, group: Group, message: Transfer) -> None:
+        place = arrival_place(group.key, message.source)
+        key = f"{group.key}{END}{message.source}"
+        arrival = self._arrivals.get(key)
+        size = arrival.size if arrival else 0
+        self._arrivals.put(key, ArrivalRow(size + self._members.add(place, message.tokens, message.edges)))
+        self._work += len(message.tokens) + len(message.edges)
+        if arrival is None:
+            group.set(arriving=group.row.arriving + 1)
+        if message.last:
+            group.jobs.append(LandJob(message.source, message.via, message.rank))
+
+    def _land(self, group: Group, job: LandJob) -> Job | None:
+        if not job.joined:
+            return self._check_join(group, job)
+        place = arrival_place(group.key, job.source)
+        rows_max = max(1, self._work_max - self._work)
+        tokens, edges, finished = self._members.take(place, self._members.vertices(place), rows_max)
+        self._work += len(tokens) + len(edges)
+        self._members.add(group.key, tokens, edges)
+        if not job.sync_all:
+            for token in tokens:
+                self._sync_token(group, token.vertex, TokenRow(token.counter, token.released))
+        if not finished:
+            return job
+        self._pass_on(group, job.via)
+        return SyncJob() if job.sync_all else None
+
+    def _check_join(self, group: Group, job: LandJob) -> Job | None:
+        place = arrival_place(group.key, job.source)
+        if job.via is not None and self._members.holds(group.key, job.via.other):
+            return self._let_in(group, job)
+        room = max(1, self._work_max - self._work)
+        rows = rows_after(self._members.tokens, place + END, job.checked, room)
+        vertices = [key[len(place) + 1 :] for key, _ in rows]
+        self._work += len(vertices)
+        if any(self._touches(group.key, place, vertex) for vertex in vertices):
+            return self._let_in(group, job)
+        if len(rows) == room:
+            return replace(job, checked=vertices[-1])
+        return self._send_on(group, job)
+
+    def _touches(self, key: str, place: str, vertex: str) -> bool:
+        if self._members.has_edges(key, vertex):
+            return True
+        return any(self._members.holds(key, edge.other) for edge in self._members.edges(place, vertex))
+
+    def _let_in(self, group: Group, job: LandJob) -> Job:
+        place = arrival_place(group.key, job.source)
+        arrival = self._end_arrival(group, job.source)
+        size = group.row.size + arrival.size
+        resident, arriving = group.row.eldest, self._members.eldest(place)
+        eldest = min(resident, arriving)
+        group.set(size=size, eldest=eldest, rank=max(group.row.rank, job.rank, rank_of(size)))
+        standing = self._standing(group.key if eldest == resident else place, eldest, size)
+        return replace(job, joined=True, sync_all=self._set_standing(group, standing))
+
+    def _send_on(self, group: Group, job: LandJob) -> Job:
+        arrival = self._end_arrival(group, job.source)
+        place = arrival_place(group.key, job.source)
+        destination = self._fresh_key(place, self._members.eldest(place))
+        return MoveJob(place, destination, job.via, rank_of(arrival.size), True)
+
+    def _end_arrival(self, group: Group, source: str) -> ArrivalRow:
+        key = f"{group.key}{END}{source}"
+        arrival = self._arrivals.get(key)
+        assert arrival is not None
+        self._arrivals.delete(key)
+        group.set(arriving=group.row.arriving - 1)
+        return arrival
+
+    # Standing
+
+    def _standing(self, place: str, eldest: str, size: int) -> Standing:
+        """Held is a function of what the group is now: too big, and its eldest member not released by an operator."""
+        held = False
+        if size > self._group_size_max:
+            token = self._members.token(place, eldest)
+            held = token is None or not token.released
+        return Standing(url_of(eldest), size == 1, held)
+
+    def _set_standing(self, group: Group, standing: Standing) -> bool:
+        before = group.row.standing
+        if standing == before:
+            return False
+        if standing.held != (before is not None and before.held):
+            alarm = Alarm(
+                kind="group_held" if standing.held else "group_passed", group=standing.group, size=group.row.size
+            )
+            self._out.append(Send("alarms", standing.group, alarm))
+        group.set(standing=standing)
+        return True
+
+    def _stand(self, group: Group, job: StandJob) -> Job | None:
+        if not group.row.size:
+            return None
+        if not self._members.holds(group.key, group.row.eldest):
+            group.set(eldest=self._members.eldest(group.key))
+        standing = self._standing(group.key, group.row.eldest, group.row.size)
+        return SyncJob() if self._set_standing(group, standing) else None
+
+    def _sync(self, group: Group, job: SyncJob) -> Job | None:
+        prefix = group.key + END
+        room = max(1, self._work_max - self._work)
+        rows = rows_after(self._members.tokens, prefix, job.after, room)
+        self._work += len(rows)
+        for key, row in rows:
+            self._sync_token(group, key[len(prefix) :], row)
+        return SyncJob(rows[-1][0][len(prefix) :]) if len(rows) == room else None
+
+    def _sync_token(self, group: Group, vertex: str, row: TokenRow) -> None:
+        row = replace(row, counter=row.counter + 1)
+        self._members.put_token(group.key, vertex, row)
+        assert group.row.standing is not None
+        self._out.append(Send("pages", url_of(vertex), Sync(vertex, row.counter, group.key, group.row.standing)))

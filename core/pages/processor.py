@@ -1,0 +1,443 @@
+"""The pages processor: what each URL is now, where its token is, and what the public is told. By URL.
+
+Rules (docs/protocol.md):
+- Of two fetches the later one counts; of two with one time stamp, the first in the log.
+- A content that is not within the anchor distance of the one tier 2 knows is a new vertex: the old one leaves its group
+  and tier 2 and is remembered as dying until its group has let go; the new one is stored in tier 2.
+- A vertex gets a group with its first edge: most pages never have one.
+- This is each token's home: requests for a vertex pass here, and the highest counter names the owner. A request that
+  comes back from a group that has given the token away waits for the news of where it went.
+- Only this processor declares a vertex dead, and only it writes a URL's status.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from msgspec.structs import replace
+
+from dustream.core.pages.redirects import REDIRECT_HOPS_MAX, resolution
+from dustream.core.pages.rows import (
+    UNKNOWN_VERSION,
+    AnchorRow,
+    CountRow,
+    DyingRow,
+    FollowerRow,
+    PageRow,
+    ParkedRow,
+    rows_after,
+)
+from dustream.core.pages.status import status, view
+from dustream.core.pages.vertex import END, epoch_of, group_key, url_of, vertex_name
+from dustream.core.processor import Send, Table, TaskState
+from dustream.core.tier2.points import tie_of
+from dustream.core.tier2.search_protocol import PartitionMap, jaccard
+from dustream.core.winners import Markets
+from dustream.schemas.cluster import ClusterMember, ClusterUpdate
+from dustream.schemas.groups import Create, Deliver
+from dustream.schemas.pages import (
+    Bounce,
+    Breaker,
+    Crawl,
+    Dead,
+    Follow,
+    Hold,
+    Join,
+    Leave,
+    Left,
+    Request,
+    Resolved,
+    Route,
+    Spread,
+    Standing,
+    Star,
+    Sync,
+    Unfollow,
+    Verdict,
+)
+from dustream.schemas.signature import PageSignature
+from dustream.schemas.tier2 import Rekey, Remove, Store
+
+FOLLOWERS_TOLD_MAX = 1_000  # per step
+
+TABLES: dict[str, Any] = {
+    "pages": PageRow,
+    "followers": FollowerRow,
+    "dying": DyingRow,
+    "parked": ParkedRow,
+    "anchors": AnchorRow,
+    "counts": CountRow,
+}
+
+
+class SiteOf(Protocol):
+    def __call__(self, url: str, /) -> str: ...
+
+
+class PagesProcessor:
+    """One task of `pages`."""
+
+    def __init__(
+        self,
+        partition_map: PartitionMap,
+        markets: Markets,
+        site_of: SiteOf,
+        *,
+        anchor_distance: float = 0.0,
+        redirect_hops_max: int = REDIRECT_HOPS_MAX,
+        followers_told_max: int = FOLLOWERS_TOLD_MAX,
+    ) -> None:
+        self._map = partition_map
+        self._markets = markets
+        self._site_of = site_of
+        self._anchor_distance = anchor_distance
+        self._hops_max = redirect_hops_max
+        self._followers_told_max = followers_told_max
+        self._out: list[Send] = []
+        self._counted: Counter[str] = Counter()
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            Crawl: self._crawl,
+            Route: self._on_route,
+            Bounce: self._bounce,
+            Sync: self._sync,
+            Star: self._star,
+            Left: self._left,
+            Follow: self._follow,
+            Unfollow: self._unfollow,
+            Resolved: self._resolved,
+            Spread: self._on_spread,
+            Breaker: self._breaker,
+        }
+
+    def open(self, state: TaskState) -> None:
+        self._pages: Table[PageRow] = state.table("pages")
+        self._followers: Table[FollowerRow] = state.table("followers")
+        self._dying: Table[DyingRow] = state.table("dying")
+        self._parked: Table[ParkedRow] = state.table("parked")
+        self._anchors: Table[AnchorRow] = state.table("anchors")
+        self._counts: Table[CountRow] = state.table("counts")
+
+    def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
+        self._out = []
+        self._counted.clear()
+        for message in messages:
+            self._handlers[type(message)](message)
+        for name, count in self._counted.items():
+            before = self._counts.get(name)
+            self._counts.put(name, CountRow(count + (before.count if before else 0)))
+        return self._out
+
+    # A fetch
+
+    def _crawl(self, crawl: Crawl) -> None:
+        url = crawl.url
+        page = self._pages.get(url)
+        if END in url or END in (crawl.target or ""):
+            self._counted["refused"] += 1
+        elif page is None or page.version == UNKNOWN_VERSION:
+            self._counted["new"] += 1
+            followers = page.follower_count if page else 0
+            first = PageRow(crawl.version, crawl.version, follower_count=followers)
+            self._save(url, page, self._become(first, crawl))
+        elif crawl.version <= page.version:
+            late = crawl.version < page.version
+            self._counted["late" if late else "repeated" if self._same(page, crawl) else "conflicting"] += 1
+        else:
+            self._update(url, page, crawl)
+
+    def _update(self, url: str, page: PageRow, crawl: Crawl) -> None:
+        popularity = page.popularity if crawl.popularity is None else crawl.popularity
+        now = replace(page, version=crawl.version, popularity=popularity)
+        if self._same(page, crawl) or self._stands(url, page, crawl):
+            self._counted["unchanged" if self._same(page, crawl) else "settled_by_anchor"] += 1
+            if crawl.kind == "content" and crawl.signature is not None:
+                now = replace(now, content_hash=crawl.signature.content_hash)
+            self._rekey(url, page, now)
+            self._pages.put(url, now)
+            return
+        self._counted[crawl.kind if crawl.kind != "content" else "changed"] += 1
+        self._retire(url, page)
+        bare = PageRow(now.version, now.first_seen_ms, "unknown", 0, now.status_counter, now.follower_count)
+        bare = replace(bare, spread_after=now.spread_after, popularity=popularity, released=now.released)
+        self._save(url, page, self._become(bare, crawl))
+
+    def _same(self, page: PageRow, crawl: Crawl) -> bool:
+        """Whether the fetch found what is known already."""
+        if crawl.kind == "seen":
+            return True
+        if crawl.kind != page.kind:
+            return False
+        if crawl.kind == "content":
+            return crawl.signature is not None and crawl.signature.content_hash == page.content_hash
+        return crawl.kind == "gone" or crawl.target == page.target
+
+    def _stands(self, url: str, page: PageRow, crawl: Crawl) -> bool:
+        """Whether the version tier 2 knows can stand for the new one: it is near enough to it.
+
+        That depends on the page's own history alone, so it is the same in every run."""
+        if not self._anchor_distance or page.kind != "content" or crawl.signature is None:
+            return False
+        anchor = self._anchors.get(url)
+        if anchor is None:
+            return False
+        return 1.0 - jaccard(_shingles(anchor.shingles), _shingles(crawl.signature.shingles)) <= self._anchor_distance
+
+    def _rekey(self, url: str, before: PageRow, now: PageRow) -> None:
+        """The page's popularity may give it another place in the winner order."""
+        if now.kind != "content" or now.popularity == before.popularity:
+            return
+        vertex = vertex_name(now.first_seen_ms, url, now.epoch)
+        keys = self._markets.keys(url, now.first_seen_ms, now.popularity, vertex)
+        if keys != self._markets.keys(url, now.first_seen_ms, before.popularity, vertex):
+            self._out.append(Send("tier2", now.home, Rekey(vertex, keys)))
+
+    def _retire(self, url: str, page: PageRow) -> None:
+        """The page is no longer what it was."""
+        if page.kind == "redirect":
+            self._out.append(Send("pages", page.target, Unfollow(page.target, url, page.epoch)))
+        if page.kind != "content":
+            return
+        vertex = vertex_name(page.first_seen_ms, url, page.epoch)
+        self._out.append(Send("tier2", page.home, Remove(vertex)))
+        if page.owner is not None:
+            self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, Leave())))
+            self._dying.put(vertex, DyingRow(page.owner, page.token_counter))
+        for request in self._unpark(vertex, page.parked_count):
+            self._answer_dead(vertex, request)
+
+    def _become(self, page: PageRow, crawl: Crawl) -> PageRow:
+        """The page as the fetch found it; `page` has no content or target of its own."""
+        if crawl.popularity is not None:
+            page = replace(page, popularity=crawl.popularity)
+        if crawl.kind == "seen":
+            return page
+        self._forget_anchor(crawl.url)
+        page = replace(page, kind=crawl.kind, epoch=crawl.version)
+        if crawl.kind == "content":
+            assert crawl.signature is not None
+            return self._store(page, crawl.url, crawl.signature)
+        if crawl.kind == "redirect":
+            assert crawl.target is not None
+            self._out.append(Send("pages", crawl.target, Follow(crawl.target, crawl.url, crawl.version)))
+            return replace(page, target=crawl.target, via=crawl.via)
+        return page
+
+    def _store(self, page: PageRow, url: str, signature: PageSignature) -> PageRow:
+        """A new vertex: alone and its own winner until told otherwise."""
+        vertex = vertex_name(page.first_seen_ms, url, page.epoch)
+        shingles, tie = _shingles(signature.shingles), tie_of(url)
+        home = self._map.home(shingles, tie, signature.lang)
+        probes = self._map.probes(shingles, tie, signature.lang)
+        keys = self._markets.keys(url, page.first_seen_ms, page.popularity, vertex)
+        self._out.append(Send("tier2", home, Store(vertex, signature, keys, probes)))
+        if self._anchor_distance:
+            self._anchors.put(url, AnchorRow(signature.shingles))
+        itself = (Verdict(url),) * len(keys)
+        return replace(
+            page, content_hash=signature.content_hash, home=home, standing=Standing(url, True), verdicts=itself
+        )
+
+    def _forget_anchor(self, url: str) -> None:
+        if self._anchor_distance:
+            self._anchors.delete(url)
+
+    # The token's home
+
+    def _on_route(self, message: Route) -> None:
+        url = url_of(message.vertex)
+        page = self._pages.get(url)
+        if page is None or not _is_live(page, message.vertex):
+            self._answer_dead(message.vertex, message.request)
+        else:
+            self._route(url, page, message.vertex, message.request)
+
+    def _route(self, url: str, page: PageRow, vertex: str, request: Request) -> None:
+        """Pass a request to the live vertex's group, which is made now if there is none."""
+        if page.owner is None:
+            page = replace(page, owner=group_key(0, vertex))
+            assert page.owner is not None
+            self._pages.put(url, page)
+            self._out.append(Send("groups", page.owner, Create(page.owner, vertex)))
+            if page.released:
+                self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, 0, Hold(True))))
+        assert page.owner is not None
+        if isinstance(request, Hold):  # one that went astray must not undo a later one
+            request = Hold(page.released)
+        self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, request)))
+
+    def _answer_dead(self, vertex: str, request: Request) -> None:
+        """Only the baton of an edge waits for an answer."""
+        if isinstance(request, Join):
+            self._out.append(Send("pages", url_of(request.other), Route(request.other, Dead(vertex))))
+
+    def _bounce(self, message: Bounce) -> None:
+        vertex = message.vertex
+        url = url_of(vertex)
+        page = self._pages.get(url)
+        if page is not None and _is_live(page, vertex):
+            if message.used < page.token_counter:
+                self._route(url, page, vertex, message.request)
+            else:
+                self._park(url, page, vertex, message.request)
+        elif isinstance(message.request, Leave):
+            self._bounce_leave(vertex, message.used)
+        else:
+            self._answer_dead(vertex, message.request)
+
+    def _park(self, url: str, page: PageRow, vertex: str, request: Request) -> None:
+        self._parked.put(f"{vertex}{END}{page.parked_count:08x}", ParkedRow(request))
+        self._pages.put(url, replace(page, parked_count=page.parked_count + 1))
+
+    def _unpark(self, vertex: str, count: int) -> list[Request]:
+        requests = []
+        for number in range(count):
+            key = f"{vertex}{END}{number:08x}"
+            row = self._parked.get(key)
+            assert row is not None
+            requests.append(row.request)
+            self._parked.delete(key)
+        return requests
+
+    def _bounce_leave(self, vertex: str, used: int) -> None:
+        dying = self._dying.get(vertex)
+        if dying is None:
+            return
+        if used < dying.token_counter:
+            self._out.append(Send("groups", dying.owner, Deliver(dying.owner, vertex, dying.token_counter, Leave())))
+        else:
+            self._dying.put(vertex, replace(dying, waiting=True))
+
+    def _sync(self, message: Sync) -> None:
+        vertex = message.vertex
+        url = url_of(vertex)
+        page = self._pages.get(url)
+        if page is None or not _is_live(page, vertex):
+            self._sync_dying(message)
+        elif message.counter > page.token_counter:
+            now = replace(
+                page, owner=message.owner, token_counter=message.counter, standing=message.standing, parked_count=0
+            )
+            self._save(url, page, now)
+            for request in self._unpark(vertex, page.parked_count):
+                self._route(url, now, vertex, request)
+
+    def _sync_dying(self, message: Sync) -> None:
+        dying = self._dying.get(message.vertex)
+        if dying is None or message.counter <= dying.token_counter:
+            return
+        self._dying.put(message.vertex, DyingRow(message.owner, message.counter))
+        if dying.waiting:
+            leave = Deliver(message.owner, message.vertex, message.counter, Leave())
+            self._out.append(Send("groups", message.owner, leave))
+
+    def _left(self, message: Left) -> None:
+        self._dying.delete(message.vertex)
+
+    def _star(self, message: Star) -> None:
+        url = url_of(message.vertex)
+        page = self._pages.get(url)
+        if page is None or not _is_live(page, message.vertex):
+            return
+        verdicts = (*page.verdicts[: message.market], message.verdict, *page.verdicts[message.market + 1 :])
+        if verdicts != page.verdicts:
+            self._save(url, page, replace(page, verdicts=verdicts))
+
+    def _breaker(self, message: Breaker) -> None:
+        page = self._pages.get(message.url)
+        if page is None or page.version == UNKNOWN_VERSION or page.released == message.released:
+            return
+        page = replace(page, released=message.released)
+        self._pages.put(message.url, page)
+        if page.kind == "content" and page.owner is not None:
+            vertex = vertex_name(page.first_seen_ms, message.url, page.epoch)
+            self._route(message.url, page, vertex, Hold(message.released))
+
+    # Redirects
+
+    def _follow(self, message: Follow) -> None:
+        url = message.url
+        page = self._pages.get(url)
+        key = f"{url}{END}{message.follower}"
+        now = page or PageRow(UNKNOWN_VERSION, 0)
+        if self._followers.get(key) is None:
+            now = replace(now, follower_count=now.follower_count + 1)
+            self._pages.put(url, now)
+        self._followers.put(key, FollowerRow(message.epoch))
+        answer = Resolved(message.follower, message.epoch, resolution(url, now, self._hops_max))
+        self._out.append(Send("pages", message.follower, answer))
+
+    def _unfollow(self, message: Unfollow) -> None:
+        key = f"{message.url}{END}{message.follower}"
+        row = self._followers.get(key)
+        page = self._pages.get(message.url)
+        if row is None or page is None or row.epoch != message.epoch:
+            return
+        self._followers.delete(key)
+        now = replace(page, follower_count=page.follower_count - 1)
+        if now.version == UNKNOWN_VERSION and not now.follower_count:
+            self._pages.delete(message.url)
+        else:
+            self._pages.put(message.url, now)
+
+    def _resolved(self, message: Resolved) -> None:
+        page = self._pages.get(message.url)
+        if page is not None and page.kind == "redirect" and page.epoch == message.epoch:
+            self._save(message.url, page, replace(page, upstream=message.resolution))
+
+    def _spread(self, url: str, page: PageRow) -> PageRow:
+        """Tell all followers. Many are told in steps; a change on the way starts over from the first."""
+        if page.spread_after is not None:
+            return replace(page, spread_after="")
+        if page.follower_count > self._followers_told_max:
+            self._out.append(Send("pages", url, Spread(url)))
+            return replace(page, spread_after="")
+        self._tell(url, page, "")
+        return page
+
+    def _on_spread(self, message: Spread) -> None:
+        page = self._pages.get(message.url)
+        if page is None or page.spread_after is None:
+            return
+        last = self._tell(message.url, page, page.spread_after)
+        self._pages.put(message.url, replace(page, spread_after=last))
+        if last is not None:
+            self._out.append(Send("pages", message.url, Spread(message.url)))
+
+    def _tell(self, url: str, page: PageRow, after: str) -> str | None:
+        """The last follower told, if there may be more."""
+        prefix = url + END
+        rows = rows_after(self._followers, prefix, after, self._followers_told_max)
+        way = resolution(url, page, self._hops_max)
+        for key, row in rows:
+            follower = key[len(prefix) :]
+            self._out.append(Send("pages", follower, Resolved(follower, row.epoch, way)))
+        return rows[-1][0][len(prefix) :] if len(rows) == self._followers_told_max else None
+
+    # What others see
+
+    def _save(self, url: str, before: PageRow | None, now: PageRow) -> None:
+        """Keep the page, and tell followers and the public what changed for them."""
+        hops_max = self._hops_max
+        if now.follower_count and resolution(url, before, hops_max) != resolution(url, now, hops_max):
+            now = self._spread(url, now)
+        names = self._markets.names
+        seen = view(url, now, names, hops_max)
+        if seen is not None and seen != view(url, before, names, hops_max):
+            now = replace(now, status_counter=now.status_counter + 1)
+            said = status(url, now, seen)
+            self._out.append(Send("duplicate.status", url, said))
+            site = self._site_of(url)
+            member = ClusterMember(url, said.version, said.group, said.role)
+            self._out.append(Send("cluster.updates", site, ClusterUpdate(site=site, members=(member,))))
+        self._pages.put(url, now)
+
+
+def _is_live(page: PageRow, vertex: str) -> bool:
+    return page.kind == "content" and page.epoch == epoch_of(vertex)
+
+
+def _shingles(data: bytes) -> Any:
+    return np.frombuffer(data, dtype="<u8")

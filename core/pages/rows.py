@@ -1,0 +1,78 @@
+"""The rows of `pages`, and reading a table in pieces."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Literal, TypeVar
+
+from msgspec import Struct
+
+from dustream.core.processor import Table
+from dustream.schemas.pages import Request, Resolution, Standing, Verdict
+
+Row = TypeVar("Row")
+
+UNKNOWN_VERSION = -(1 << 62)  # of a URL that others redirect to and nobody fetched
+
+
+class PageRow(Struct, frozen=True, array_like=True):
+    """Table `pages`, by URL. What followers are told and what the public sees follow from it."""
+
+    version: int
+    first_seen_ms: int
+    kind: Literal["unknown", "content", "redirect", "gone"] = "unknown"
+    epoch: int = 0
+    status_counter: int = 0
+    follower_count: int = 0
+    spread_after: str | None = None
+    popularity: float | None = None
+    released: bool = False
+    # content
+    content_hash: bytes = b""
+    home: int = 0
+    owner: str | None = None  # None: no edge yet, so no group had to be made
+    token_counter: int = 0
+    parked_count: int = 0
+    standing: Standing | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    # redirect
+    target: str = ""
+    via: str = ""
+    upstream: Resolution | None = None
+
+
+class FollowerRow(Struct, frozen=True, array_like=True):
+    """Table `followers`, by target and URL: a redirect, and the epoch of it."""
+
+    epoch: int
+
+
+class DyingRow(Struct, frozen=True, array_like=True):
+    """Table `dying`, by vertex: a vertex that is no more, but whose group has not let go of it yet."""
+
+    owner: str
+    token_counter: int
+    waiting: bool = False
+
+
+class ParkedRow(Struct, frozen=True, array_like=True):
+    """Table `parked`, by vertex and number: a request that overtook the news of where the token went."""
+
+    request: Request
+
+
+class AnchorRow(Struct, frozen=True, array_like=True):
+    """Table `anchors`, by URL: the shingles of the version tier 2 knows, if there is a distance to measure."""
+
+    shingles: bytes
+
+
+class CountRow(Struct, frozen=True, array_like=True):
+    """Table `counts`, by name: how many events went which way."""
+
+    count: int
+
+
+def rows_after(table: Table[Row], prefix: str, after: str, limit: int) -> list[tuple[str, Row]]:
+    """At most `limit` rows under a prefix whose rest of the key is greater than `after` ('' for the first ones)."""
+    return list(islice(table.scan(prefix, prefix + after if after else ""), limit))

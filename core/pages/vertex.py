@@ -1,0 +1,35 @@
+"""Names. A vertex is one content of one URL: (URL, epoch), the epoch being the version that brought the content.
+
+A vertex's name sorts by (first seen, URL, epoch), so the eldest member of a group is its smallest name:
+
+    first seen, 12 hex digits of ms | URL | space | epoch, hex
+
+A group key is (counter, vertex): the counter of the vertex's token when the group began. It is used once, never again.
+URLs must not hold the character NUL: it ends names in row keys.
+"""
+
+from __future__ import annotations
+
+FIRST_SEEN_MS_MAX = (1 << 48) - 1  # the year 10889
+FIRST_SEEN_DIGITS = 12
+END = "\0"
+
+
+def vertex_name(first_seen_ms: int, url: str, epoch: int) -> str:
+    return f"{min(max(first_seen_ms, 0), FIRST_SEEN_MS_MAX):012x}{url} {epoch:x}"
+
+
+def url_of(vertex: str) -> str:
+    return vertex[FIRST_SEEN_DIGITS : vertex.rindex(" ")]
+
+
+def epoch_of(vertex: str) -> int:
+    return int(vertex[vertex.rindex(" ") + 1 :], 16)
+
+
+def first_seen_of(vertex: str) -> int:
+    return int(vertex[:FIRST_SEEN_DIGITS], 16)
+
+
+def group_key(counter: int, vertex: str) -> str:
+    return f"{counter:x} {vertex}"

@@ -1,0 +1,230 @@
+"""The tier-2 processor: who matches whom. One task per partition of page space.
+
+Rules (docs/protocol.md):
+- A page is stored at its home and compared there; then the home probes the other partitions that may hold a match.
+  Store first, probe after: of two matching pages arriving at once at least one sees the other, whatever the
+  interleaving.
+- A probe is kept, as a visitor, only if it matched. Of a pair compared here, one is always at home here.
+- Forest edges go to the groups by way of `pages`; verdicts go to `pages`; what partitions say to each other about
+  winners goes in one message per step and partition, after the step's own probes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from dustream.core.pages.vertex import url_of
+from dustream.core.processor import Send, TaskState
+from dustream.core.tier2.forest import Forest, ForestRow, RepairRow
+from dustream.core.tier2.search_protocol import MakeSearch
+from dustream.core.tier2.stars import WORK_MAX, AgendaRow, DuplicateRow, Seen, Stars
+from dustream.core.tier2.vertices import StarRow, VertexRow, Vertices
+from dustream.core.winners import Markets
+from dustream.schemas.pages import Edge, Route, Star
+from dustream.schemas.signature import PageSignature
+from dustream.schemas.tier2 import (
+    ContinueTier2,
+    Cover,
+    Covered,
+    News,
+    Probe,
+    Rekey,
+    Remove,
+    Store,
+    Unprobe,
+    Win,
+)
+
+NEWS_ITEMS_MAX = 1_000
+
+TABLES: dict[str, Any] = {
+    "vertices": VertexRow,
+    "contents": PageSignature,
+    "forest": ForestRow,
+    "repairs": RepairRow,
+    "duplicates": DuplicateRow,
+    "agenda": AgendaRow,
+}
+
+
+class Tier2Processor:
+    """One task of `tier2`."""
+
+    def __init__(
+        self, threshold: float, markets: Markets, make_search: MakeSearch, *, work_max: int = WORK_MAX
+    ) -> None:
+        self._threshold = threshold
+        self._markets = markets
+        self._make_search = make_search
+        self._work_max = work_max
+        self._out: list[Send] = []
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            Store: self._store,
+            Probe: self._probe,
+            Remove: self._remove,
+            Unprobe: self._unprobe,
+            Rekey: self._rekey,
+            News: self._news,
+            ContinueTier2: self._continue,
+        }
+
+    def open(self, state: TaskState) -> None:
+        self._partition = state.partition
+        self._vertices = vertices = Vertices(state)
+        self._everyone = self._make_search(vertices.shingles)
+        winners = [self._make_search(vertices.shingles) for _ in self._markets.orders]
+        for number in vertices.numbers():
+            row, content = vertices.row(number), vertices.content(number)
+            minhash = np.frombuffer(content.minhash, dtype="<u4")
+            self._everyone.insert(number, content.content_hash, minhash)
+            for star, search in zip(row.stars, winners, strict=True):
+                if star.winner:
+                    search.insert(number, content.content_hash, minhash)
+        self._forest = Forest(state, vertices, self._everyone, self._threshold, self._edge_found)
+        self._stars = [
+            Stars(state, market, order, vertices, self._everyone, search, self._threshold, self._work_max)
+            for market, (order, search) in enumerate(zip(self._markets.orders, winners, strict=True))
+        ]
+
+    def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
+        self._out = []
+        for message in messages:
+            resume = isinstance(message, ContinueTier2)
+            was_cut = self._is_cut()
+            self._handlers[type(message)](message)
+            self._settle(resume=resume)
+            if self._is_cut() and (resume or not was_cut):  # one message to go on with is under way while work is left
+                self._out.append(Send("tier2", self._partition, ContinueTier2(self._partition)))
+        return self._out
+
+    # Vertices come and go
+
+    def _store(self, message: Store) -> None:
+        content = message.signature
+        candidates = self._candidates(content)
+        entries = candidates[self._vertices.is_entry[candidates]]
+        matches = self._forest.matches(content, entries)
+        stars = tuple(StarRow(key) for key in message.keys)
+        row = VertexRow(message.vertex, True, self._partition, message.probes, content.content_hash, stars)
+        number = self._add(row, content, matches)
+        seen = Seen(candidates, self._forest.compared)
+        winner = tuple(stars.enter(number, seen) for stars in self._stars)
+        for partition in message.probes:
+            probe = Probe(message.vertex, self._partition, content, message.keys, winner)
+            self._out.append(Send("tier2", partition, probe))
+
+    def _probe(self, message: Probe) -> None:
+        content = message.signature
+        candidates = self._candidates(content)
+        matches = self._forest.matches(content, candidates[self._vertices.is_entry[candidates]])
+        if not matches:
+            return
+        stars = tuple(StarRow(key, told=told) for key, told in zip(message.keys, message.winner, strict=True))
+        row = VertexRow(message.vertex, False, message.home, (), content.content_hash, stars)
+        number = self._add(row, content, matches)
+        for each in self._stars:
+            each.enter(number, Seen(candidates, self._forest.compared))
+
+    def _candidates(self, content: PageSignature) -> Any:
+        return self._everyone.candidates(content.content_hash, np.frombuffer(content.minhash, dtype="<u4"))
+
+    def _add(self, row: VertexRow, content: PageSignature, matches: list[tuple[int, float]]) -> int:
+        number = self._vertices.add(row, content)
+        self._everyone.insert(number, content.content_hash, np.frombuffer(content.minhash, dtype="<u4"))
+        self._forest.add(number, matches)
+        return number
+
+    def _remove(self, message: Remove) -> None:
+        number = self._vertices.number(message.vertex)
+        if number is None:
+            return
+        for partition in self._vertices.row(number).probes:
+            self._out.append(Send("tier2", partition, Unprobe(message.vertex)))
+        self._take_out(number, message.vertex)
+
+    def _unprobe(self, message: Unprobe) -> None:
+        number = self._vertices.number(message.vertex)
+        if number is not None:
+            self._take_out(number, message.vertex)
+
+    def _take_out(self, number: int, vertex: str) -> None:
+        row = self._vertices.row(number)
+        self._everyone.remove(number)
+        for stars in self._stars:
+            stars.leave(number, row)
+        self._forest.remove(number)
+        self._vertices.remove(number, vertex)
+
+    def _rekey(self, message: Rekey) -> None:
+        """Out of the stars and in again under the new key; the forest does not care. What others said of it stays until
+        they say otherwise."""
+        number = self._vertices.number(message.vertex)
+        if number is None:
+            return
+        row = self._vertices.row(number)
+        told = message.winner or (None,) * len(row.stars)
+        left = [stars.leave(number, row) for stars in self._stars]
+        each = zip(left, message.keys, told, strict=True)
+        row = replace(row, stars=tuple(replace(star, key=key, told=flag) for star, key, flag in each))
+        self._vertices.put(number, row)
+        winner = tuple(stars.enter(number) for stars in self._stars)
+        if row.entry:
+            for partition in row.probes:
+                self._out.append(Send("tier2", partition, Rekey(message.vertex, message.keys, winner)))
+
+    # What partitions tell each other
+
+    def _news(self, message: News) -> None:
+        """All is noted before anything is settled: else each cover of a clique would dethrone the next stand-in."""
+        for item in message.items:
+            number = self._vertices.number(item.vertex)
+            if number is None:
+                continue  # it has left meanwhile
+            row = self._vertices.row(number)
+            star = row.stars[item.market]
+            if isinstance(item, Win) and not row.entry:
+                star = replace(star, told=item.winner)
+            elif isinstance(item, Covered) and row.entry:
+                star = replace(star, remote=_with_cover(star, message.source, item))
+            else:
+                continue
+            self._vertices.put_star(number, row, item.market, star)
+            self._stars[item.market].look_again(number)
+
+    def _continue(self, message: ContinueTier2) -> None:
+        if self._forest.needs_repair:
+            self._forest.repair()
+
+    def _settle(self, *, resume: bool) -> None:
+        """Work off what the message brought, as far as one step goes, and say what came of it."""
+        news: dict[int, list[Win | Covered]] = {}
+        for stars in self._stars:
+            for partition, item in stars.settle(resume=resume):
+                if isinstance(item, Star):
+                    self._out.append(Send("pages", url_of(item.vertex), item))
+                else:
+                    assert partition is not None
+                    news.setdefault(partition, []).append(item)
+        for partition, items in news.items():
+            for start in range(0, len(items), NEWS_ITEMS_MAX):
+                chunk = tuple(items[start : start + NEWS_ITEMS_MAX])
+                self._out.append(Send("tier2", partition, News(self._partition, chunk)))
+
+    def _is_cut(self) -> bool:
+        return self._forest.needs_repair or any(stars.is_cut for stars in self._stars)
+
+    def _edge_found(self, one: int, other: int, similarity: float) -> None:
+        vertex = self._vertices.row(one).vertex
+        edge = Edge(self._vertices.row(other).vertex, similarity)
+        self._out.append(Send("pages", url_of(vertex), Route(vertex, edge)))
+
+
+def _with_cover(star: StarRow, source: int, item: Covered) -> dict[int, Cover]:
+    remote = {partition: cover for partition, cover in star.remote.items() if partition != source}
+    if item.cover is not None:
+        remote[source] = item.cover
+    return remote

@@ -1,0 +1,174 @@
+"""The winner order: which of several matching pages is the one to keep.
+
+A market names its criteria, best first. Each becomes a field of fixed width, smaller is better; the fields in order and
+then the vertex's name are the *key*. Comparing two keys as bytes compares the pages, and no two keys are equal.
+
+Order the coarse classes first and a hash of the URL before anything that runs along a chain of similar pages (first
+seen to the millisecond, the URL's text): then a change in the match graph alters one or two verdicts on average
+instead of starting a cascade (Censor-Hillel, Haramaty, Karnin 2016). If the eldest shall win, use first seen in coarse
+steps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from dustream.core.errors import BadSetting
+
+MARKETS_MAX = 16
+PREFERENCES_MAX = 10_000
+DAY_MS = 86_400_000
+URL_LENGTH_STEP = 8  # coarse: page=9 and page=10 are in one class more often than not
+DEFAULT_CRITERIA = ("popularity", "preferred_host", "https", "static", "depth", "url_length", "url_hash")
+
+
+class Market(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A named winner order. Lists of preferences are best first; what is not listed comes after."""
+
+    name: str = "default"
+    criteria: tuple[str, ...] = DEFAULT_CRITERIA
+    preferred_hosts: tuple[str, ...] = ()
+    preferred_tlds: tuple[str, ...] = ()
+    first_seen_step_days: int = 365
+
+
+@dataclass(frozen=True)
+class PageFacts:
+    """What the criteria look at."""
+
+    url: str
+    first_seen_ms: int
+    popularity: float | None
+    scheme: str
+    host: str
+    path: str
+    query: str
+
+    @classmethod
+    def of(cls, url: str, first_seen_ms: int, popularity: float | None) -> PageFacts:
+        try:
+            parts = urlsplit(url)
+            return cls(url, first_seen_ms, popularity, parts.scheme, parts.hostname or "", parts.path, parts.query)
+        except ValueError:  # a host that is no host, such as http://[: the whole URL is its path
+            return cls(url, first_seen_ms, popularity, "", "", url, "")
+
+
+def _popularity(page: PageFacts, market: Market) -> int:
+    """Classes of powers of two, so that small movements move nothing."""
+    value = page.popularity
+    if value is None or not value > 0:
+        return 255
+    return 127 - max(-127, min(127, math.frexp(min(value, 1e38))[1]))
+
+
+def _static(page: PageFacts, market: Market) -> int:
+    return 1 if page.query else 0
+
+
+def _url_length(page: PageFacts, market: Market) -> int:
+    return min(len(page.url) // URL_LENGTH_STEP, 0xFFFF)
+
+
+def _depth(page: PageFacts, market: Market) -> int:
+    return min(page.path.rstrip("/").count("/"), 255)
+
+
+def _https(page: PageFacts, market: Market) -> int:
+    return 0 if page.scheme == "https" else 1
+
+
+def _place(value: str, preferred: tuple[str, ...]) -> int:
+    return preferred.index(value) if value in preferred else 0xFFFF
+
+
+def _preferred_host(page: PageFacts, market: Market) -> int:
+    return _place(page.host, market.preferred_hosts)
+
+
+def _preferred_tld(page: PageFacts, market: Market) -> int:
+    return _place(page.host.rpartition(".")[2], market.preferred_tlds)
+
+
+def _first_seen(page: PageFacts, market: Market) -> int:
+    return min(max(page.first_seen_ms, 0) // (market.first_seen_step_days * DAY_MS), 0xFFFFFFFF)
+
+
+def _url_hash(page: PageFacts, market: Market) -> int:
+    return int.from_bytes(hashlib.blake2b(page.url.encode(), digest_size=8).digest(), "big")
+
+
+CRITERIA: dict[str, tuple[int, Callable[[PageFacts, Market], int]]] = {
+    "popularity": (1, _popularity),
+    "static": (1, _static),
+    "url_length": (2, _url_length),
+    "depth": (1, _depth),
+    "https": (1, _https),
+    "preferred_host": (2, _preferred_host),
+    "preferred_tld": (2, _preferred_tld),
+    "first_seen": (4, _first_seen),
+    "url_hash": (8, _url_hash),
+}
+"""Criterion: width in bytes, and the page's value; smaller is better."""
+
+
+class WinnerOrder:
+    """One market's order."""
+
+    def __init__(self, market: Market) -> None:
+        _check(market)
+        self.market = market
+        self._fields = [(name, *CRITERIA[name]) for name in market.criteria]
+        self.width = sum(width for _, width, _ in self._fields)
+
+    def key(self, page: PageFacts, vertex: str) -> bytes:
+        """The page's place: a smaller key is the better page."""
+        market = self.market
+        fields = [value(page, market).to_bytes(width, "big") for _, width, value in self._fields]
+        return b"".join(fields) + vertex.encode()
+
+    def vertex(self, key: bytes) -> str:
+        """The vertex a key belongs to."""
+        return key[self.width :].decode()
+
+    def decided_by(self, one: bytes, other: bytes) -> str:
+        """The first criterion in which two keys differ; 'name' if only (first seen, URL, epoch) tells them apart."""
+        start = 0
+        for name, width, _ in self._fields:
+            if one[start : start + width] != other[start : start + width]:
+                return name
+            start += width
+        return "name"
+
+
+class Markets:
+    """All orders, in the settings' sequence; the first is the main one."""
+
+    def __init__(self, markets: tuple[Market, ...] = (Market(),)) -> None:
+        if not 1 <= len(markets) <= MARKETS_MAX:
+            raise BadSetting(f"there must be 1 to {MARKETS_MAX} markets, not {len(markets)}")
+        if len({market.name for market in markets}) < len(markets):
+            raise BadSetting("two markets have the same name: give each its own")
+        self.orders = tuple(WinnerOrder(market) for market in markets)
+        self.names = tuple(market.name for market in markets)
+
+    def keys(self, url: str, first_seen_ms: int, popularity: float | None, vertex: str) -> tuple[bytes, ...]:
+        page = PageFacts.of(url, first_seen_ms, popularity)
+        return tuple(order.key(page, vertex) for order in self.orders)
+
+
+def _check(market: Market) -> None:
+    unknown = [name for name in market.criteria if name not in CRITERIA]
+    if unknown:
+        raise BadSetting(f"market {market.name}: unknown criteria {', '.join(unknown)}. Known: {', '.join(CRITERIA)}")
+    if len(set(market.criteria)) < len(market.criteria):
+        raise BadSetting(f"market {market.name}: a criterion is named twice")
+    if max(len(market.preferred_hosts), len(market.preferred_tlds)) > PREFERENCES_MAX:
+        raise BadSetting(f"market {market.name}: at most {PREFERENCES_MAX} preferred hosts or TLDs")
+    if market.first_seen_step_days < 1:
+        raise BadSetting(f"market {market.name}: first_seen_step_days must be at least 1")

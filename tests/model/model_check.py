@@ -1,0 +1,118 @@
+"""One history: run it, and hold what is left against the oracle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from model_network import Network
+from model_oracle import expected
+from model_world import History
+
+from dustream.core.pages.vertex import group_key, url_of, vertex_name
+
+_EMPTY_AT_REST = {
+    "pages": ("dying", "parked"),
+    "groups": ("departures", "arrivals", "deferred"),
+    "tier2": ("agenda", "repairs"),
+}
+
+
+def run_history(history: History) -> Network:
+    network = Network(history)
+    network.run()
+    check(network)
+    return network
+
+
+def check(network: Network) -> None:
+    statuses, groups, winner_of = expected(network.history)
+    said = {url: _plain(status) for url, status in network.statuses.items()}
+    wrong = {url: (said.get(url), status) for url, status in statuses.items() if said.get(url) != status}
+    assert not wrong and said.keys() == statuses.keys(), f"statuses (said, expected): {dict(list(wrong.items())[:3])}"
+    for task in network.tasks.values():
+        for table in _EMPTY_AT_REST[task.name]:
+            assert not len(task.tables[table]), f"{task.name} has rows left in {table}"
+    live = _check_pages_and_groups(network, groups)
+    _check_tier2(network, live, winner_of)
+
+
+def _plain(status: Any) -> dict[str, Any]:
+    fields = msgspec.to_builtins(status)
+    markets = fields.get("markets")
+    if markets:
+        fields["markets"] = {name: _without_none(each) for name, each in markets.items()}
+    return {name: value for name, value in _without_none(fields).items() if name not in ("url", "version", "v")}
+
+
+def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _check_pages_and_groups(network: Network, groups: list[set[str]]) -> set[str]:
+    """The groups are the components; every token is where its page thinks, and every edge has both its ends at home."""
+    owners: dict[str, str] = {}
+    for task in network.tasks.values():
+        if task.name == "groups":
+            owners |= _check_groups_task(task.tables)
+    live = set()
+    for task in network.tasks.values():
+        for url, page in task.tables["pages"].scan() if task.name == "pages" else ():
+            assert page.spread_after is None and not page.parked_count
+            if page.kind == "content":
+                vertex = vertex_name(page.first_seen_ms, url, page.epoch)
+                live.add(vertex)
+                assert owners.get(vertex) == page.owner, "page and group disagree"
+    assert owners.keys() <= live, "a token of a dead vertex"
+    by_owner: dict[str, set[str]] = {}
+    for vertex in live:
+        by_owner.setdefault(owners.get(vertex) or group_key(0, vertex), set()).add(url_of(vertex))
+    assert sorted(map(sorted, by_owner.values())) == sorted(map(sorted, groups)), "groups"
+    return live
+
+
+def _check_groups_task(tables: dict[str, Any]) -> dict[str, str]:
+    owners = {}
+    members: dict[str, set[str]] = {}
+    for key, _ in tables["tokens"].scan():
+        group, vertex = key.split("\0")
+        assert "\1" not in group, "a transfer that never landed"
+        owners[vertex] = group
+        members.setdefault(group, set()).add(vertex)
+    assert members.keys() == {key for key, _ in tables["groups"].scan()}
+    for key, row in tables["groups"].scan():
+        assert row.size == len(members[key]) and not row.is_busy and not row.arriving
+        assert row.eldest == min(members[key])
+    for key, _ in tables["edges"].scan():
+        group, one, other = key.split("\0")
+        assert {one, other} <= members[group], "a half-edge is left"
+        assert tables["edges"].get(f"{group}\0{other}\0{one}") is not None
+    return owners
+
+
+def _check_tier2(network: Network, live: set[str], winner_of: list[dict[str, str]]) -> None:
+    entries = []
+    for task in network.tasks.values():
+        if task.name == "tier2":
+            entries += _check_tier2_task(task.tables, live, winner_of)
+    assert sorted(entries) == sorted(live), "not every live vertex is at home somewhere"
+
+
+def _check_tier2_task(tables: dict[str, Any], live: set[str], winner_of: list[dict[str, str]]) -> list[str]:
+    rows = {int(key, 16): row for key, row in tables["vertices"].scan()}
+    assert {row.vertex for row in rows.values()} <= live, "a dead vertex is left"
+    assert len(tables["contents"]) == len(rows)
+    inverse = set()
+    for number, row in rows.items():
+        url = url_of(row.vertex)
+        for market, star in enumerate(row.stars):
+            is_winner = winner_of[market][url] == url
+            assert star.winner == is_winner == star.told, "winner flag"
+            if star.local is not None:
+                inverse.add(f"{market:02x}{star.local.key.decode('latin-1')}\0{number:08x}")
+            assert not (is_winner and star.remote), "a winner that is covered"
+    assert inverse == {key for key, _ in tables["duplicates"].scan()}, "duplicates are not the inverse of local winners"
+    edges = {(int(key[:8], 16), int(key[8:], 16)) for key, _ in tables["forest"].scan()}
+    assert all(one in rows and other in rows and (other, one) in edges for one, other in edges)
+    assert len(edges) // 2 < max(1, len(rows)), "a forest has fewer edges than vertices"
+    return [row.vertex for row in rows.values() if row.entry]

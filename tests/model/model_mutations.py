@@ -1,0 +1,168 @@
+"""Every rule of the protocol is needed: with it disabled, some history fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+from model_check import run_history
+from model_world import random_history
+from msgspec.structs import replace
+
+from dustream.core.groups.processor import GroupsProcessor
+from dustream.core.pages.processor import PagesProcessor
+from dustream.core.pages.vertex import url_of
+from dustream.core.tier2 import processor as tier2_processor
+from dustream.core.tier2.forest import Forest
+from dustream.core.tier2.stars import AgendaRow, Stars
+from dustream.core.tier2.vertices import StarRow
+from dustream.schemas.tier2 import Cover, Covered, Win
+
+HISTORIES_MAX = 3_000
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+def _sync_any(self: Any, message: Any) -> None:
+    """The last Sync to arrive counts, not the one with the highest counter."""
+    page = self._pages.get(url_of(message.vertex))
+    if page is not None and page.token_counter >= message.counter:
+        self._pages.put(url_of(message.vertex), replace(page, token_counter=message.counter - 1))
+    _SYNC(self, message)
+
+
+def _star_of_any_epoch(self: Any, message: Any) -> None:
+    page = self._pages.get(url_of(message.vertex))
+    if page is not None and page.kind == "content":
+        verdicts = (*page.verdicts[: message.market], message.verdict, *page.verdicts[message.market + 1 :])
+        self._save(url_of(message.vertex), page, replace(page, verdicts=verdicts))
+
+
+def _always_joins(self: Any, key: str, message: Any) -> bool:
+    return self._members.eldest(key) != ""
+
+
+def _lands_at_once(self: Any, group: Any, job: Any) -> Any:
+    return self._let_in(group, job) if group.row.size else _CHECK_JOIN(self, group, job)
+
+
+def _without(kind: type, condition: Callable[[Any], bool] = lambda item: True) -> Callable[..., Any]:
+    def tell(self: Stars, *args: Any) -> StarRow:
+        before = len(self._told)
+        star = _TELL(self, *args)
+        kept = [told for told in self._told[before:] if not (isinstance(told.item, kind) and condition(told.item))]
+        self._told[before:] = kept
+        return star
+
+    return tell
+
+
+def _worst_winner(self: Any, number: int, row: Any, key: bytes, seen: Any = None) -> Cover | None:
+    """Any winner that matches, instead of the best."""
+    content = self._vertices.content(number)
+    found = None
+    for other in self._winners.candidates(content.content_hash, None).tolist():
+        other_row = self._vertices.row(other)
+        other_key = other_row.stars[self._market].key
+        if other_key < key and (row.entry or other_row.entry) and (found is None or other_key > found.key):
+            [similarity] = self._winners.similarities(None, content.content_hash, tier2_processor.np.array([other]))
+            if similarity >= self._threshold:
+                found = Cover(other_key, float(similarity), other_row.content_hash == content.content_hash)
+    return found
+
+
+def _spreads_on(self: Any, url: str, page: Any) -> Any:
+    return page if page.spread_after is not None else _SPREAD(self, url, page)
+
+
+def _one_slot(star: StarRow, source: int, item: Covered) -> dict[int, Cover]:
+    return {} if item.cover is None else {0: item.cover}
+
+
+def _leaves_at_once(self: Any, number: int, row: Any) -> StarRow:
+    """A winner that goes does not let its duplicates search again."""
+    star = _LEAVE(self, number, row)
+    item = self._agenda.get(star.key)
+    if item is not None:
+        self._agenda[star.key] = replace(item, release=False)
+    return star
+
+
+def _keeps_duplicates(self: Any, key: bytes, item: AgendaRow) -> AgendaRow:
+    """One that is dethroned keeps its duplicates; one that went does not."""
+    if self._vertices.number(self._order.vertex(key)) is not None:
+        return replace(item, release=False)
+    return _RELEASE(self, key, item)
+
+
+def _takes_nobody(self: Any, number: int, key: bytes, item: AgendaRow) -> AgendaRow:
+    return replace(item, cover_after=None)
+
+
+_SYNC = PagesProcessor._sync
+_SPREAD = PagesProcessor._spread
+_CHECK_JOIN = GroupsProcessor._check_join
+_TELL = Stars._tell
+_LEAVE = Stars.leave
+_RELEASE = Stars._release
+
+MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
+    "a request that comes back is dropped, not parked": [(PagesProcessor, "_park", _nothing)],
+    "a leave that comes back is dropped": [(PagesProcessor, "_bounce_leave", _nothing)],
+    "the last Sync counts, not the highest": [(PagesProcessor, "_sync", _sync_any)],
+    "the dying do not hear where their token went": [(PagesProcessor, "_sync_dying", _nothing)],
+    "the dead do not answer": [(PagesProcessor, "_answer_dead", _nothing)],
+    "a star is taken by a later epoch": [(PagesProcessor, "_star", _star_of_any_epoch)],
+    "followers are not told": [(PagesProcessor, "_tell", _nothing)],
+    "a spread does not start over": [(PagesProcessor, "_spread", _spreads_on)],
+    "a leave does not split": [(GroupsProcessor, "_split", _nothing)],
+    "half-edges to the dead stay": [(GroupsProcessor, "_dead", _nothing)],
+    "strangers land": [(GroupsProcessor, "_joins", _always_joins), (GroupsProcessor, "_check_join", _lands_at_once)],
+    "the baton is not passed on": [(GroupsProcessor, "_pass_on", _nothing)],
+    "the standing is not worked out again": [(GroupsProcessor, "_stand", _nothing)],
+    "nothing is deferred": [(GroupsProcessor, "_defer", lambda self, group, message: self._handle(group, message))],
+    "no replacement edges": [(Forest, "_repair", _nothing)],
+    "a winner that goes keeps its duplicates": [(Stars, "leave", _leaves_at_once)],
+    "a new winner takes nobody": [(Stars, "_cover", _takes_nobody)],
+    "dethroned, duplicates kept": [(Stars, "_release", _keeps_duplicates)],
+    "no Win": [(Stars, "_tell", _without(Win))],
+    "no Covered": [(Stars, "_tell", _without(Covered))],
+    "no Covered withdrawn": [(Stars, "_tell", _without(Covered, lambda item: item.cover is None))],
+    "any winner, not the best": [(Stars, "_best_winner", _worst_winner)],
+    "one cover for all partitions": [(tier2_processor, "_with_cover", _one_slot)],
+    "a new key is not told": [(PagesProcessor, "_rekey", _nothing)],
+}
+
+
+def caught_at(name: str, histories_max: int = HISTORIES_MAX) -> int | None:
+    """The first history that fails with the rule disabled."""
+    patches = [mock.patch.object(*where) for where in MUTATIONS[name]]
+    for patch in patches:
+        patch.start()
+    try:
+        for seed in range(histories_max):
+            try:
+                run_history(random_history(seed, big=seed % 10 == 9))
+            except (TypeError, AttributeError, NameError):
+                raise  # the mutation itself is broken
+            except Exception:
+                return seed
+        return None
+    finally:
+        for patch in patches:
+            patch.stop()
+
+
+def check_mutations() -> int:
+    missed = 0
+    for name in MUTATIONS:
+        started = time.perf_counter()
+        seed = caught_at(name)
+        missed += seed is None
+        verdict = f"NOT caught in {HISTORIES_MAX} histories" if seed is None else f"caught by history {seed}"
+        print(f"{name}: {verdict} ({time.perf_counter() - started:.1f} s)", flush=True)
+    return 1 if missed else 0

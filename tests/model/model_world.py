@@ -1,0 +1,200 @@
+"""Random worlds for the model: contents whose match graph takes the shapes that are hard, and histories of crawls."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from dustream.core.winners import Market
+from dustream.schemas.pages import Breaker, Crawl
+from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
+
+THRESHOLD = 0.8
+SHAPES = ("sparse", "dense", "chain", "hub", "cliques")
+_MULTIPLIERS = np.random.default_rng(1).integers(1, 1 << 63, 128, dtype=np.uint64) | np.uint64(1)
+
+
+def _minhash(elements: NDArray[np.uint64]) -> bytes:
+    hashed = (elements[None, :] * _MULTIPLIERS[:, None]) >> np.uint64(32)
+    return hashed.min(axis=1).astype("<u4").tobytes()
+
+
+def _spread(element: int) -> int:
+    """Elements stand for hashed shingles: spread them over 64 bits."""
+    return (element + 1) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
+
+
+class Contents:
+    """Shingle sets by number, their signatures and exact similarities."""
+
+    def __init__(self, rng: random.Random, count: int, shape: str, *, with_minhash: bool) -> None:
+        sets = [_shape_set(rng, shape, number) for number in range(count)]
+        self.sets = [frozenset(_spread(element) for element in each) for each in sets]
+        self.signatures = [self._signature(number, with_minhash) for number in range(count)]
+        self.similar = [[_jaccard(one, other) for other in self.sets] for one in self.sets]
+
+    def _signature(self, number: int, with_minhash: bool) -> PageSignature:
+        elements = np.array(sorted(self.sets[number]), dtype=np.uint64)
+        minhash = _minhash(elements) if with_minhash else b""
+        content_hash = number.to_bytes(16, "big")
+        return PageSignature(SIGNATURE_VERSION, content_hash, elements.astype("<u8").tobytes(), minhash, (), 0, "en")
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+
+def _shape_set(rng: random.Random, shape: str, number: int) -> set[int]:
+    length = 18
+    if shape == "chain":  # each matches the next: windows that slide by one of 18
+        return set(range(number * 2, number * 2 + length))
+    if shape == "hub":  # leaves match the hub of their family, and each other only just not
+        family, place = divmod(number, 6)
+        hub = set(range(family * 1000, family * 1000 + length))
+        return hub | {family * 1000 + 100 + 10 * place + extra for extra in range(4 if place else 0)}
+    families = {"sparse": 8, "dense": 1, "cliques": 4}[shape]
+    family = rng.randrange(families) * 1000
+    base = set(range(family, family + length))
+    changes = rng.choice((0, 1, 1, 2, 3)) if shape != "cliques" else rng.choice((0, 0, 1))
+    for _ in range(changes):
+        base.discard(family + rng.randrange(length))
+        base.add(family + 100 + rng.randrange(6))
+    return base | {family + 500 + extra for extra in range(rng.choice((0, 0, 0, 1, 3)))}
+
+
+def _jaccard(one: frozenset[int], other: frozenset[int]) -> float:
+    return len(one & other) / len(one | other)
+
+
+class AskEverybody:
+    """A page's home follows from its smallest shingle; everybody is probed."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+
+    def home(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> int:
+        return int(shingles[0] >> np.uint64(7)) % self._partitions
+
+    def probes(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, ...]:
+        home = self.home(shingles)
+        return tuple(partition for partition in range(self._partitions) if partition != home)
+
+
+class ByLength:
+    """Pages by length; only lengths within the threshold's ratio can match."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+
+    def home(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> int:
+        return len(shingles) % self._partitions
+
+    def probes(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, ...]:
+        low, high = int(len(shingles) * THRESHOLD), int(len(shingles) / THRESHOLD) + 1
+        return tuple(sorted({length % self._partitions for length in range(low, high + 1)} - {self.home(shingles)}))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Tiny ones, so that small histories cut everything that can be cut."""
+
+    transfer_rows: int
+    groups_work: int
+    stars_work: int
+    followers_told: int
+    redirect_hops: int
+    group_size: int
+
+
+@dataclass(frozen=True)
+class History:
+    """One case: what is fed, and on what settings."""
+
+    seed: int
+    contents: Contents
+    partitions: dict[str, int]
+    partition_map: AskEverybody | ByLength
+    markets: tuple[Market, ...]
+    anchor_distance: float
+    limits: Limits
+    real_index: bool
+    events: list[Crawl | Breaker] = field(repr=False)
+
+
+def random_history(seed: int, *, big: bool = False, real_index: bool | None = None) -> History:
+    rng = random.Random(seed)
+    url_count = rng.randint(20, 60) if big else rng.randint(4, 22)
+    partition_max = 8 if big else rng.choice((1, 3, 8))
+    partitions = {name: rng.randint(1, partition_max) for name in ("pages", "tier2", "groups")}
+    real = bool(real_index)
+    contents = Contents(rng, rng.randint(3, max(4, url_count)), rng.choice(SHAPES), with_minhash=real)
+    tier2_map = rng.choice((AskEverybody, ByLength))(partitions["tier2"])
+    markets = rng.choice((_ONE_MARKET, _ONE_MARKET, _BY_AGE, _TWO_MARKETS))
+    anchor_distance = rng.choice((0.0, 0.0, 0.1, 0.3))
+    limits = rng.choice((_tiny, _small, _large))
+    events = _random_events(rng, url_count, len(contents), rng.randint(url_count, 4 * url_count))
+    return History(seed, contents, partitions, tier2_map, markets, anchor_distance, limits(rng), real, events)
+
+
+_ONE_MARKET = (Market(criteria=("popularity", "static", "url_hash")),)
+_BY_AGE = (Market(criteria=("static",)),)  # then by name: first seen, URL
+_TWO_MARKETS = (Market(criteria=("url_hash",)), Market(name="second", criteria=("popularity", "url_length")))
+
+
+def _tiny(rng: random.Random) -> Limits:
+    return Limits(
+        rng.randint(1, 3), rng.randint(1, 3), rng.randint(1, 3), 1, rng.choice((2, 4)), rng.choice((2, 4, 99))
+    )
+
+
+def _small(rng: random.Random) -> Limits:
+    return Limits(rng.randint(3, 9), rng.randint(4, 20), rng.randint(4, 20), 3, 8, rng.choice((3, 99)))
+
+
+def _large(rng: random.Random) -> Limits:
+    return Limits(500, 5_000, 2_000, 1_000, 16, 10_000)
+
+
+def _random_events(rng: random.Random, url_count: int, content_count: int, count: int) -> list[Crawl | Breaker]:
+    """Mostly in order; some events come late, some twice, some with a time stamp that is taken."""
+    urls = [f"http://{'ab'[number % 2]}.example/{'?' * (number % 3 == 0)}{number}" for number in range(url_count)]
+    version = dict.fromkeys(urls, 0)
+    redirects, deaths = rng.choice((0, 0.1, 0.4)), rng.choice((0.1, 0.3))
+    events: list[Crawl | Breaker] = []
+    for number in range(count):
+        url = urls[number] if number < url_count and rng.random() < 0.7 else rng.choice(urls)
+        version[url] += rng.randint(0, 1) if rng.random() < 0.05 else 1 + rng.randrange(3)
+        events.append(_random_event(rng, url, version[url], urls, redirects, deaths))
+    for number in range(len(events)):
+        if rng.random() < 0.05:
+            events.append(rng.choice(events))
+        if rng.random() < 0.1:
+            other = rng.randrange(len(events))
+            events[number], events[other] = events[other], events[number]
+    for _ in range(rng.choice((0, 0, 3))):
+        events.insert(rng.randrange(len(events)), Breaker(rng.choice(urls), rng.random() < 0.7))
+    return [_with_content(event, content_count, rng) for event in events]
+
+
+def _random_event(
+    rng: random.Random, url: str, version: int, urls: list[str], redirects: float, deaths: float
+) -> Crawl:
+    popularity = rng.choice((1.0, 5.0, 100.0)) if rng.random() < 0.1 else None
+    kind = rng.random()
+    if kind < redirects:
+        return Crawl(url, version, "redirect", target=rng.choice([*urls, "http://nowhere.example/"]))
+    if kind < redirects + deaths:
+        return Crawl(url, version, "gone")
+    if kind > 0.95:
+        return Crawl(url, version, "seen", popularity=popularity)
+    return Crawl(url, version, "content", popularity=popularity)
+
+
+def _with_content(event: Crawl | Breaker, content_count: int, rng: random.Random) -> Crawl | Breaker:
+    """Contents are numbers (in `via`) until the network turns them into signatures."""
+    if isinstance(event, Crawl) and event.kind == "content":
+        return replace(event, via=str(rng.randrange(content_count)))
+    return event

@@ -1,0 +1,40 @@
+"""The real processors under random histories, interleavings, batch cuts and crashes: what is left equals the oracle.
+
+`python tests/model/run.py --histories 20000` runs more of them, `--mutations` disables rules one by one.
+"""
+
+from __future__ import annotations
+
+import pytest
+from model_check import run_history
+from model_mutations import caught_at
+from model_world import random_history
+
+HISTORIES = 2_000
+HISTORIES_PER_TEST = 200
+BIG_HISTORIES = 20
+REAL_INDEX_HISTORIES = 20
+
+
+@pytest.mark.parametrize("first", range(0, HISTORIES, HISTORIES_PER_TEST))
+def test_random_histories(first: int) -> None:
+    crashes = 0
+    for seed in range(first, first + HISTORIES_PER_TEST):
+        crashes += run_history(random_history(seed)).crashes
+    assert crashes > HISTORIES_PER_TEST  # or the tables were never read by another than their writer
+
+
+def test_big_histories() -> None:
+    for seed in range(BIG_HISTORIES):
+        run_history(random_history(seed, big=True))
+
+
+def test_histories_with_the_real_index() -> None:
+    for seed in range(REAL_INDEX_HISTORIES):
+        run_history(random_history(seed, real_index=True))
+
+
+@pytest.mark.parametrize("rule", ["the dead do not answer", "a leave does not split", "no Win", "no replacement edges"])
+def test_a_disabled_rule_is_caught(rule: str) -> None:
+    """A few of the rules, to see that the checker can fail; all of them with --mutations."""
+    assert caught_at(rule, histories_max=200) is not None

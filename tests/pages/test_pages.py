@@ -1,0 +1,187 @@
+"""What becomes of a URL: versions, redirects, deaths and returns, and input that is odd."""
+
+from __future__ import annotations
+
+import pytest
+from model_pipeline import Pipeline, gone, page, redirect
+
+from dustream.core.pages.processor import FOLLOWERS_TOLD_MAX
+from dustream.core.winners import Market
+from dustream.schemas.pages import Crawl
+
+A, B, C = "http://a.example/", "http://b.example/", "http://c.example/"
+TEXT = range(100)
+NEAR = range(5, 105)  # Jaccard 95 / 105 to TEXT
+OTHER = range(1000, 1100)
+
+
+def test_a_page_is_unique_until_another_matches_it() -> None:
+    pipeline = Pipeline().feed(page(A, 1, TEXT))
+    assert pipeline.roles() == {A: "unique"}
+    pipeline.feed(page(B, 2, NEAR))
+    assert pipeline.roles() == {A: "winner", B: "duplicate"}
+    status = pipeline.status(B)
+    assert status is not None
+    assert (status.winner, status.group, status.relation, status.similarity) == (A, A, "near", 95 / 105)
+
+
+def test_an_exact_copy_says_so() -> None:
+    status = Pipeline().feed(page(A, 1, TEXT), page(B, 2, TEXT)).status(B)
+    assert status is not None
+    assert (status.relation, status.similarity) == ("exact", 1.0)
+
+
+def test_a_dead_winner_is_replaced_and_comes_back() -> None:
+    pipeline = Pipeline().feed(page(A, 1, TEXT), page(B, 2, NEAR), gone(A, 3))
+    assert pipeline.roles() == {A: "gone", B: "unique"}
+    pipeline.feed(page(A, 4, TEXT))
+    assert pipeline.roles() == {A: "winner", B: "duplicate"}
+
+
+def test_a_page_that_changes_leaves_its_group() -> None:
+    pipeline = Pipeline().feed(page(A, 1, TEXT), page(B, 2, NEAR), page(B, 3, OTHER))
+    assert pipeline.roles() == {A: "unique", B: "unique"}
+
+
+def test_events_in_reverse_order_end_like_the_newest() -> None:
+    pipeline = Pipeline().feed(gone(A, 3), page(A, 2, TEXT), page(A, 1, OTHER))
+    assert pipeline.roles() == {A: "gone"}
+    assert pipeline.counts() == {"new": 1, "late": 2}
+
+
+def test_of_two_contents_with_one_time_stamp_the_first_in_the_log_counts() -> None:
+    pipeline = Pipeline().feed(page(B, 1, TEXT), page(A, 5, TEXT), page(A, 5, OTHER), page(A, 5, TEXT))
+    assert pipeline.roles() == {A: "duplicate", B: "winner"}
+    assert pipeline.counts() == {"new": 2, "conflicting": 1, "repeated": 1}
+
+
+def test_unchanged_and_seen_pages_only_get_older() -> None:
+    pipeline = Pipeline().feed(page(A, 1, TEXT), page(A, 2, TEXT), Crawl(A, 3, "seen"), gone(A, 3), page(A, 2, OTHER))
+    status = pipeline.status(A)
+    assert status is not None and (status.role, status.version) == ("unique", (1, 1))
+    assert pipeline.counts() == {"new": 1, "unchanged": 2, "conflicting": 1, "late": 1}
+
+
+def test_a_death_of_an_unknown_page_is_a_death() -> None:
+    assert Pipeline().feed(gone(A, 1)).roles() == {A: "gone"}
+
+
+def test_seen_before_anything_else_says_nothing() -> None:
+    pipeline = Pipeline().feed(Crawl(A, 5, "seen"))
+    assert pipeline.roles() == {}
+    assert pipeline.feed(page(A, 4, TEXT), page(A, 6, TEXT)).roles() == {A: "unique"}
+
+
+def test_urls_are_compared_as_they_come() -> None:
+    """Case and escapes are intake's to normalise: here two spellings are two pages."""
+    upper, escaped = "http://a.example/X", "http://a.example/%78"
+    pipeline = Pipeline().feed(page(upper, 1, TEXT), page(upper.lower(), 2, TEXT), page(escaped, 3, TEXT))
+    assert sorted(pipeline.roles().values()) == ["duplicate", "duplicate", "winner"]
+
+
+def test_a_url_that_cannot_be_a_name_is_refused_and_counted() -> None:
+    pipeline = Pipeline().feed(page("http://a.example/\0", 1, TEXT), redirect(A, 1, "http://b.example/\0x"))
+    assert pipeline.roles() == {} and pipeline.counts() == {"refused": 2}
+
+
+@pytest.mark.parametrize("url", ["http://[", "nonsense", "http://a.example/ with space", "http://ä.example/ü"])
+def test_odd_urls_have_a_place_in_the_winner_order_too(url: str) -> None:
+    pipeline = Pipeline(markets=(Market(),)).feed(page(url, 1, TEXT), page(B, 2, TEXT))
+    assert sorted(pipeline.roles().values()) == ["duplicate", "winner"]
+
+
+class TestRedirects:
+    def test_a_redirect_follows_its_target(self) -> None:
+        pipeline = Pipeline().feed(redirect(C, 1, B), page(A, 1, TEXT), page(B, 2, NEAR))
+        status = pipeline.status(C)
+        assert status is not None
+        assert (status.role, status.target, status.winner, status.group) == ("redirect", B, A, A)
+        pipeline.feed(gone(A, 3))
+        status = pipeline.status(C)
+        assert status is not None and status.winner == B
+
+    def test_a_revisit_says_so(self) -> None:
+        status = Pipeline().feed(redirect(B, 1, A, via="revisit"), page(A, 1, TEXT)).status(B)
+        assert status is not None and status.relation == "revisit"
+
+    def test_targets_that_are_no_page(self) -> None:
+        pipeline = Pipeline().feed(
+            redirect(A, 1, B), redirect(C, 1, "http://gone.example/"), gone("http://gone.example/", 1)
+        )
+        problems = {url: status.problem for url, status in pipeline.statuses().items() if status.role == "redirect"}
+        assert problems == {A: "target_unknown", C: "target_gone"}
+
+    @pytest.mark.parametrize("length", [1, 2, 50])
+    def test_loops_are_cut_and_reported(self, length: int) -> None:
+        urls = [f"http://a.example/{number}" for number in range(length)]
+        ring = [redirect(url, 1, urls[(number + 1) % length]) for number, url in enumerate(urls)]
+        pipeline = Pipeline().feed(*ring, redirect(A, 1, urls[0]))
+        assert {status.problem for status in pipeline.statuses().values()} == {"redirect_cut"}
+        pipeline.feed(page(urls[0], 2, TEXT))
+        assert pipeline.roles()[urls[0]] == "unique"
+        assert pipeline.statuses()[A].target == urls[0]
+
+    def test_a_loop_that_had_a_page_in_it(self) -> None:
+        pipeline = Pipeline().feed(page(B, 1, TEXT), redirect(A, 1, B), redirect(B, 2, A))
+        assert {status.problem for status in pipeline.statuses().values()} == {"redirect_cut"}
+
+    def test_a_chain_of_a_thousand_is_cut_at_the_hop_limit(self) -> None:
+        urls = [f"http://a.example/{number}" for number in range(1_001)]
+        chain = [redirect(url, 1, urls[number + 1]) for number, url in enumerate(urls[:-1])]
+        pipeline = Pipeline().feed(page(urls[-1], 1, TEXT), *chain)
+        resolved = [url for url, status in pipeline.statuses().items() if status.target == urls[-1]]
+        assert sorted(resolved) == sorted(urls[1_000 - 16 : 1_000])
+        cut = [url for url, status in pipeline.statuses().items() if status.problem == "redirect_cut"]
+        assert len(cut) == 1_000 - 16
+
+    def test_a_page_with_many_followers_tells_them_in_steps(self) -> None:
+        count = 2 * FOLLOWERS_TOLD_MAX + 7
+        followers = [redirect(f"http://f.example/{number}", 1, A) for number in range(count)]
+        pipeline = Pipeline().feed(page(A, 1, TEXT), *followers, page(B, 1, NEAR, popularity=9.0))
+        told = [status for status in pipeline.statuses().values() if status.role == "redirect"]
+        assert len(told) == count and {status.winner for status in told} == {B}
+
+
+class TestAnchors:
+    def test_a_small_change_is_settled_in_tier_1(self) -> None:
+        pipeline = Pipeline(pages={"anchor_distance": 0.1}).feed(page(A, 1, TEXT), page(B, 1, TEXT))
+        pipeline.feed(page(B, 2, NEAR))
+        assert pipeline.counts() == {"new": 2, "settled_by_anchor": 1}
+        assert pipeline.roles() == {A: "winner", B: "duplicate"}
+
+    def test_small_changes_do_not_add_up(self) -> None:
+        """The distance is to the anchor, not to the version before."""
+        steps = [page(A, version, range(4 * version, 100 + 4 * version)) for version in range(4)]
+        pipeline = Pipeline(pages={"anchor_distance": 0.1}).feed(*steps)
+        assert pipeline.counts() == {"new": 1, "settled_by_anchor": 2, "changed": 1}
+
+    def test_without_a_distance_every_change_goes_to_tier_2(self) -> None:
+        pipeline = Pipeline().feed(page(A, 1, TEXT), page(A, 2, NEAR))
+        assert pipeline.counts() == {"new": 1, "changed": 1}
+
+
+class TestMarkets:
+    def test_a_change_in_popularity_changes_the_winner(self) -> None:
+        pipeline = Pipeline().feed(page(A, 1, TEXT), page(B, 2, NEAR))
+        pipeline.feed(page(B, 3, NEAR, popularity=100.0))
+        assert pipeline.roles() == {A: "duplicate", B: "winner"}
+        pipeline.feed(Crawl(A, 4, "seen", popularity=10_000.0))
+        assert pipeline.roles() == {A: "winner", B: "duplicate"}
+
+    def test_each_market_has_its_winner(self) -> None:
+        markets = (Market(criteria=("preferred_tld",), preferred_tlds=("fr",)), Market(name="de", criteria=()))
+        french, german = "http://a.fr/", "http://a.de/"
+        pipeline = Pipeline(markets=markets).feed(page(german, 1, TEXT), page(french, 2, NEAR))
+        status = pipeline.status(german)
+        assert status is not None and status.markets is not None
+        assert (status.role, status.winner) == ("duplicate", french)
+        assert {name: each.role for name, each in status.markets.items()} == {"default": "duplicate", "de": "winner"}
+
+
+def test_cluster_updates_name_the_group() -> None:
+    pipeline = Pipeline().feed(page(A, 1, TEXT), page(B, 2, NEAR))
+    last = {update.members[0].url: update.members[0] for update in pipeline.updates()}
+    assert {url: (member.group, member.role) for url, member in last.items()} == {
+        A: (A, "winner"),
+        B: (A, "duplicate"),
+    }
