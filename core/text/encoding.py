@@ -1,0 +1,85 @@
+"""Bytes of a page → characters, whatever the page says about itself.
+
+In order: a byte order mark; UTF-8 if all bytes are valid UTF-8 (no other charset in use passes for it by accident, so
+a page that declares something else lies); the charset of the HTTP header; that of a meta tag; detection. A charset
+that does not fit the bytes is passed over, and if none fits, the first one known is used with replacements.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+
+from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
+
+# HTML5 looks for a meta charset in the first 1,024 bytes; pages in the wild put it later.
+META_BYTES_MAX = 4096
+
+# A page cut in the middle of a character, or with a few spoilt bytes, is still what it declares.
+_SPOILT_SHARE_MAX = 0.1
+
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_HTTP_CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s\"';,]{1,40})", re.IGNORECASE)
+_META_CHARSET = re.compile(rb"<meta[^>]{0,400}?charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
+
+# Escape-based charsets are made of ASCII bytes, so they are also valid UTF-8: here the declaration decides.
+_ESCAPE_BASED = frozenset({"iso2022_jp", "hz"})
+
+
+def decode(page: bytes, content_type: str | None = None) -> str:
+    """The page as text. Never fails; what cannot be decoded becomes U+FFFD."""
+    for bom, name in _BOMS:
+        if page.startswith(bom):
+            return page[len(bom) :].decode(name, "replace")
+    declared = list(_declared(page, content_type))
+    if not any(name in _ESCAPE_BASED or _is_utf16(name, page) for name in declared):
+        try:
+            return page.decode("utf-8")
+        except UnicodeDecodeError:
+            pass
+    for name in declared:
+        text = _decode_if_it_fits(page, name)
+        if text is not None:
+            return text
+    detected = _codec(detect_encoding(page) or "utf-8") or "utf-8"
+    text = _decode_if_it_fits(page, detected)
+    return text if text is not None else page.decode((declared or [detected])[0], "replace")
+
+
+def _declared(page: bytes, content_type: str | None) -> Iterator[str]:
+    """The charsets the header and the page name, as Python codecs; unknown ones are left out."""
+    labels = []
+    if content_type and (match := _HTTP_CHARSET.search(content_type)):
+        labels.append(match[1])
+    if meta := _META_CHARSET.search(page, 0, META_BYTES_MAX):
+        labels.append(meta[1].decode("ascii"))
+    for label in labels:
+        name = _codec(label)
+        # UTF-16 without zero bytes is a lie that decodes without an error.
+        if name and (not name.startswith("utf-16") or _is_utf16(name, page)):
+            yield name
+
+
+def _codec(label: str) -> str | None:
+    """The Python codec of a charset label by the WHATWG names (latin1 means windows-1252); None if there is none."""
+    try:
+        known = codecs.lookup(label.strip())
+        if not getattr(known, "_is_text_encoding", True):
+            return None
+        return codecs.lookup(str(map_encoding_to_html5(label.strip()))).name
+    except (LookupError, ValueError):
+        return None
+
+
+def _is_utf16(name: str, page: bytes) -> bool:
+    return name.startswith("utf-16") and b"\0" in page[:META_BYTES_MAX]
+
+
+def _decode_if_it_fits(page: bytes, name: str) -> str | None:
+    try:
+        return page.decode(name)
+    except UnicodeDecodeError:
+        text = page.decode(name, "replace")
+    other = len(text.encode("utf-8", "replace")) - len(text)  # grows with every character that is not ASCII
+    return text if text.count("\ufffd") * 3 <= other * _SPOILT_SHARE_MAX else None

@@ -1,0 +1,102 @@
+"""A page → its text, and what its head says about it. The one door to the HTML parser: replace it here.
+
+resiliparse (lexbor) parses as HTML5 says and has a main-content extractor; docs/signatures.md has the comparison.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from resiliparse.extract.html2text import extract_plain_text
+from resiliparse.parse.html import HTMLTree
+
+from dustream.core.text.encoding import decode
+from dustream.core.text.page_guard import check_page, check_size
+
+TextMode = Literal["main", "full"]
+
+TITLE_CHARS_MAX = 1_000
+ATTRIBUTE_CHARS_MAX = 8_192
+REFRESH_DELAY_S_MAX = 86_400.0
+
+# HTML5's "shared declarative refresh steps": a time, then optionally a separator and a URL, perhaps in quotes.
+_REFRESH = re.compile(r"\s*(\d{0,9}(?:\.\d*)?)[\s;,]*(?:url\s*=\s*)?(?P<quote>[\"']?)(?P<url>.*)", re.I | re.S)
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What a page says. Blocks are lines of `text`. URLs are as written in the page, "" where there are none."""
+
+    text: str
+    title: str = ""
+    lang: str = ""
+    canonical: str = ""
+    refresh_target: str = ""
+    refresh_delay_s: float = 0.0
+
+
+def extract(page: str | bytes, *, content_type: str | None = None, mode: TextMode = "main") -> Extracted:
+    """Parse a page. Raises BadEvent over the limits of page_guard.
+
+    `main` is the main content as resiliparse judges it; where it finds none, the full text, so that a page is empty
+    only when it shows nothing at all. `full` is everything a reader would see, menus included.
+    """
+    check_size(len(page))
+    html = decode(page, content_type) if isinstance(page, bytes) else page
+    if content_type and content_type.lower().startswith("text/plain"):
+        return Extracted(text=_clean(html))
+    try:
+        utf8 = html.encode()
+    except UnicodeEncodeError:  # lone surrogates, which JSON can carry and UTF-8 cannot
+        html = _SURROGATES.sub("\ufffd", html)
+        utf8 = html.encode()
+    check_page(utf8)
+    return _extracted(HTMLTree.parse(html), mode)
+
+
+def _clean(text: str) -> str:
+    return _SURROGATES.sub("\ufffd", text.replace("\0", ""))
+
+
+def _extracted(tree: Any, mode: TextMode) -> Extracted:
+    target, delay_s = _refresh(tree)
+    root = tree.document.first_element_child
+    return Extracted(
+        text=_text(tree, mode),
+        title=" ".join((tree.title or "")[:TITLE_CHARS_MAX].split()),
+        lang=_attribute(root, "lang") or _attribute(root, "xml:lang"),
+        canonical=_attribute(tree.document.query_selector("link[rel~=canonical i][href]"), "href"),
+        refresh_target=target,
+        refresh_delay_s=delay_s,
+    )
+
+
+def _text(tree: Any, mode: TextMode) -> str:
+    if tree.body is None:
+        return ""
+    options: dict[str, bool] = {"links": False, "list_bullets": False, "alt_texts": False}
+    text = ""
+    if mode == "main":
+        text = extract_plain_text(tree, main_content=True, comments=False, **options)
+    if not text.strip():
+        text = extract_plain_text(tree, main_content=False, **options)
+    return str(text).replace("\0", "").strip()
+
+
+def _attribute(node: Any, name: str) -> str:
+    value = node.getattr(name) if node is not None else None
+    return value.strip() if value and len(value) <= ATTRIBUTE_CHARS_MAX else ""
+
+
+def _refresh(tree: Any) -> tuple[str, float]:
+    """The first meta refresh that names a URL: (URL, delay)."""
+    for node in tree.document.query_selector_all("meta[http-equiv=refresh i]"):
+        match = _REFRESH.match(_attribute(node, "content"))
+        if match and match["url"]:
+            quote = match["quote"]
+            url = match["url"].split(quote, 1)[0] if quote else match["url"]
+            return url.strip(), min(float(match[1].rstrip(".") or 0), REFRESH_DELAY_S_MAX)
+    return "", 0.0

@@ -1,0 +1,46 @@
+"""What is refused before it is parsed: pages on which the parser would run for minutes or eat the memory.
+
+Measured on lexbor and resiliparse's text writer (docs/signatures.md): time grows with the square of the nesting depth
+and of the attributes of one tag, with (tags × formatting elements left open), and in the writer with (elements × text).
+A small page cannot go that far; a large one is scanned first, in linear time (page_scan).
+"""
+
+from __future__ import annotations
+
+from dustream.core.errors import BadEvent
+
+PAGE_BYTES_MAX = 8 * 1024 * 1024  # also characters, where the page comes decoded
+NESTING_MAX = 2_000  # browsers stop at 512
+ATTRIBUTES_MAX = 4_000  # of one tag
+NODES_MAX = 4_000_000  # tags × formatting elements left open, which HTML5 opens again in every block
+WRITER_WORK_MAX = 100_000_000_000  # elements × bytes of text: about 4 s
+
+# Below both, the worst a page can do takes about half a second.
+UNSCANNED_BYTES_MAX = 48 * 1024
+UNSCANNED_TAGS_MAX = 2_000
+
+
+def check_size(size: int) -> None:
+    """Raises BadEvent over PAGE_BYTES_MAX."""
+    if size > PAGE_BYTES_MAX:
+        raise BadEvent(f"page of {size} bytes: at most {PAGE_BYTES_MAX} are processed")
+
+
+def check_page(page: bytes) -> None:
+    """Raises BadEvent, with the limit that was passed, for a page (in UTF-8) that must not be parsed."""
+    check_size(len(page))
+    if len(page) <= UNSCANNED_BYTES_MAX and page.count(b"<") <= UNSCANNED_TAGS_MAX:
+        return
+    from dustream.core.text.page_scan import scan_page  # compiled code, which small pages do without
+
+    found = scan_page(page, NESTING_MAX)
+    if found.nesting > NESTING_MAX:
+        raise BadEvent(f"elements nested more than {NESTING_MAX} deep")
+    if found.attributes > ATTRIBUTES_MAX:
+        raise BadEvent(f"a tag with {found.attributes} attributes: at most {ATTRIBUTES_MAX} are processed")
+    if found.tags * found.formatting > NODES_MAX:
+        raise BadEvent(f"{found.formatting} formatting elements left open over {found.tags} tags: over {NODES_MAX}")
+    if found.elements * found.text_bytes > WRITER_WORK_MAX:
+        raise BadEvent(
+            f"{found.elements} elements on {found.text_bytes} bytes of text: over {WRITER_WORK_MAX} in product"
+        )

@@ -1,0 +1,297 @@
+"""Tokens: what a page's text is compared by.
+
+- A run of letters, digits and their combining marks is one token (scripts with spaces: Latin, Arabic, Hindi …).
+- In scripts written without spaces (Han, kana, Thai, Lao, Khmer, Myanmar …) every letter, with the marks on it, is a
+  token, and so is every emoji.
+- Hangul is taken as words: Korean puts spaces between words, and syllable shingles would triple the set's size while
+  one changed word costs about the same share of it.
+- Case is folded, full-width forms become ordinary ones. Invisible characters (zero-width space, soft hyphen, variation
+  selectors, tatweel …) are as if not there. All else (spaces, punctuation, symbols, controls) only separates.
+
+A token's hash is 64 bits; its top 12 bits are the token's *bucket*, the unit of which sub-dictionaries are made.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dustream.core.errors import BadEvent
+from dustream.core.text.char_classes import (
+    CLASS_RANGES,
+    FOLD_RANGES,
+    IGNORED,
+    MARK,
+    SEPARATOR,
+    SINGLE,
+    TABLE_SIZE,
+    WORD,
+)
+
+BUCKET_BITS = 12
+BUCKETS = 1 << BUCKET_BITS
+
+# A text of 8 MiB gives at most some 4 million shingles (32 MB), still one message.
+TEXT_BYTES_MAX = 8 * 1024 * 1024
+
+# A table entry: what the character folds to, whether NFC may change it, its class.
+_FOLD_BITS = 4
+_FOLD_SHIFT = np.uint32(_FOLD_BITS)
+_MAY_COMPOSE = np.uint32(8)
+_CLASS_MASK = np.uint32(7)
+
+# With all combining marks, no fewer than the characters that NFC changes or joins with what precedes them.
+_MAY_COMPOSE_RANGES = (
+    (0x0374, 0x0387),
+    (0x0958, 0x0B5D),
+    (0x0F43, 0x0FB9),
+    (0x1160, 0x11FF),
+    (0x1F71, 0x1FFD),
+    (0x2000, 0x2001),
+    (0x2126, 0x212B),
+    (0x2329, 0x232A),
+    (0x2ADC, 0x2ADC),
+    (0xF900, 0xFAFF),
+    (0xFB1D, 0xFB4E),
+    (0x1D15E, 0x1D1C0),
+)
+
+# Above the table: planes 2 and 3 are ideographs, E0000–E0FFF tags and variation selectors.
+_IDEOGRAPHS_END = 0x40000
+_TAGS_FIRST, _TAGS_END = 0xE0000, 0xE1000
+
+# Odd constants with random-looking bits: multipliers of xxHash64 and of other mixers.
+_TOKEN_MULTIPLIER = np.uint64(0x9FB21C651E98DF25)
+_STREAM_MULTIPLIER_2 = np.uint64(0xD6E8FEB86659FD93)
+_STREAM_SEED_LOW = np.uint64(0xC2B2AE3D27D4EB4F)
+_STREAM_SEED_HIGH = np.uint64(0x165667B19E3779F9)
+_STREAM_MULTIPLIER = np.uint64(0x9E3779B185EBCA87)
+_FMIX_1 = np.uint64(0xFF51AFD7ED558CCD)
+_FMIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
+
+
+@cache
+def char_table() -> NDArray[np.uint32]:
+    """By character: what it folds to, _MAY_COMPOSE, and its class in the lowest three bits."""
+    folded = np.arange(TABLE_SIZE, dtype=np.int64)
+    for first, last, step, delta in FOLD_RANGES:
+        folded[first : last + 1 : step] += delta
+    classes = np.full(TABLE_SIZE, SEPARATOR, dtype=np.int64)
+    for first, last, kind in CLASS_RANGES:
+        classes[first : last + 1] = kind
+    # A character has the class of what it folds to, so that a full-width letter acts as the letter.
+    inside = np.minimum(folded, TABLE_SIZE - 1)
+    may_compose = classes == MARK
+    for first, last in _MAY_COMPOSE_RANGES:
+        may_compose[first : last + 1] = True
+    entries = (folded << _FOLD_BITS) | may_compose * int(_MAY_COMPOSE) | classes[inside]
+    table: NDArray[np.uint32] = entries.astype(np.uint32)
+    table.setflags(write=False)
+    return table
+
+
+def text_bytes(text: str | bytes) -> bytes:
+    """The text as bytes. Raises BadEvent over TEXT_BYTES_MAX."""
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    if len(data) > TEXT_BYTES_MAX:
+        raise BadEvent(f"text of {len(data)} bytes: at most {TEXT_BYTES_MAX} are processed")
+    return data
+
+
+def composed(data: bytes) -> bytes:
+    """In composed form (NFC), in which é is one character however it was written; what is no UTF-8 is replaced."""
+    return unicodedata.normalize("NFC", data.decode("utf-8", "replace")).encode()
+
+
+def explain_tokens(text: str | bytes) -> list[str]:
+    """The tokens as people read them: the same rules as `token_hashes`, character by character."""
+    table = char_table()
+    tokens: list[str] = []
+    is_open = extends = False
+    for char in composed(text_bytes(text)).decode("utf-8"):
+        code = ord(char)
+        entry = int(table[code]) if code < TABLE_SIZE else 0
+        kind, folded = (entry & 7, entry >> _FOLD_BITS) if code < TABLE_SIZE else _char_above(code)
+        if kind == IGNORED:
+            continue
+        if kind == SEPARATOR or (kind == MARK and not is_open):
+            is_open = extends = False
+        elif kind == MARK or (kind == WORD and extends):
+            tokens[-1] += chr(folded)
+        else:
+            tokens.append(chr(folded))
+            is_open, extends = True, kind == WORD
+    return tokens
+
+
+def _char_above(code: int) -> tuple[int, int]:
+    if code < _IDEOGRAPHS_END:
+        return SINGLE, code
+    return (IGNORED if _TAGS_FIRST <= code < _TAGS_END else SEPARATOR), code
+
+
+@njit(cache=True)
+def fmix64(h: np.uint64) -> np.uint64:
+    """MurmurHash3's finaliser: a bijection in which every input bit reaches every output bit."""
+    h ^= h >> np.uint64(33)
+    h *= _FMIX_1
+    h ^= h >> np.uint64(33)
+    h *= _FMIX_2
+    return h ^ (h >> np.uint64(33))
+
+
+@njit(cache=True)
+def _rotate(h: np.uint64) -> np.uint64:
+    return (h << np.uint64(29)) | (h >> np.uint64(35))
+
+
+@njit(cache=True)
+def _decode_char(data: NDArray[np.uint8], at: int) -> tuple[np.uint32, int]:
+    """(character, its length) of the multi-byte character at `at`; (U+FFFD, 1) where the bytes are no UTF-8."""
+    lead = np.uint32(data[at])
+    size = 4 if lead >= 0xF0 else (3 if lead >= 0xE0 else 2)
+    if lead < 0xC2 or lead > 0xF4 or at + size > data.size:
+        return np.uint32(0xFFFD), 1
+    code = lead & np.uint32(0xFF >> (size + 1))
+    for offset in range(1, size):
+        byte = np.uint32(data[at + offset])
+        if byte & np.uint32(0xC0) != np.uint32(0x80):
+            return np.uint32(0xFFFD), 1
+        code = np.uint32((code << np.uint32(6)) | (byte & np.uint32(0x3F)))
+    return code, size
+
+
+@njit(cache=True)
+def _char_entry(code: np.uint32, table: NDArray[np.uint32]) -> np.uint32:
+    if code < TABLE_SIZE:
+        return table[code]  # type: ignore[no-any-return]
+    kind = SEPARATOR
+    if code < _IDEOGRAPHS_END:
+        kind = SINGLE | 8  # some of them NFC changes
+    elif _TAGS_FIRST <= code < _TAGS_END:
+        kind = IGNORED
+    return np.uint32((code << _FOLD_SHIFT) | np.uint32(kind))
+
+
+@njit(cache=True)
+def _split_ascii(
+    data: NDArray[np.uint8],
+    at: int,
+    table: NDArray[np.uint32],
+    tokens: NDArray[np.uint64],
+    count: np.int64,
+    h: np.uint64,
+    is_open: bool,
+) -> tuple[int, np.int64, np.uint64, bool]:
+    """As `_split`, for a run of ASCII, where most of the time goes: (where it ends, token count, h, is_open).
+
+    Without branches on the text, which no processor can predict: every byte writes the open token's hash to the next
+    place, and a separator behind a word moves the place on and clears the hash. In ASCII all but words separates.
+    """
+    one = np.uint64(1)
+    place, was_word = np.uint64(count), np.uint64(is_open)
+    while at < data.size and data[at] < 0x80:
+        entry = np.uint64(table[data[at]])
+        is_word = entry & np.uint64(WORD)  # 1 or 0
+        tokens[place] = h
+        place += was_word & (is_word ^ one)
+        h = (h ^ (entry >> np.uint64(_FOLD_BITS))) * (_TOKEN_MULTIPLIER & (np.uint64(0) - is_word))
+        was_word = is_word
+        at += 1
+    return at, np.int64(place), h, bool(was_word)
+
+
+@njit(cache=True)
+def _split(
+    data: NDArray[np.uint8], table: NDArray[np.uint32], tokens: NDArray[np.uint64]
+) -> tuple[np.int64, bool]:
+    """Write the unfinished hash of every token to `tokens`: (their number, whether NFC may change the text)."""
+    h = np.uint64(0)
+    count, at = np.int64(0), 0
+    is_open = extends = may_compose = False
+    while at < data.size:
+        if data[at] < 0x80:
+            if is_open and not extends:
+                tokens[count] = h
+                count += 1
+                h = np.uint64(0)
+            at, count, h, is_open = _split_ascii(data, at, table, tokens, count, h, is_open and extends)
+            extends = is_open
+            continue
+        code, size = _decode_char(data, at)
+        entry = _char_entry(code, table)
+        may_compose |= (entry & _MAY_COMPOSE) != 0
+        at += size
+        kind = entry & _CLASS_MASK
+        if kind == IGNORED:
+            continue
+        if not ((kind == WORD and extends) or (kind == MARK and is_open)):
+            tokens[count] = h
+            count += is_open
+            h = np.uint64(0)
+            extends = kind == WORD
+            is_open = extends or kind == SINGLE
+            if not is_open:
+                continue
+        h = (h ^ np.uint64(entry >> _FOLD_SHIFT)) * _TOKEN_MULTIPLIER
+    tokens[count] = h
+    return count + is_open, may_compose
+
+
+@njit(cache=True)
+def _hash_tokens(
+    data: NDArray[np.uint8], table: NDArray[np.uint32]
+) -> tuple[NDArray[np.uint64], np.uint64, np.uint64, bool]:
+    """(token hashes, the two halves of the content hash, whether NFC may change the text)."""
+    # A word has a separator and any other token three bytes; one place more is written to before it is known.
+    tokens = np.empty(data.size // 2 + 2, dtype=np.uint64)
+    count, may_compose = _split(data, table, tokens)
+    low, high = _STREAM_SEED_LOW, _STREAM_SEED_HIGH
+    for i in range(count):
+        token = fmix64(tokens[i])
+        tokens[i] = token
+        low = (_rotate(low) ^ token) * _STREAM_MULTIPLIER
+        high = (_rotate(high) + token) * _STREAM_MULTIPLIER_2
+    low = fmix64(low ^ np.uint64(count))
+    return tokens[:count], low, fmix64(high ^ low), may_compose
+
+
+def token_hashes(text: str | bytes) -> NDArray[np.uint64]:
+    """The 64-bit hash of every token, in order, with repeats."""
+    return hash_stream(text_bytes(text))[0]
+
+
+def hash_stream(data: bytes) -> tuple[NDArray[np.uint64], bytes]:
+    """(token hashes, content hash) of UTF-8 bytes, taken in composed form; any other bytes are safe, too.
+
+    The content hash is 128 bits over the stream of token hashes. Text that differs only in case, spacing or
+    punctuation has the same.
+    """
+    tokens, low, high, may_compose = _hash_tokens(np.frombuffer(data, dtype=np.uint8), char_table())
+    if may_compose and (nfc := composed(data)) != data:
+        tokens, low, high, _ = _hash_tokens(np.frombuffer(nfc, dtype=np.uint8), char_table())
+    return tokens, int(low).to_bytes(8, "little") + int(high).to_bytes(8, "little")
+
+
+@njit(cache=True)
+def _count_by_table(hashes: NDArray[np.uint64], table: NDArray[np.uint8]) -> NDArray[np.int64]:
+    counts = np.zeros(int(table.max()) + 1, dtype=np.int64)
+    for h in hashes:
+        counts[table[h >> np.uint64(64 - BUCKET_BITS)]] += 1
+    return counts
+
+
+def count_by_table(hashes: NDArray[np.uint64], table: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """How many hashes fall into each sub-dictionary; `table` gives the sub-dictionary of each of the 4,096 buckets."""
+    if table.shape != (BUCKETS,) or table.dtype != np.uint8:  # the compiled loop trusts it
+        raise ValueError(f"a sub-dictionary table is {BUCKETS} uint8 values, not {table.dtype} {table.shape}")
+    return _count_by_table(hashes, table)
+
+
+def token_length_vector(text: str | bytes, table: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """L(A_i^1) of Zhu section 4.1: the number of tokens, with repeats, in each sub-dictionary."""
+    return count_by_table(token_hashes(text), table)
