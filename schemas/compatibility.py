@@ -21,7 +21,10 @@ def _compare(old: Any, new: Any, old_defs: Schema, new_defs: Schema, at: str, se
     if at.count("/") > 20 or at in seen:
         return []
     seen.add(at)
-    found = [f"{at or 'message'}: accepts {kind} no more" for kind in sorted(_accepts(old, old_defs) - _accepts(new, new_defs))]
+    found = [
+        f"{at or 'message'}: accepts {kind} no more"
+        for kind in sorted(_accepts(old, old_defs) - _accepts(new, new_defs))
+    ]
     old_fields, new_fields = old.get("properties", {}), new.get("properties", {})
     found += [f"{at}/{name}: removed" for name in old_fields if name not in new_fields]
     old_required, new_required = set(old.get("required", ())), set(new.get("required", ()))

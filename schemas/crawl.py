@@ -10,7 +10,7 @@ CRAWL_EVENT_VERSION = 1
 
 
 class CrawlEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One fetch of one URL. Content comes as `html` (decoded), `body` (bytes as fetched) or `text` (already extracted)."""
+    """One fetch of one URL. Content comes as `html` (decoded), `body` (bytes as fetched) or `text` (extracted)."""
 
     url: Annotated[str, Meta(description="absolute http or https URL that was fetched")]
     v: Annotated[int, Meta(description="schema version")] = CRAWL_EVENT_VERSION
@@ -20,7 +20,9 @@ class CrawlEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
     ] = None
     status: Annotated[int, Meta(description="HTTP status")] = 200
     html: Annotated[str | None, Meta(description="the page, decoded")] = None
-    body: Annotated[bytes | None, Meta(description="the page as fetched (base64 in JSON); charset is worked out")] = None
+    body: Annotated[bytes | None, Meta(description="the page as fetched (base64 in JSON); charset is worked out")] = (
+        None
+    )
     text: Annotated[str | None, Meta(description="plain text, taken as it is")] = None
     digest: Annotated[str | None, Meta(description="payload digest, where no body is known (CDX)")] = None
     redirect_to: Annotated[str | None, Meta(description="target of a redirect, absolute or relative to url")] = None

@@ -9,18 +9,61 @@ from msgspec import Meta, Struct
 RULE_SET_VERSION = 1
 
 RuleStage = Literal["candidate", "shadow", "active", "revoked"]
+Learner = Literal["tree", "dust", "fanout", "imported"]
+
+
+class KeyTest(Struct, frozen=True):
+    """What a URL's value under one key must be. `any`: whatever it is, also absent."""
+
+    key: Annotated[str, Meta(description="as URLs are decomposed: scheme, host_0 …, path_0 …, ext, ?name=, ;name=")]
+    test: Literal["is", "digits", "some", "absent", "any"]
+    value: Annotated[str, Meta(description="for `is`")] = ""
+    unless: Annotated[tuple[str, ...], Meta(description="values that have patterns of their own: not these")] = ()
+
+
+class KeyWrite(Struct, frozen=True):
+    """What becomes of one key: set to a value, copied from another key, or dropped."""
+
+    key: str
+    op: Literal["set", "copy", "drop"]
+    value: Annotated[str, Meta(description="the value to set, or the key to copy from")] = ""
+
+
+class PatternRewrite(Struct, frozen=True, tag="pattern"):
+    """URLs that pass all tests get the writes. Keys without a test must be absent, unless `open`."""
+
+    tests: tuple[KeyTest, ...]
+    writes: tuple[KeyWrite, ...]
+    open: bool = False
+
+
+class SubstringRewrite(Struct, frozen=True, tag="substring"):
+    """In URLs that start with `scope`, the first `find` becomes `put`; only at the URL's start or end, if so told."""
+
+    scope: str
+    find: str
+    put: str
+    at_start: bool = False
+    at_end: bool = False
 
 
 class UrlRule(Struct, frozen=True, kw_only=True):
-    """One rewrite: URLs that match `pattern` become `replacement`."""
+    """One rewrite with its evidence. `rewrite` is applied; `pattern` and `replacement` say the same for people."""
 
+    id: Annotated[str, Meta(description="hash of the rewrite: the same rule learned again has the same id")]
+    rewrite: PatternRewrite | SubstringRewrite
     pattern: Annotated[str, Meta(description="regular expression over the whole URL")]
     replacement: Annotated[str, Meta(description="the rewritten URL, with \\1 … for groups of the pattern")]
     stage: Annotated[RuleStage, Meta(description="only active rules are applied")]
-    learner: Annotated[str, Meta(description="which method found it")]
-    support: Annotated[int, Meta(description="known URLs it rewrites rightly")] = 0
-    false_positives: Annotated[int, Meta(description="known URLs it rewrites wrongly")] = 0
+    learner: Annotated[Learner, Meta(description="which method found it")]
+    support: Annotated[int, Meta(description="known URLs that it brings together with a duplicate of theirs")] = 0
+    false_positives: Annotated[int, Meta(description="known URLs that it brings together with other content")] = 0
     examples: Annotated[tuple[tuple[str, str], ...], Meta(description="a few (from, to) pairs")] = ()
+    right: Annotated[
+        int, Meta(description="predictions that came true since it was learned, newer ones weigh more")
+    ] = 0
+    wrong: Annotated[int, Meta(description="predictions that did not come true, newer ones weigh more")] = 0
+    revocations: Annotated[int, Meta(description="how often it was revoked; each makes coming back harder")] = 0
 
 
 class RuleSet(Struct, frozen=True, kw_only=True):
@@ -29,4 +72,11 @@ class RuleSet(Struct, frozen=True, kw_only=True):
     site: Annotated[str, Meta(description="registrable domain; private suffixes are sites of their own")]
     version: Annotated[int, Meta(description="counts up; a higher one replaces a lower one")]
     rules: Annotated[tuple[UrlRule, ...], Meta(description="in order of application")]
+    v: Annotated[int, Meta(description="schema version")] = RULE_SET_VERSION
+
+
+class RuleFile(Struct, frozen=True, kw_only=True):
+    """The rule sets of several sites in one file."""
+
+    sites: Annotated[tuple[RuleSet, ...], Meta(description="one rule set per site")]
     v: Annotated[int, Meta(description="schema version")] = RULE_SET_VERSION

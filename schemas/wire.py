@@ -1,4 +1,4 @@
-"""How public messages go over the wire: JSON with a schema version; unknown fields are ignored, unknown versions refused."""
+"""How public messages travel: JSON with a schema version; unknown fields are ignored, unknown versions refused."""
 
 from __future__ import annotations
 

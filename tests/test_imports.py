@@ -37,9 +37,7 @@ def imported(tree: ast.AST) -> set[str]:
 def violations(part: str, source: str) -> list[str]:
     tree = ast.parse(source)
     bad = [
-        name
-        for name in imported(tree)
-        if any(name == rule or name.startswith(rule + ".") for rule in FORBIDDEN[part])
+        name for name in imported(tree) if any(name == rule or name.startswith(rule + ".") for rule in FORBIDDEN[part])
     ]
     calls = [node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     return sorted(bad) + sorted(set(calls) & FORBIDDEN_CALLS[part])

@@ -205,6 +205,7 @@ class _Run:
                     source=place.path, position=position, offset=offset, reason=rejected.reason, url=rejected.url
                 )
             )
+        letters.sort(key=lambda letter: letter.position)
         self._count(signed, len(letters))
         sends = [Send(PAGES, crawl.url, crawl) for crawl in intake.crawls]
         sends += [Send("dead.letters", letter.source, letter) for letter in letters]

@@ -66,7 +66,8 @@ class Outcome(NamedTuple):
 
 
 def status_line(status: DuplicateStatus) -> StatusLine:
-    """A status as users see it: its version is the fetch it speaks of, not how often it was revised on the way."""
+    """A status as users see it: its version is the fetch that brought what the page is now. How often the status was
+    revised on the way there, and whether the page was seen again unchanged, depends on timing and is left out."""
     return StatusLine(
         url=status.url,
         role=status.role,
@@ -75,7 +76,7 @@ def status_line(status: DuplicateStatus) -> StatusLine:
         relation=status.relation,
         similarity=status.similarity,
         target=status.target,
-        version=status.version[0],
+        version=status.since,
     )
 
 

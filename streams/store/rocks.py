@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import cast
 
 from rocksdict import AccessType, BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteBatch
 
@@ -48,7 +49,9 @@ class RocksStore:
 
     def scan(self, prefix: bytes = b"", after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         # the least key greater than `after` is `after` with a zero byte
-        for key, value in self._open_db.items(from_key=max(prefix, after + b"\0") if after else prefix):
+        start = max(prefix, after + b"\0") if after else prefix
+        pairs = cast("Iterator[tuple[bytes, bytes]]", self._open_db.items(from_key=start))
+        for key, value in pairs:
             if not key.startswith(prefix):
                 return
             yield key, value

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import importlib
+from pathlib import Path
 
-import msgspec
+import pytest
 
-from dustream.core.intake import Intake, Rejected
+from dustream.core.intake import Rejected
 from dustream.schemas.crawl import CrawlEvent
-from dustream.schemas.pages import Crawl
 from dustream.streams.embedded.signing import CRASHED, INLINE_EVENTS, Chunk, SigningPool, sign_chunks
 
 
@@ -32,17 +31,28 @@ def test_many_processes_give_what_one_gives_in_order() -> None:
     assert alone[0][1].rejected[0].index == 3
 
 
-def die_on_hostile_page(data: bytes, text_mode: str) -> bytes:
+HOSTILE_WORKER = """
+import os, signal
+import msgspec
+from dustream.core.intake import Intake
+from dustream.schemas.crawl import CrawlEvent
+from dustream.schemas.pages import Crawl
+
+def die_on_hostile_page(data, text_mode):
     pages = msgspec.msgpack.decode(data, type=list[CrawlEvent])
     if any("hostile" in page.url for page in pages):
         os.kill(os.getpid(), signal.SIGSEGV)
     return msgspec.msgpack.encode((Intake([Crawl(page.url, 0, "gone") for page in pages], [], {}), 0.0))
+"""
 
 
-def test_page_that_kills_its_worker_is_rejected_alone() -> None:
+def test_page_that_kills_its_worker_is_rejected_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hostile_worker.py").write_text(HOSTILE_WORKER)  # a module that spawned workers can import
+    monkeypatch.syspath_prepend(tmp_path)
+    work = importlib.import_module("hostile_worker").die_on_hostile_page
     pages = [CrawlEvent(url=f"https://a.example/{n}") for n in range(12)]
     pages[5] = CrawlEvent(url="https://a.example/hostile")
-    with SigningPool(2, "main", work=die_on_hostile_page) as pool:
+    with SigningPool(2, "main", work=work) as pool:
         signed = list(pool.sign(iter(chunks_of(pages, 4))))
     crawled = [crawl.url for each in signed for crawl in each.intake.crawls]
     assert crawled == [page.url for page in pages if "hostile" not in page.url]

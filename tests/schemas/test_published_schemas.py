@@ -47,7 +47,10 @@ def fields(schema: dict[str, Any]) -> dict[str, Any]:
         (lambda s: s["required"].append("winner"), "/winner: required now"),
         (lambda s: s["required"].remove("role"), "/role: optional now"),
         (lambda s: s["properties"]["role"]["enum"].remove("gone"), "/role: accepts 'gone' no more"),
-        (lambda s: s["properties"]["similarity"].update(anyOf=[{"type": "number"}]), "/similarity: accepts null no more"),
+        (
+            lambda s: s["properties"]["similarity"].update(anyOf=[{"type": "number"}]),
+            "/similarity: accepts null no more",
+        ),
         (lambda s: s["properties"]["url"].update(type="integer"), "/url: accepts string no more"),
     ],
 )

@@ -1,0 +1,237 @@
+"""HTML to status on one core, beside what people use today, on the same pages in the same run.
+
+python bench/pipeline.py [--pages 1500] [--rounds 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from pages import sample_pages
+
+from dustream.core.intake import take_in
+from dustream.core.pipeline import PAGES, pipeline
+from dustream.core.processor import Send
+from dustream.core.settings import Settings
+from dustream.schemas.crawl import CrawlEvent
+from dustream.streams.embedded.engine import EmbeddedEngine, Feed
+from dustream.streams.embedded.results import read_statuses
+from dustream.streams.store.rocks import RocksStore
+
+THRESHOLD = 0.9
+PERMUTATIONS = 128
+BANDS = 16
+CHUNK = 128
+
+Groups = dict[str, str]
+"""URL to the name of its group."""
+
+
+class Result(NamedTuple):
+    seconds: float
+    groups: Groups
+    exact_groups: Groups
+    stages: dict[str, float]
+
+
+# ---------------------------------------------------------------- ours
+
+
+def run_dustream(pages: list[CrawlEvent]) -> Result:
+    stages: dict[str, float] = {"take in (parse, sign)": 0.0}
+    signatures = {}
+    with tempfile.TemporaryDirectory() as folder:
+        store = RocksStore(Path(folder))
+        started = time.perf_counter()
+        engine = EmbeddedEngine(pipeline(Settings(threshold=THRESHOLD)), store)
+
+        def feeds() -> Iterable[Feed]:
+            for at in range(0, len(pages), CHUNK):
+                begun = time.perf_counter()
+                crawls = take_in(pages[at : at + CHUNK], "main").crawls
+                stages["take in (parse, sign)"] += time.perf_counter() - begun
+                signatures.update({crawl.url: crawl.signature for crawl in crawls if crawl.signature})
+                yield Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])
+
+        engine.run(feeds())
+        groups = {status.url: status.group or status.url for status in read_statuses(store)}
+        seconds = time.perf_counter() - started
+        stages.update(engine.seconds)
+        store.close()
+    import numpy as np
+
+    sets = {url: frozenset(np.frombuffer(s.shingles, "<u8").tolist()) for url, s in signatures.items()}
+    return Result(seconds, {url: groups[url] for url in sets}, exact_groups(sets), stages)
+
+
+# ---------------------------------------------------------------- what people use
+
+
+def python_shingles(text: str) -> set[str]:
+    tokens = text.lower().split()
+    return {" ".join(tokens[at : at + 5]) for at in range(max(1, len(tokens) - 4))} if tokens else set()
+
+
+def run_rensa(pages: list[CrawlEvent]) -> Result:
+    from rensa import RMinHash, RMinHashLSH
+    from resiliparse.extract.html2text import extract_plain_text
+
+    stages = {"main text": 0.0, "shingles": 0.0, "MinHash": 0.0, "LSH": 0.0}
+    started = clock = time.perf_counter()
+    index = RMinHashLSH(threshold=THRESHOLD, num_perm=PERMUTATIONS, num_bands=BANDS)
+    hashes, union, sets = [], UnionFind(), {}
+    for number, page in enumerate(pages):
+        text = extract_plain_text(page.html or "", main_content=True)
+        clock = _lap(stages, "main text", clock)
+        shingles = python_shingles(text)
+        clock = _lap(stages, "shingles", clock)
+        minhash = RMinHash(num_perm=PERMUTATIONS, seed=42)
+        minhash.update(list(shingles))
+        clock = _lap(stages, "MinHash", clock)
+        if shingles:
+            for other in index.query(minhash):
+                if minhash.jaccard(hashes[other]) >= THRESHOLD:
+                    union.join(page.url, pages[other].url)
+            index.insert(number, minhash)
+        hashes.append(minhash)
+        sets[page.url] = shingles
+        clock = _lap(stages, "LSH", clock)
+    seconds = time.perf_counter() - started
+    return Result(seconds, {url: union.find(url) for url in sets}, exact_groups(sets), stages)
+
+
+def run_datasketch(pages: list[CrawlEvent]) -> Result:
+    from bs4 import BeautifulSoup
+    from datasketch import MinHash, MinHashLSH
+
+    warnings.simplefilter("ignore")
+    stages = {"BeautifulSoup": 0.0, "shingles": 0.0, "MinHash": 0.0, "LSH": 0.0}
+    started = clock = time.perf_counter()
+    index = MinHashLSH(threshold=THRESHOLD, num_perm=PERMUTATIONS)
+    hashes, union, sets = {}, UnionFind(), {}
+    for page in pages:
+        text = BeautifulSoup(page.html or "", "html.parser").get_text(" ")
+        clock = _lap(stages, "BeautifulSoup", clock)
+        shingles = python_shingles(text)
+        clock = _lap(stages, "shingles", clock)
+        minhash = MinHash(num_perm=PERMUTATIONS)
+        minhash.update_batch([shingle.encode() for shingle in shingles])
+        clock = _lap(stages, "MinHash", clock)
+        if shingles and page.url not in hashes:
+            for other in index.query(minhash):
+                if minhash.jaccard(hashes[other]) >= THRESHOLD:
+                    union.join(page.url, other)
+            index.insert(page.url, minhash)
+            hashes[page.url] = minhash
+        sets[page.url] = shingles
+        clock = _lap(stages, "LSH", clock)
+    seconds = time.perf_counter() - started
+    return Result(seconds, {url: union.find(url) for url in sets}, exact_groups(sets), stages)
+
+
+def _lap(stages: dict[str, float], stage: str, since: float) -> float:
+    now = time.perf_counter()
+    stages[stage] += now - since
+    return now
+
+
+# ---------------------------------------------------------------- the truth, and how near each comes to it
+
+
+class UnionFind:
+    def __init__(self) -> None:
+        self._parent: dict[str, str] = {}
+
+    def find(self, name: str) -> str:
+        parent = self._parent.setdefault(name, name)
+        while parent != self._parent[parent]:
+            self._parent[name] = parent = self._parent[parent]
+        return parent
+
+    def join(self, one: str, other: str) -> None:
+        self._parent[self.find(one)] = self.find(other)
+
+
+def exact_groups(sets: dict[str, frozenset | set]) -> Groups:
+    """Groups by exact Jaccard of the very sets a method compared: sizes first, then intersections of what shares a
+    shingle among the rarest (prefix filter), so that nothing is missed."""
+    frequency = Counter(shingle for shingles in sets.values() for shingle in shingles)
+    union = UnionFind()
+    by_prefix: dict[object, list[str]] = {}
+    for url in sorted(sets, key=lambda url: (len(sets[url]), url)):
+        shingles = sets[url]
+        union.find(url)
+        if not shingles:
+            continue
+        ordered = sorted(shingles, key=lambda shingle: (frequency[shingle], str(shingle)))
+        prefix = ordered[: len(ordered) - int(-(-len(ordered) * THRESHOLD // 1)) + 1]
+        seen = set()
+        for shingle in prefix:
+            for other in by_prefix.get(shingle, ()):
+                if other not in seen and len(sets[other]) >= THRESHOLD * len(shingles):
+                    seen.add(other)
+                    common = len(shingles & sets[other])
+                    if common >= THRESHOLD * (len(shingles) + len(sets[other]) - common):
+                        union.join(url, other)
+            by_prefix.setdefault(shingle, []).append(url)
+    return {url: union.find(url) for url in sets}
+
+
+def pair_scores(found: Groups, true: Groups) -> tuple[float, float]:
+    """Precision and recall of the pairs of pages that share a group."""
+    cells = Counter((found[url], true[url]) for url in true)
+    both = sum(n * (n - 1) // 2 for n in cells.values())
+    claimed = sum(n * (n - 1) // 2 for n in Counter(found[url] for url in true).values())
+    real = sum(n * (n - 1) // 2 for n in Counter(true.values()).values())
+    return both / claimed if claimed else 1.0, both / real if real else 1.0
+
+
+# ---------------------------------------------------------------- the table
+
+
+METHODS: dict[str, Callable[[list[CrawlEvent]], Result]] = {
+    "dustream": run_dustream,
+    "resiliparse + rensa": run_rensa,
+    "BeautifulSoup + datasketch": run_datasketch,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=1500)
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="the fastest of this many counts (the slow one runs once)"
+    )
+    args = parser.parse_args()
+    what, pages = sample_pages(args.pages)
+    run_dustream(pages[:64])
+    run_rensa(pages[:64])
+    best: dict[str, Result] = {}
+    for name, method in METHODS.items():
+        rounds = 1 if name.startswith("Beautiful") else args.rounds
+        best[name] = min((method(pages) for _ in range(rounds)), key=lambda result: result.seconds)
+    size = sum(len(page.html or "") for page in pages) / len(pages)
+    print(f"HTML to status, one core, {what}, {size / 1000:.0f} KB a page\n")
+    print(f"{'':28} {'µs a page':>10} {'dustream is':>12} {'pair precision':>15} {'recall':>8}")
+    ours = best["dustream"].seconds
+    for name, result in best.items():
+        precision, recall = pair_scores(result.groups, result.exact_groups)
+        times = f"{result.seconds / ours:.2f} x faster" if name != "dustream" else ""
+        print(f"{name:28} {result.seconds / len(pages) * 1e6:10.0f} {times:>12} {precision:15.4f} {recall:8.4f}")
+    print("\nµs a page by stage")
+    for name, result in best.items():
+        stages = ", ".join(f"{stage} {seconds / len(pages) * 1e6:.0f}" for stage, seconds in result.stages.items())
+        print(f"  {name}: {stages}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""All benchmarks, one after the other: `python bench/run.py [NAME …]`. Output goes to bench/out/, too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BENCHMARKS = ("text", "pipeline", "search", "partitions")
+
+
+def run(name: str, out: Path) -> int:
+    print(f"\n=== {name} " + "=" * (70 - len(name)), flush=True)
+    started = time.perf_counter()
+    with (out / f"{name}.txt").open("w") as file:
+        process = subprocess.Popen([sys.executable, str(HERE / f"{name}.py")], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            file.write(line)
+    code = process.wait()
+    print(f"--- {name}: {time.perf_counter() - started:.0f} s" + (f", FAILED ({code})" if code else ""), flush=True)
+    return code
+
+
+def main() -> int:
+    wanted = sys.argv[1:] or list(BENCHMARKS)
+    if unknown := sorted(set(wanted) - set(BENCHMARKS)):
+        print(f"no benchmark called {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    out = HERE / "out"
+    out.mkdir(exist_ok=True)
+    return max(run(name, out) for name in wanted)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

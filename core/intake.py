@@ -1,0 +1,116 @@
+"""Intake: a crawl event becomes a checked and signed `Crawl` for `pages`. Stateless, so it runs on all cores."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from dustream.core.errors import BadEvent
+from dustream.core.events import CheckedEvent, check_event, resolve_target
+from dustream.core.text.extract import Extracted, TextMode, extract
+from dustream.core.text.language import detect_language, primary_subtag
+from dustream.core.text.signature import sign
+from dustream.schemas.crawl import CrawlEvent
+from dustream.schemas.pages import Crawl
+from dustream.schemas.signature import PageSignature
+
+REFRESH_DELAY_S_MAX = 5.0  # a page that leads elsewhere sooner than anyone can read it is a redirect
+
+
+class Rejected(Struct, frozen=True, array_like=True):
+    """Event number `index` of the batch cannot be used."""
+
+    index: int
+    url: str
+    reason: str
+
+
+class Intake(Struct, frozen=True, array_like=True):
+    """What a batch of events became. `ignored` counts, by reason, events that tell nothing about their page."""
+
+    crawls: list[Crawl]
+    rejected: list[Rejected]
+    ignored: dict[str, int]
+
+
+def take_in(events: Sequence[CrawlEvent], text_mode: TextMode) -> Intake:
+    """Check and sign a batch of events."""
+    crawls: list[Crawl] = []
+    rejected: list[Rejected] = []
+    ignored: dict[str, int] = {}
+    for index, event in enumerate(events):
+        try:
+            checked = check_event(event)
+            if checked.finding.kind in ("failed", "skipped"):
+                ignored[checked.finding.reason] = ignored.get(checked.finding.reason, 0) + 1
+            else:
+                crawls.append(sign_event(checked, text_mode))
+        except BadEvent as error:
+            rejected.append(Rejected(index, event.url, str(error)))
+    return Intake(crawls, rejected, ignored)
+
+
+def sign_event(checked: CheckedEvent, text_mode: TextMode) -> Crawl:
+    """The `Crawl` of an event that tells something about its page; BadEvent if its content cannot be read."""
+    finding, popularity = checked.finding, checked.event.popularity
+    if finding.kind == "content":
+        return _content(checked, text_mode)
+    if finding.kind == "redirect":
+        return _redirect(checked, str(finding.target), finding.via)
+    if finding.kind == "gone":
+        return Crawl(checked.url, checked.version, "gone", popularity=popularity)
+    return Crawl(checked.url, checked.version, "seen", popularity=popularity)
+
+
+def _content(checked: CheckedEvent, text_mode: TextMode) -> Crawl:
+    event = checked.event
+    if event.text is not None:
+        return _page(checked, event.text, primary_subtag(event.lang or ""))
+    page = event.html if event.html is not None else event.body
+    if page is None:
+        return _signed(checked, digest_signature(event.digest or ""))
+    found = extract(page, content_type=event.content_type, mode=text_mode)
+    target = refresh_target(found, checked.url)
+    if target is not None:
+        return _redirect(checked, target, "meta")
+    return _page(checked, found.text, primary_subtag(event.lang or "") or primary_subtag(found.lang))
+
+
+def _page(checked: CheckedEvent, text: str, lang: str) -> Crawl:
+    signature = sign(text, lang or detect_language(text))
+    if signature.token_count == 0:
+        # Pages without text have nothing in common but that: each is its own content, never another's duplicate.
+        signature = replace(signature, content_hash=_hash128("empty", checked.url))
+    return _signed(checked, signature)
+
+
+def _signed(checked: CheckedEvent, signature: PageSignature) -> Crawl:
+    popularity = checked.event.popularity
+    return Crawl(checked.url, checked.version, "content", signature=signature, popularity=popularity)
+
+
+def _redirect(checked: CheckedEvent, target: str, via: str) -> Crawl:
+    return Crawl(checked.url, checked.version, "redirect", target=target, via=via, popularity=checked.event.popularity)
+
+
+def refresh_target(found: Extracted, url: str) -> str | None:
+    """Where a page's own markup sends the reader at once, if that is another page."""
+    if not found.refresh_target or found.refresh_delay_s > REFRESH_DELAY_S_MAX:
+        return None
+    try:
+        target = resolve_target(url, found.refresh_target)
+    except BadEvent:
+        return None
+    return None if target == url else target
+
+
+def digest_signature(digest: str) -> PageSignature:
+    """The signature of a page of which only the payload digest is known: equal to its like, near to nothing."""
+    return replace(sign(""), content_hash=_hash128("digest", digest))
+
+
+def _hash128(kind: str, text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16, person=kind.encode()).digest()

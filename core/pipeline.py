@@ -1,0 +1,73 @@
+"""Our topology: what runs, on which topics, with which tables. Every engine reads this and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from dustream.core.groups.processor import TABLES as GROUPS_TABLES
+from dustream.core.groups.processor import GroupsProcessor
+from dustream.core.pages.processor import TABLES as PAGES_TABLES
+from dustream.core.pages.processor import PagesProcessor
+from dustream.core.settings import Settings
+from dustream.core.sites import site_of
+from dustream.core.tier2.index import SimilarityIndex
+from dustream.core.tier2.partition_map import PartitionMap, default_map
+from dustream.core.tier2.processor import TABLES as TIER2_TABLES
+from dustream.core.tier2.processor import Tier2Processor
+from dustream.core.tier2.search_protocol import ShinglesOf
+from dustream.core.topology import ProcessorSpec, TableSpec, Topic, Topology
+from dustream.core.winners import Markets
+from dustream.schemas.alarms import Alarm
+from dustream.schemas.cluster import ClusterUpdate
+from dustream.schemas.crawl import CrawlEvent
+from dustream.schemas.dead_letter import DeadLetter
+from dustream.schemas.groups import GroupsMessage
+from dustream.schemas.pages import PagesMessage
+from dustream.schemas.status import DuplicateStatus
+from dustream.schemas.tier2 import Tier2Message
+
+CRAWL_PAGES = "crawl.pages"
+PAGES, TIER2, GROUPS = "pages", "tier2", "groups"
+STATUS, UPDATES, ALARMS, DEAD_LETTERS = "duplicate.status", "cluster.updates", "alarms", "dead.letters"
+
+SHINGLE_CACHE_BYTES = 128 << 20  # of all tasks together, if one process runs them all
+
+TOPICS = (
+    Topic(CRAWL_PAGES, "url", CrawlEvent, public=True, kept=False),
+    Topic(PAGES, "url", PagesMessage),
+    Topic(TIER2, "partition", Tier2Message),
+    Topic(GROUPS, "group", GroupsMessage),
+    Topic(STATUS, "url", DuplicateStatus, public=True, compacted=True),
+    Topic(UPDATES, "site", ClusterUpdate, public=True, kept=False),
+    Topic(ALARMS, "group", Alarm, public=True),
+    Topic(DEAD_LETTERS, "source", DeadLetter, public=True),
+)
+
+
+def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> Topology:
+    """The topology for these settings; without a map learned from a sample, tier 2 is cut by a generic one."""
+    cells = partition_map or default_map(settings.partitions, settings.threshold)
+    markets = Markets(settings.markets)
+    pages = partial(PagesProcessor, cells, markets, site_of, anchor_distance=settings.anchor_distance)
+    tier2 = partial(Tier2Processor, settings.threshold, markets, partial(_search, settings))
+    groups = partial(GroupsProcessor, group_size_max=settings.group_size_max)
+    count = settings.partitions
+    return Topology(
+        topics=TOPICS,
+        processors=(
+            ProcessorSpec(PAGES, PAGES, (TIER2, GROUPS, PAGES, STATUS, UPDATES), _specs(PAGES_TABLES), count, pages),
+            ProcessorSpec(TIER2, TIER2, (PAGES, TIER2), _specs(TIER2_TABLES), count, tier2),
+            ProcessorSpec(GROUPS, GROUPS, (PAGES, GROUPS, ALARMS), _specs(GROUPS_TABLES), count, groups),
+        ),
+    )
+
+
+def _specs(tables: Mapping[str, Any]) -> tuple[TableSpec, ...]:
+    return tuple(TableSpec(name, row) for name, row in tables.items())
+
+
+def _search(settings: Settings, shingles_of: ShinglesOf) -> SimilarityIndex:
+    indexes = settings.partitions * (1 + len(settings.markets))  # per partition: everybody, and each market's winners
+    return SimilarityIndex(settings.threshold, shingles_of, shingle_cache_bytes_max=SHINGLE_CACHE_BYTES // indexes)

@@ -1,0 +1,57 @@
+"""The settings that decide the outcome. They are kept in the state: another outcome needs another state."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from dustream.core.errors import BadSetting
+from dustream.core.winners import Market, Markets
+from dustream.schemas.signature import SIGNATURE_VERSION
+
+PARTITIONS_MAX = 4_096
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """As in a TOML file given with --config; every field has a default."""
+
+    threshold: Annotated[
+        float, Meta(description="pages at least this similar (Jaccard of shingles) are duplicates")
+    ] = 0.9
+    text: Annotated[Literal["main", "full"], Meta(description="compare the main text, or all text of a page")] = "main"
+    partitions: Annotated[int, Meta(description="partitions of every processor")] = 8
+    anchor_distance: Annotated[
+        float, Meta(description="a page that changes no more than this (Jaccard distance) keeps its place; 0: exact")
+    ] = 0.0
+    group_size_max: Annotated[int, Meta(description="a group beyond this is held back, with an alarm")] = 100_000
+    markets: Annotated[tuple[Market, ...], Meta(description="winner orders; the first decides `role`")] = (Market(),)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold <= 1:
+            raise BadSetting(
+                f"threshold {self.threshold} makes no sense: choose one above 0 and at most 1, such as 0.9"
+            )
+        if not 1 <= self.partitions <= PARTITIONS_MAX:
+            raise BadSetting(f"partitions {self.partitions} must be from 1 to {PARTITIONS_MAX}")
+        if not 0 <= self.anchor_distance < 1:
+            raise BadSetting(f"anchor_distance {self.anchor_distance} must be from 0 (exact) to less than 1")
+        if self.group_size_max < 2:
+            raise BadSetting(f"group_size_max {self.group_size_max} must be at least 2")
+        Markets(self.markets)
+
+    def fingerprint(self) -> str:
+        """Equal for settings that give equal states."""
+        data = msgspec.json.encode((SIGNATURE_VERSION, self), order="deterministic")
+        return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def parse_settings(values: dict[str, Any]) -> Settings:
+    """Settings from a decoded configuration file; BadSetting names what is wrong."""
+    try:
+        return msgspec.convert(values, Settings)
+    except msgspec.ValidationError as error:
+        known = ", ".join(Settings.__struct_fields__)
+        raise BadSetting(f"the configuration is wrong: {error}. Known settings: {known}") from error

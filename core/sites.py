@@ -1,0 +1,63 @@
+"""What a site is: the unit that shares URL rules.
+
+A site is the registrable domain by the public suffix list, private suffixes included: `a.github.io` and `b.github.io`
+are two sites, because two people write them.
+
+    http://www.example.co.uk/x   example.co.uk
+    https://user.github.io/      user.github.io
+    http://192.0.2.1:8080/       192.0.2.1         an IP address is a site of its own, without its port
+    http://[2001:db8::1]/        [2001:db8::1]
+    http://intranet/             intranet          a single label, or a public suffix itself, is its own site
+    http://a.b.unknown/          b.unknown         the last two labels, as the list's default rule says
+    mailto:x, no host            (empty)           no site, hence no rules
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from publicsuffixlist import PublicSuffixList
+
+SITES_CACHED_MAX: Final = 65_536
+HOST_CHARS_MAX: Final = 253
+
+_AUTHORITY: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#@]*@)?(\[[^\]/?#]*\]|[^/?#:@]*)")
+_IPV4: Final = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}", re.ASCII)
+_LABELS: Final = re.compile(r"[^\s/?#:@\[\]]+")
+
+
+def site_of(url_or_host: str) -> str:
+    """The site of an absolute URL, or of a bare host name; empty if there is none."""
+    found = _AUTHORITY.match(url_or_host)
+    host = found[1] if found else url_or_host
+    if host.startswith("[") and host.endswith("]"):
+        return host.lower()
+    if not _LABELS.fullmatch(host) or len(host) > HOST_CHARS_MAX:
+        return ""
+    return site_of_host(host.lower().rstrip("."))
+
+
+@lru_cache(maxsize=SITES_CACHED_MAX)
+def site_of_host(host: str) -> str:
+    """The site of a lower-case host name or IPv4 address."""
+    if _IPV4.fullmatch(host):
+        return host
+    ascii_host = _to_ascii(host)
+    return _suffixes().privatesuffix(ascii_host) or ascii_host
+
+
+@lru_cache(maxsize=1)
+def _suffixes() -> PublicSuffixList:
+    """Loaded when first asked for: reading the list takes a tenth of a second."""
+    return PublicSuffixList()
+
+
+def _to_ascii(host: str) -> str:
+    if host.isascii():
+        return host
+    try:
+        return host.encode("idna").decode("ascii")
+    except UnicodeError:
+        return host

@@ -1,0 +1,65 @@
+"""The `dustream` command. Commands import what they need when they run, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib import import_module
+
+from dustream.core.errors import BadSetting, DustreamError
+
+COMMANDS = ("demo", "run", "status", "generate", "partitions")
+
+DESCRIPTION = """\
+Near-duplicate groups of crawled pages, kept up to date while pages arrive, change, redirect and die.
+
+  dustream demo                            see it work on a small generated web
+  dustream run crawl.warc.gz --out result  find the duplicates in your own crawl
+  dustream status URL --state result       ask what a URL is
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dustream", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and stop")
+    subparsers = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
+    for name in COMMANDS:
+        import_module(f"dustream.streams.cli.{name}").add_parser(subparsers)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    if args.version:
+        print(_version())
+        return 0
+    if args.command is None:
+        parser.print_help()
+        return 0
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except DustreamError as error:
+        print(f"dustream: {error}", file=sys.stderr)
+        return 2 if isinstance(error, BadSetting) else 1
+    except KeyboardInterrupt:
+        print("dustream: interrupted; what was done is kept, run the same command again to go on", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone: say nothing more
+        return 141
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"dustream {version('dustream')}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,207 @@
+"""`dustream run`: find the duplicates in files."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dustream.core.errors import UnreadableInput
+    from dustream.core.settings import Settings
+    from dustream.streams.embedded.job import Progress, RunSummary
+    from dustream.streams.embedded.sources import InputPlan
+
+DESCRIPTION = """\
+Read crawled pages and tell for each URL whether to keep it.
+
+INPUT is one or more files, folders, patterns, or - for standard input: WARC, WET, ARC, WACZ, JSON lines, Parquet,
+CDX, CDXJ; gzip and zstd are seen through. The format is found out from the content.
+
+Written to --out:
+  status.jsonl    one line per URL: its role, group, winner and the similarity to it
+  groups.jsonl    one line per group of more than one page
+  keep.txt        the URLs to keep
+  rejected.jsonl  what could not be used, with file, offset and reason
+  summary.json    counts, times, and a hash over the statuses and groups
+
+The state stays in OUT/state (or --state). Killed at any moment, the same command goes on where it was; with more
+inputs, it adds them to what it knows.
+"""
+
+EXAMPLES = """\
+examples:
+  dustream run crawl.warc.gz --out result
+  dustream run 'crawl/*.jsonl.zst' --out result --map fetched_at=t
+  zcat pages.jsonl.gz | dustream run - --out result
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "run",
+        help="find the duplicates in files of crawled pages",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("inputs", nargs="+", metavar="INPUT", help="file, folder, pattern, or - for standard input")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the results go")
+    parser.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="OURS=THEIRS",
+        help="read a field under another name, as in fetched_at=t",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes that parse and sign pages (default: all cores)",
+    )
+    add_settings(parser)
+    parser.add_argument("--state", type=Path, metavar="DIR", help="where the state is kept (default: OUT/state)")
+    parser.add_argument("--json", action="store_true", help="print summary.json instead of text")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(run=run)
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """The options that decide the outcome, here or in --config."""
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings as TOML; options given here win")
+    parser.add_argument(
+        "--threshold", type=float, metavar="T", help="Jaccard similarity that makes a duplicate (default 0.9)"
+    )
+    parser.add_argument(
+        "--text", choices=("main", "full"), help="compare the main text of a page (default) or all of it"
+    )
+    parser.add_argument("--partitions", type=int, metavar="P", help="partitions of every processor (default 8)")
+
+
+def read_settings(args: argparse.Namespace) -> Settings:
+    """Defaults, then the configuration file, then the options."""
+    import tomllib
+
+    from dustream.core.errors import BadSetting
+    from dustream.core.settings import parse_settings
+
+    values: dict[str, Any] = {}
+    if args.config is not None:
+        try:
+            values = tomllib.loads(args.config.read_text())
+        except OSError as error:
+            raise BadSetting(f"the configuration {args.config} cannot be read: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise BadSetting(f"the configuration {args.config} is not TOML: {error}") from error
+    for name in ("threshold", "text", "partitions"):
+        if getattr(args, name) is not None:
+            values[name] = getattr(args, name)
+    return parse_settings(values)
+
+
+def run(args: argparse.Namespace) -> int:
+    import msgspec
+
+    from dustream.streams.embedded.job import RunRequest, run_job
+    from dustream.streams.readers import parse_field_map
+
+    request = RunRequest(
+        inputs=args.inputs,
+        out=args.out,
+        state=args.state or args.out / "state",
+        settings=read_settings(args),
+        jobs=args.jobs,
+        field_map=parse_field_map(args.map),
+    )
+    watcher = TerminalWatcher(show_bar=not args.quiet and sys.stderr.isatty())
+    try:
+        summary = run_job(request, watcher)  # type: ignore[arg-type]
+    finally:
+        watcher.close()
+    if args.json:
+        print(msgspec.json.encode(summary).decode())
+    else:
+        print(describe(summary, args.out))
+    return 0
+
+
+class TerminalWatcher:
+    """A progress bar on the terminal, and what people should know on stderr."""
+
+    def __init__(self, *, show_bar: bool) -> None:
+        self._show_bar = show_bar
+        self._bar: Any = None
+
+    def inputs(self, plans: list[InputPlan]) -> None:
+        for plan in plans:
+            if plan.done:
+                self._say(f"{plan.path}: already in the state, not read again")
+            elif plan.start:
+                self._say(f"{plan.path}: going on at record {plan.start}")
+        if self._show_bar:
+            from tqdm import tqdm
+
+            total = sum(plan.bytes_total for plan in plans if not plan.done)
+            self._bar = tqdm(total=total or None, unit="B", unit_scale=True, unit_divisor=1024, leave=False)
+
+    def opening(self, task: str) -> None:
+        if self._bar is not None:
+            self._bar.set_description(f"opening {task}")
+
+    def progress(self, progress: Progress) -> None:
+        if self._bar is not None:
+            self._bar.set_description(f"{progress.records} events")
+            self._bar.update(progress.bytes_read - self._bar.n)
+
+    def refused(self, path: str, error: UnreadableInput) -> None:
+        self._say(f"refused: {error}")
+
+    def writing(self) -> None:
+        if self._bar is not None:
+            self._bar.set_description("writing the results")
+            self._bar.refresh()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def _say(self, text: str) -> None:
+        if self._bar is None:
+            print(f"dustream: {text}", file=sys.stderr)
+        else:
+            self._bar.write(f"dustream: {text}", file=sys.stderr)
+
+
+def describe(summary: RunSummary, out: Path) -> str:
+    """The summary for people."""
+    roles = summary.roles
+    kept = roles.get("unique", 0) + roles.get("winner", 0)
+    lines = [
+        f"{summary.events_now:,} events in {summary.seconds:.1f} s ({summary.pages_per_second:,.0f} a second, "
+        f"{summary.peak_memory_mb:,} MB)",
+        "",
+        f"  {summary.pages:>9,} URLs known",
+        f"  {kept:>9,} to keep: {roles.get('unique', 0):,} unique, {roles.get('winner', 0):,} winners",
+    ]
+    for role in ("duplicate", "redirect", "gone", "held"):
+        if roles.get(role):
+            lines.append(f"  {roles[role]:>9,} {role}")
+    lines.append(f"  {summary.groups:>9,} groups of more than one URL (largest {summary.largest_group:,})")
+    if summary.rejected:
+        lines.append(f"  {summary.rejected:>9,} records rejected, see rejected.jsonl")
+    for reasons, what in ((summary.ignored, "events ignored"), (summary.skipped, "records passed over")):
+        if reasons:
+            shown = ", ".join(f"{count:,} {reason}" for reason, count in _most(reasons))
+            lines.append(f"  {sum(reasons.values()):>9,} {what}: {shown}")
+    lines += ["", f"results in {out}: status.jsonl, groups.jsonl, keep.txt, rejected.jsonl, summary.json"]
+    return "\n".join(lines)
+
+
+def _most(reasons: dict[str, int]) -> list[tuple[str, int]]:
+    ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    rest = sum(count for _, count in ordered[4:])
+    return ordered[:4] + ([("for other reasons", rest)] if rest else [])

@@ -1,0 +1,159 @@
+"""The commands as people type them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ARTICLE = "The committee met on Tuesday. " + " ".join(f"Bridge {n} over river {n * 7}." for n in range(60))
+OTHER = "Fresh bread needs patience. " + " ".join(f"Loaf {n} rises in {n * 11} minutes." for n in range(60))
+
+
+def dustream(*arguments: object, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "dustream.streams.cli.main", *map(str, arguments)]
+    return subprocess.run(command, input=stdin, capture_output=True)
+
+
+def page(url: str, text: str, day: int = 1, **more: object) -> bytes:
+    html = f"<html><body><main><h1>A page</h1><p>{text}</p></main></body></html>"
+    return json.dumps({"url": url, "fetched_at": f"2024-05-{day:02d}T00:00:00Z", "html": html, **more}).encode() + b"\n"
+
+
+def statuses(out: Path) -> dict[str, dict]:
+    return {line["url"]: line for line in map(json.loads, (out / "status.jsonl").read_bytes().splitlines())}
+
+
+def test_help_answers_within_a_third_of_a_second() -> None:
+    took = []
+    for _ in range(5):
+        started = time.perf_counter()
+        assert dustream("--help").returncode == 0
+        took.append(time.perf_counter() - started)
+    assert min(took) < 0.3
+
+
+def test_run_tells_what_each_page_is(tmp_path: Path) -> None:
+    lines = [
+        page("https://a.example/1", ARTICLE),
+        page("https://b.example/copy", ARTICLE, 2),
+        page("https://c.example/near", ARTICLE.replace("Tuesday", "Monday", 1), 3),
+        page("https://d.example/other", OTHER),
+        json.dumps({"url": "https://a.example/old", "status": 301, "redirect_to": "/1"}).encode() + b"\n",
+        page("https://e.example/dead", OTHER),
+        json.dumps({"url": "https://e.example/dead", "fetched_at": "2024-06-01T00:00:00Z", "status": 404}).encode()
+        + b"\n",
+        b"this is no JSON\n",
+    ]
+    done = dustream("run", "-", "--out", tmp_path / "out", "--json", stdin=b"".join(lines))
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["events"] == 8 and summary["rejected"] == 1 and summary["groups"] == 1
+    known = statuses(tmp_path / "out")
+    roles = {url.removeprefix("https://"): status["role"] for url, status in known.items()}
+    group = [roles[name] for name in ("a.example/1", "b.example/copy", "c.example/near")]
+    assert sorted(group) == ["duplicate", "duplicate", "winner"]
+    assert roles["d.example/other"] == "unique"
+    assert roles["a.example/old"] == "redirect"
+    assert roles["e.example/dead"] == "gone"
+    winner = next(url for url, status in known.items() if status["role"] == "winner")
+    for status in known.values():
+        if status["role"] == "duplicate":
+            assert status["winner"] == winner and status["similarity"] >= 0.9
+            assert status["relation"] == ("exact" if status["similarity"] == 1 else "near")
+    assert known["https://a.example/old"]["target"] == "https://a.example/1"
+    keep = (tmp_path / "out" / "keep.txt").read_text().split()
+    assert keep == sorted([winner, "https://d.example/other"])
+    [group_line] = map(json.loads, (tmp_path / "out" / "groups.jsonl").read_bytes().splitlines())
+    assert group_line["size"] == 4 and group_line["winners"] == [winner]
+    [rejected] = map(json.loads, (tmp_path / "out" / "rejected.jsonl").read_bytes().splitlines())
+    assert rejected["position"] == 7 and rejected["source"] == "-"
+
+
+def test_status_command(tmp_path: Path) -> None:
+    dustream(
+        "run", "-", "--out", tmp_path, stdin=page("https://a.example/1", ARTICLE) + page("https://b.example/", ARTICLE)
+    )
+    asked = dustream("status", "HTTPS://A.example/1#top", "--state", tmp_path, "--json")
+    assert asked.returncode == 0
+    assert json.loads(asked.stdout)["url"] == "https://a.example/1"
+    unknown = dustream("status", "https://nowhere.example/", "--state", tmp_path)
+    assert unknown.returncode == 1 and b"is not known" in unknown.stderr
+    took = []
+    for _ in range(5):
+        started = time.perf_counter()
+        dustream("status", "https://a.example/1", "--state", tmp_path)
+        took.append(time.perf_counter() - started)
+    assert min(took) < 0.5
+
+
+def test_new_input_adds_to_what_is_known(tmp_path: Path) -> None:
+    dustream("run", "-", "--out", tmp_path, stdin=page("https://a.example/1", ARTICLE))
+    assert statuses(tmp_path)["https://a.example/1"]["role"] == "unique"
+    dustream("run", "-", "--out", tmp_path, stdin=page("https://b.example/2", ARTICLE))
+    assert sorted(status["role"] for status in statuses(tmp_path).values()) == ["duplicate", "winner"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "nowhere.jsonl", "--out", "OUT"], "nowhere.jsonl"),
+        (["run", "-", "--out", "OUT", "--threshold", "0"], "threshold"),
+        (["run", "-", "--out", "OUT", "--partitions", "0"], "partitions"),
+        (["run", "-", "--out", "OUT", "--jobs", "0"], "--jobs"),
+        (["run", "-", "--out", "OUT", "--map", "when=t"], "when"),
+        (["run", "-", "--out", "OUT", "--config", "nowhere.toml"], "nowhere.toml"),
+        (["status", "https://a.example/", "--state", "OUT"], "no state"),
+    ],
+)
+def test_errors_say_what_is_wrong(arguments: list[str], says: str, tmp_path: Path) -> None:
+    given = [str(tmp_path / "out") if each == "OUT" else each for each in arguments]
+    done = dustream(*given, stdin=b"")
+    assert done.returncode in (1, 2)
+    assert says in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()
+
+
+def test_state_of_other_settings_is_refused_with_what_differs(tmp_path: Path) -> None:
+    dustream("run", "-", "--out", tmp_path, stdin=page("https://a.example/1", ARTICLE))
+    done = dustream("run", "-", "--out", tmp_path, "--threshold", "0.8", stdin=b"")
+    assert done.returncode == 1
+    assert b"threshold was 0.9" in done.stderr
+
+
+def test_configuration_file_and_options(tmp_path: Path) -> None:
+    config = tmp_path / "dustream.toml"
+    config.write_text('threshold = 0.8\ntext = "full"\n')
+    done = dustream(
+        "run",
+        "-",
+        "--out",
+        tmp_path / "out",
+        "--config",
+        config,
+        "--threshold",
+        "0.85",
+        "--json",
+        stdin=page("https://a.example/", OTHER),
+    )
+    assert json.loads(done.stdout)["settings"]["threshold"] == 0.85
+    assert json.loads(done.stdout)["settings"]["text"] == "full"
+    config.write_text("thresold = 0.8\n")
+    wrong = dustream("run", "-", "--out", tmp_path / "out2", "--config", config, stdin=b"")
+    assert wrong.returncode == 2 and b"thresold" in wrong.stderr
+
+
+def test_every_refused_input_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.bin"
+    good.write_bytes(page("https://a.example/1", ARTICLE))
+    bad.write_bytes(bytes(range(256)) * 20)
+    done = dustream("run", good, bad, "--out", tmp_path / "out", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["refused"] == [str(bad)]
+    assert b"bad.bin" in done.stderr
+    alone = dustream("run", bad, "--out", tmp_path / "out2")
+    assert alone.returncode == 1 and b"bad.bin" in alone.stderr
