@@ -229,8 +229,7 @@ class PagesProcessor:
         """A new vertex: alone and its own winner until told otherwise."""
         vertex = vertex_name(page.first_seen_ms, url, page.epoch)
         shingles, tie = _shingles(signature.shingles), tie_of(url)
-        home = self._map.home(shingles, tie, signature.lang)
-        probes = self._map.probes(shingles, tie, signature.lang)
+        home, probes = self._map.route(shingles, tie, signature.lang)
         keys = self._markets.keys(url, page.first_seen_ms, page.popularity, vertex)
         self._out.append(Send("tier2", home, Store(vertex, signature, keys, probes)))
         if self._anchor_distance:

@@ -65,9 +65,13 @@ _BREAKOUT = (
 _RUBY_TEXT = "rt rp"
 # Their end tag reaches as far as the scope.
 _BLOCK = (
-    "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer "
-    "header hgroup listing main menu nav ol pre search section summary ul "
-) + _HTML_SCOPE + _HEADING
+    (
+        "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer "
+        "header hgroup listing main menu nav ol pre search section summary ul "
+    )
+    + _HTML_SCOPE
+    + _HEADING
+)
 # The end tag of an ordinary element does not reach past these.
 _SPECIAL = _BLOCK + " svg math" + _INTEGRATION_POINT + " form frameset noscript plaintext li dd dt"
 

@@ -206,9 +206,7 @@ def _split_ascii(
 
 
 @njit(cache=True)
-def _split(
-    data: NDArray[np.uint8], table: NDArray[np.uint32], tokens: NDArray[np.uint64]
-) -> tuple[np.int64, bool]:
+def _split(data: NDArray[np.uint8], table: NDArray[np.uint32], tokens: NDArray[np.uint64]) -> tuple[np.int64, bool]:
     """Write the unfinished hash of every token to `tokens`: (their number, whether NFC may change the text)."""
     h = np.uint64(0)
     count, at = np.int64(0), 0

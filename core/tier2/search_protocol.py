@@ -15,10 +15,8 @@ class PartitionMap(Protocol):
 
     `tie` (a hash of the URL) may split pages that stand at one point."""
 
-    def home(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> int: ...
-
-    def probes(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, ...]:
-        """The other partitions that may hold a match, ascending, without the home."""
+    def route(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, tuple[int, ...]]:
+        """The home, and the other partitions that may hold a match, ascending."""
 
 
 class Search(Protocol):

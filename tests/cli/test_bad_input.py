@@ -36,7 +36,7 @@ ODD: dict[str, bytes] = {
     ).encode(),
     "empty": json.dumps({"url": "https://odd.example/empty", "html": ""}).encode(),
     "nul": json.dumps({"url": "https://odd.example/nul", "html": "<p>\x00nul \x00bytes</p>"}).encode(),
-    "duplicate-keys": b'{"url": "https://odd.example/first", "url": "https://odd.example/duplicate-keys", "html": "<p>x</p>"}',
+    "duplicate-keys": b'{"url": "https://odd.example/1", "url": "https://odd.example/duplicate-keys", "html": "<p>x"}',
     "unknown-fields": json.dumps(
         {"url": "https://odd.example/unknown-fields", "html": GOOD, "mood": {"a": [1]}}
     ).encode(),

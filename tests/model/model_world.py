@@ -75,12 +75,9 @@ class AskEverybody:
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
 
-    def home(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> int:
-        return int(shingles[0] >> np.uint64(7)) % self._partitions
-
-    def probes(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, ...]:
-        home = self.home(shingles)
-        return tuple(partition for partition in range(self._partitions) if partition != home)
+    def route(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, tuple[int, ...]]:
+        home = int(shingles[0] >> np.uint64(7)) % self._partitions
+        return home, tuple(partition for partition in range(self._partitions) if partition != home)
 
 
 class ByLength:
@@ -89,12 +86,10 @@ class ByLength:
     def __init__(self, partitions: int) -> None:
         self._partitions = partitions
 
-    def home(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> int:
-        return len(shingles) % self._partitions
-
-    def probes(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, ...]:
+    def route(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, tuple[int, ...]]:
+        home = len(shingles) % self._partitions
         low, high = int(len(shingles) * THRESHOLD), int(len(shingles) / THRESHOLD) + 1
-        return tuple(sorted({length % self._partitions for length in range(low, high + 1)} - {self.home(shingles)}))
+        return home, tuple(sorted({length % self._partitions for length in range(low, high + 1)} - {home}))
 
 
 @dataclass(frozen=True)

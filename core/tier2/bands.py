@@ -1,0 +1,93 @@
+"""Banded MinHash: which rows of a MinHash form a band, and the key of each band.
+
+Two pages agree in one row of their MinHashes with probability J, their Jaccard similarity (Broder 1997), in a whole
+band of r rows with J^r, and in none of b bands with (1 − J^r)^b (Indyk and Motwani 1998). Pages that share a band
+are candidates. Exact Jaccard decides about them, so a false candidate costs time; a pair that is no candidate is lost.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dustream.core.errors import BadSetting
+
+PERMUTATIONS = 128
+MISS_PROBABILITY_MAX = 1e-4
+
+# All 128 minima of a page without shingles; such a page has no bands.
+EMPTY_MINIMUM = np.uint32(0xFFFF_FFFF)
+
+
+def check_tau(tau: float) -> None:
+    """τ is a Jaccard similarity above 0: at τ = 0 every pair of pages would match."""
+    if not 0.0 < tau <= 1.0:
+        raise BadSetting(f"the similarity threshold τ is {tau}: choose one above 0 and at most 1, for example 0.8")
+
+
+def miss_probability(similarity: float, bands: int, rows: int) -> float:
+    """(1 − J^r)^b: the probability that a pair of this similarity shares no band."""
+    return float((1.0 - similarity**rows) ** bands)
+
+
+def bands_needed(tau: float, rows: int, miss_max: float) -> int:
+    """The fewest bands b of `rows` rows with (1 − τ^r)^b < miss_max; each band more would cost memory on every page."""
+    bands = 1
+    while miss_probability(tau, bands, rows) >= miss_max:
+        bands += 1
+    return bands
+
+
+def bands_for(tau: float, permutations: int = PERMUTATIONS, miss_max: float = MISS_PROBABILITY_MAX) -> tuple[int, int]:
+    """(bands, rows): the most rows, then the fewest bands, with which a pair at τ is missed below `miss_max`.
+
+    Below τ ≈ 0.07 not even 128 bands of one row suffice. Then it is one band of no rows, which all pages share:
+    (1 − τ^0)^1 = 0, nothing is missed, and every search compares with every page.
+    """
+    check_tau(tau)
+    if permutations < 1:
+        raise BadSetting(f"a MinHash of {permutations} permutations cannot be cut into bands: use {PERMUTATIONS}")
+    if not 0.0 < miss_max < 1.0:
+        raise BadSetting(f"miss_max is {miss_max}: it is a probability above 0 and below 1, for example 0.0001")
+    for rows in range(permutations, 0, -1):
+        if miss_probability(tau, permutations // rows, rows) < miss_max:
+            return bands_needed(tau, rows, miss_max), rows
+    return 1, 0
+
+
+@njit(cache=True)
+def mix64(value: np.uint64) -> np.uint64:
+    """The finaliser of SplitMix64: every input bit moves every output bit."""
+    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return value ^ (value >> np.uint64(31))
+
+
+@njit(cache=True)
+def band_keys(minhashes: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint64]:
+    """One 64-bit key per page (row of `minhashes`) and band: equal where all rows of the band are equal.
+
+    Two different bands get the same key with probability 2^-64: one candidate too many, never one too few.
+    """
+    keys = np.empty((len(minhashes), bands), dtype=np.uint64)
+    for page in range(len(minhashes)):
+        for band in range(bands):
+            key = np.uint64(0x9E3779B97F4A7C15)
+            for row in range(band * rows, (band + 1) * rows):
+                key = mix64(key ^ np.uint64(minhashes[page, row])) + np.uint64(0x9E3779B97F4A7C15)
+            keys[page, band] = mix64(key)
+    return keys
+
+
+@njit(cache=True)
+def without_shingles(minhashes: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Per page: is this the MinHash of the empty set?"""
+    empty = np.empty(len(minhashes), dtype=np.bool_)
+    for page in range(len(minhashes)):
+        empty[page] = True
+        for row in range(minhashes.shape[1]):
+            if minhashes[page, row] != EMPTY_MINIMUM:
+                empty[page] = False
+                break
+    return empty

@@ -1,0 +1,448 @@
+"""Searches over the bucket arrays: all candidates of a page, or one match per component.
+
+Shingle sets live outside. A kernel that meets a text whose set is not cached returns it; the caller fetches the set and
+calls again with it, and the kernel goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dustream.core.tier2.bands import band_keys, mix64, without_shingles
+from dustream.core.tier2.buckets import (
+    CELL,
+    COPIES,
+    NEXT,
+    NEXT_COMPONENT,
+    OWNER,
+    PAGES,
+    QUERY,
+    RUN,
+    SEEN,
+    STAYING,
+    TEXT_TOP,
+    USED,
+    Ints,
+    Shorts,
+    Tables,
+    Words,
+    add_copy,
+    begin_query,
+    bucket_texts,
+    find_slot,
+    join_runs,
+    new_text,
+    run_in,
+    run_size,
+    table_of,
+    text_in,
+    texts_with_content,
+)
+from dustream.core.tier2.jaccard import similarity_at_least
+from dustream.core.tier2.shingle_cache import ShingleCache, cached_set, is_cached, remember
+
+FINISHED = -1
+
+# Columns of `met`: where a query met which component, a row per run, or per text alone in its bucket (MET_RUN is 0).
+MET_COMPONENT, MET_RUN, MET_TEXT, MET_COLUMN = range(4)
+
+# Places in `Walk.place`: the rows [ROW, END) of the component at hand, its longest run, the step along its runs, whose
+# turn it is among them, and how many matches and comparisons there were so far.
+ROW, END, LONGEST, STEP, TURN, FOUND, COMPARED = range(7)
+PLACES = 7
+
+
+class Walk(NamedTuple):
+    """How far a search for one match per component has come, and what it found."""
+
+    place: Ints
+    text: Ints
+    component: Ints
+    similarity: NDArray[np.float64]
+
+
+@njit(cache=True)
+def content_key(content: Words) -> np.uint64:
+    """The key of the last column."""
+    return np.uint64(content[0] ^ (content[1] * np.uint64(0x9E3779B97F4A7C15)))
+
+
+@njit(cache=True)
+def page_keys(minhashes: NDArray[np.uint32], contents: Words, bands: int, rows: int) -> tuple[Words, NDArray[np.bool_]]:
+    """Per page: the key of every column, and whether it has no shingles."""
+    keys = np.empty((len(minhashes), bands + 1), dtype=np.uint64)
+    keys[:, :bands] = band_keys(minhashes, bands, rows)
+    for page in range(len(minhashes)):
+        keys[page, bands] = content_key(contents[page])
+    return keys, without_shingles(minhashes)
+
+
+@njit(cache=True)
+def insert_pages(
+    t: Tables,
+    start: int,
+    end: int,
+    pages: Ints,
+    keys: Words,
+    contents: Words,
+    bare: NDArray[np.bool_],
+    components: Ints,
+) -> int:
+    """Insert the pages [start, end); returns where it stopped: before `end` if room is wanted."""
+    counts = t.counts
+    for row in range(start, end):
+        text = text_to_join(t, keys[row, -1], contents[row], components[row])
+        if text < 0:
+            component = components[row] if components[row] >= 0 else counts[NEXT_COMPONENT]
+            text = new_text(t, keys[row], contents[row], bare[row], component)
+            if text < 0:
+                return row
+            counts[NEXT_COMPONENT] = max(counts[NEXT_COMPONENT], component + 1)
+        if not add_copy(t, pages[row], text):
+            return row
+        counts[PAGES] += 1
+    return end
+
+
+@njit(cache=True)
+def insert_page(
+    t: Tables,
+    page: int,
+    minhash: NDArray[np.uint32],
+    content: Words,
+    bands: int,
+    rows: int,
+    label: int,
+    load_max: float,
+) -> bool:
+    """Insert one page if nothing has to grow or move for it first."""
+    counts = t.counts
+    if page >= len(t.page_place) or counts[TEXT_TOP] >= len(t.label) or counts[STAYING]:
+        return False
+    used = counts[USED:]
+    if used[-1] + 1 > load_max * len(t.content_slots) or used[:-1].max() + 1 > load_max * t.slots.shape[1]:
+        return False
+    contents = content.reshape((1, 2))
+    keys, bare = page_keys(minhash.reshape((1, len(minhash))), contents, bands, rows)
+    pages, labels = np.full(1, page, dtype=np.int64), np.full(1, label, dtype=np.int64)
+    return bool(insert_pages(t, 0, 1, pages, keys, contents, bare, labels) == 1)
+
+
+@njit(cache=True)
+def candidates_of(t: Tables, minhash: NDArray[np.uint32], content: Words, bands: int, rows: int) -> Ints:
+    """The candidate pages of one page, ascending."""
+    keys, bare = page_keys(minhash.reshape((1, len(minhash))), content.reshape((1, 2)), bands, rows)
+    return pages_of(t, candidate_texts(t, keys[0], content, bare[0]))
+
+
+@njit(cache=True)
+def similarities_to(
+    t: Tables, cache: ShingleCache, pages: Ints, start: int, shingles: Words, content: Words, found: NDArray[np.float64]
+) -> int:
+    """Exact similarities to pages present, from `start` up to the first whose set is not cached; returns its row."""
+    place, runs, contents = t.page_place, t.runs, t.content
+    for row in range(start, len(pages)):
+        text = int(np.int64(runs[place[pages[row], 0, RUN], OWNER]))
+        if contents[text, 0] == content[0] and contents[text, 1] == content[1]:
+            found[row] = 1.0
+        elif not is_cached(cache, text):
+            return row
+        else:
+            found[row] = max(0.0, similarity_at_least(shingles, cached_set(cache, text), 0, 1))
+    return len(pages)
+
+
+@njit(cache=True)
+def text_to_join(t: Tables, key: np.uint64, content: Words, component: int) -> int:
+    """The text with this content in this component (-1: in any), or -1."""
+    label = t.label
+    for text in texts_with_content(t, key, content):
+        if component < 0 or label[text] == component:
+            return int(np.int64(text))
+    return -1
+
+
+@njit(cache=True)
+def pages_of(t: Tables, texts: Ints) -> Ints:
+    """The pages of these texts, ascending."""
+    runs, cells, marks = t.runs, t.cells, t.marks
+    count = 0
+    for text in texts:
+        count += run_size(runs, int(np.int64(marks[text, COPIES])))
+    pages, filled = np.empty(count, dtype=np.int64), 0
+    for text in texts:
+        run = int(np.int64(marks[text, COPIES]))
+        block = int(np.int64(runs[run, CELL]))
+        for at in range(run_size(runs, run)):
+            pages[filled] = cells[block + at]
+            filled += 1
+    pages.sort()
+    return pages
+
+
+@njit(cache=True)
+def matched_pages(t: Tables, similarities: NDArray[np.float64], texts: Ints) -> tuple[Ints, Ints]:
+    """(rows, pages): every page of the texts with a similarity that is not -1.0, and its text's row."""
+    runs, cells, marks, count = t.runs, t.cells, t.marks, 0
+    for row in range(len(texts)):
+        if similarities[row] >= 0.0:
+            count += run_size(runs, int(np.int64(marks[texts[row], COPIES])))
+    rows, pages, filled = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64), 0
+    for row in range(len(texts)):
+        run = int(np.int64(marks[texts[row], COPIES]))
+        block = int(np.int64(runs[run, CELL]))
+        for at in range(run_size(runs, run) if similarities[row] >= 0.0 else 0):
+            rows[filled], pages[filled] = row, cells[block + at]
+            filled += 1
+    return rows, pages
+
+
+@njit(cache=True)
+def candidate_texts(t: Tables, keys: Words, content: Words, bare: bool) -> Ints:
+    """Texts that share a band with the query, or its content hash."""
+    slots, before, content_slots, counts = t.slots, t.slots_before, t.content_slots, t.counts
+    text_keys, marks, runs, cells = t.keys, t.marks, t.runs, t.cells
+    query = begin_query(counts, marks)
+    found = texts_with_content(t, keys[-1], content)
+    count = len(found)
+    for text in found:
+        marks[text, SEEN] = query
+    for column in range(0 if bare else len(keys) - 1):
+        table = table_of(slots, before, content_slots, counts, column)
+        index = find_slot(table, text_keys, runs, cells, column, keys[column])
+        if index < 0:
+            continue
+        texts = bucket_texts(runs, cells, table[index])
+        if count + len(texts) > len(found):
+            found = np.concatenate((found[:count], np.empty(count + len(texts), dtype=np.int64)))
+        for text in texts:
+            if marks[text, SEEN] != query:
+                marks[text, SEEN] = query
+                found[count] = text
+                count += 1
+    return found[:count]
+
+
+@njit(cache=True)
+def candidate_pages(t: Tables, keys: Words, contents: Words, bare: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Per query its candidate pages: those of query q are pages[starts[q] : starts[q + 1]]."""
+    starts, pages, count = np.zeros(len(keys) + 1, dtype=np.int64), np.empty(len(keys), dtype=np.int64), 0
+    for row in range(len(keys)):
+        found = pages_of(t, candidate_texts(t, keys[row], contents[row], bare[row]))
+        if count + len(found) > len(pages):
+            pages = np.concatenate((pages[:count], np.empty(count + len(found), dtype=np.int64)))
+        pages[count : count + len(found)] = found
+        count += len(found)
+        starts[row + 1] = count
+    return starts, pages[:count]
+
+
+@njit(cache=True)
+def candidate_text_lists(t: Tables, keys: Words, contents: Words, bare: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """(queries, texts): the candidate texts of all queries, those of a query together."""
+    queries, texts, count = np.empty(len(keys), dtype=np.int64), np.empty(len(keys), dtype=np.int64), 0
+    for row in range(len(keys)):
+        found = candidate_texts(t, keys[row], contents[row], bare[row])
+        if count + len(found) > len(texts):
+            more = np.empty(count + len(found), dtype=np.int64)
+            texts, queries = np.concatenate((texts[:count], more)), np.concatenate((queries[:count], more))
+        texts[count : count + len(found)] = found
+        queries[count : count + len(found)] = row
+        count += len(found)
+    return queries[:count], texts[:count]
+
+
+@njit(cache=True)
+def remember_own(
+    cache: ShingleCache, queries: Ints, texts: Ints, same: NDArray[np.bool_], sets: Words, starts: Ints
+) -> None:
+    """Queries that are present themselves bring their shingles along: no need to fetch them for one another."""
+    for row in range(len(texts)):
+        if same[row] and not is_cached(cache, texts[row]):
+            remember(cache, texts[row], sets[starts[queries[row]] : starts[queries[row] + 1]])
+
+
+@njit(cache=True)
+def verify_lists(
+    cache: ShingleCache,
+    queries: Ints,
+    texts: Ints,
+    start: int,
+    sets: Words,
+    starts: Ints,
+    numerator: int,
+    denominator: int,
+    similarities: NDArray[np.float64],
+) -> int:
+    """`verify` for many queries: the shingles of query q are sets[starts[q] : starts[q + 1]]."""
+    for row in range(start, len(texts)):
+        if not np.isnan(similarities[row]):
+            continue
+        if not is_cached(cache, texts[row]):
+            return row
+        shingles = sets[starts[queries[row]] : starts[queries[row] + 1]]
+        similarities[row] = similarity_at_least(shingles, cached_set(cache, texts[row]), numerator, denominator)
+    return len(texts)
+
+
+@njit(cache=True)
+def verify(
+    cache: ShingleCache,
+    texts: Ints,
+    start: int,
+    shingles: Words,
+    numerator: int,
+    denominator: int,
+    similarities: NDArray[np.float64],
+) -> int:
+    """Similarities (-1.0 below the ratio) from `start` up to the first text whose set is not cached; returns its row.
+
+    Rows that hold a similarity already (not NaN) stay as they are.
+    """
+    for row in range(start, len(texts)):
+        if not np.isnan(similarities[row]):
+            continue
+        if not is_cached(cache, texts[row]):
+            return row
+        similarities[row] = similarity_at_least(shingles, cached_set(cache, texts[row]), numerator, denominator)
+    return len(texts)
+
+
+@njit(cache=True)
+def components_met(t: Tables, keys: Words, bare: bool) -> Ints:
+    """Runs and lone texts in the query's band buckets, in order of component and column."""
+    slots, before, content_slots, counts = t.slots, t.slots_before, t.content_slots, t.counts
+    text_keys, label, runs, cells = t.keys, t.label, t.runs, t.cells
+    met, count = np.empty((len(keys), 4), dtype=np.int64), 0
+    for column in range(0 if bare else len(keys) - 1):
+        table = table_of(slots, before, content_slots, counts, column)
+        index = find_slot(table, text_keys, runs, cells, column, keys[column])
+        if index < 0:
+            continue
+        run, text, more = run_in(table[index]), text_in(runs, cells, table[index]), True
+        while more:
+            if count == len(met):
+                met = np.concatenate((met, np.empty_like(met)))
+            if run:
+                text = int(np.int64(cells[runs[run, CELL]]))
+            met[count, 0], met[count, 1], met[count, 2], met[count, 3] = label[text], run, text, column
+            count += 1
+            run = int(np.int64(runs[run, NEXT])) if run else 0
+            more = run != 0
+    order = np.argsort(met[:count, MET_COMPONENT], kind="mergesort")  # stable: columns stay in order
+    return join_met_runs(t, met[order])
+
+
+@njit(cache=True)
+def join_met_runs(t: Tables, met: Ints) -> Ints:
+    """Join runs of a bucket that are of one component by now; what cannot be joined for want of room stays apart."""
+    kept = 0
+    for row in range(len(met)):
+        column = met[row, MET_COLUMN]
+        last = met[kept - 1]
+        if kept and met[row, MET_COMPONENT] == last[MET_COMPONENT] and column == last[MET_COLUMN]:
+            table = table_of(t.slots, t.slots_before, t.content_slots, t.counts, column)
+            joined = join_runs(
+                table, t.keys, t.place, t.runs, t.cells, t.counts, column, last[MET_RUN], met[row, MET_RUN]
+            )
+            if joined >= 0:
+                last[MET_RUN] = joined
+                continue
+        met[kept] = met[row]
+        kept += 1
+    return met[:kept]
+
+
+@njit(cache=True)
+def text_at(runs: Shorts, cells: Shorts, met: Ints, row: int, step: int, order_key: np.uint64) -> int:
+    """The step-th text of a met run, counted from a place that depends on the query; -1 beyond its end."""
+    run = met[row, MET_RUN]
+    if not run:
+        return int(met[row, MET_TEXT]) if step == 0 else -1
+    size = run_size(runs, run)
+    if step >= size:
+        return -1
+    start = int(np.int64(mix64(order_key + np.uint64(met[row, MET_COLUMN])) % np.uint64(size)))
+    return int(np.int64(cells[runs[run, CELL] + (start + step) % size]))
+
+
+@njit(cache=True)
+def begin_component(runs: Shorts, met: Ints, place: Ints, settled: Ints) -> bool:
+    """Go on to the next component that is not settled; False if there is none."""
+    row = place[END]
+    while row < len(met) and np.any(settled == met[row, MET_COMPONENT]):
+        row += 1
+    if row == len(met):
+        return False
+    place[ROW], place[LONGEST], place[STEP], place[TURN] = row, 1, 0, 0
+    component = met[row, MET_COMPONENT]
+    while row < len(met) and met[row, MET_COMPONENT] == component:
+        if met[row, MET_RUN]:
+            place[LONGEST] = max(place[LONGEST], run_size(runs, met[row, MET_RUN]))
+        row += 1
+    place[END] = row
+    return True
+
+
+@njit(cache=True)
+def next_text(
+    runs: Shorts, cells: Shorts, marks: Shorts, met: Ints, place: Ints, query: int, order_key: np.uint64
+) -> int:
+    """The next text of the component that was not looked at yet, one of each run in turn; FINISHED if none."""
+    while place[STEP] < place[LONGEST]:
+        text = text_at(runs, cells, met, place[ROW] + place[TURN], place[STEP], order_key)
+        place[TURN] += 1
+        if place[ROW] + place[TURN] == place[END]:
+            place[TURN] = 0
+            place[STEP] += 1
+        if text >= 0 and marks[text, SEEN] != query:
+            marks[text, SEEN] = query
+            return text
+    return FINISHED
+
+
+@njit(cache=True)
+def note_match(walk: Walk, text: int, component: int, similarity: float) -> None:
+    """Write a match down and have done with its component."""
+    found = walk.place[FOUND]
+    walk.text[found], walk.component[found], walk.similarity[found] = text, component, similarity
+    walk.place[FOUND] += 1
+    walk.place[STEP] = walk.place[LONGEST]
+
+
+@njit(cache=True)
+def walk_components(
+    t: Tables,
+    cache: ShingleCache,
+    met: Ints,
+    walk: Walk,
+    settled: Ints,
+    shingles: Words,
+    numerator: int,
+    denominator: int,
+    order_key: np.uint64,
+    fetched_text: int,
+    fetched: Words,
+) -> int:
+    """Compare until every component has a match or is exhausted; returns a text to be fetched, or FINISHED."""
+    runs, cells, marks, query, place = t.runs, t.cells, t.marks, t.counts[QUERY], walk.place
+    text, other = fetched_text, fetched
+    while True:
+        if text < 0:
+            text = next_text(runs, cells, marks, met, place, query, order_key)
+            if text < 0:
+                if not begin_component(runs, met, place, settled):
+                    return FINISHED
+                continue
+            if not is_cached(cache, text):
+                return text
+            other = cached_set(cache, text)
+        similarity = similarity_at_least(shingles, other, numerator, denominator)
+        place[COMPARED] += 1
+        if similarity >= 0.0:
+            note_match(walk, text, met[place[ROW], MET_COMPONENT], similarity)
+        text = -1

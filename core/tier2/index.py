@@ -1,0 +1,567 @@
+"""The similarity index of one partition: which pages present have Jaccard similarity ≥ τ to a given one.
+
+Banded MinHash proposes, exact Jaccard on the shingle sets decides, equal content hashes match without either. A match
+is a fact of the pair: what else is present, or came first, has no say in it, and no bucket is capped.
+
+Pages go by numbers that the caller chooses (dense, from 0; a number may be used again once its page is removed).
+Shingle sets live elsewhere and are fetched by number, when a candidate must be compared.
+
+Components. The caller keeps a spanning forest of the match graph and needs, for a page, one match in every component
+that has any. The index therefore knows each page's component label and keeps its buckets sorted by it (buckets.py):
+- components merge: `relabel` the smaller one; costs an assignment per page.
+- a component splits: `separate` all pieces but the largest; costs a move through all bands per page.
+A label is never given to a second component while pages carry it; `new_component` makes fresh ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dustream.core.errors import BadSetting
+from dustream.core.tier2 import bucket_search, buckets
+from dustream.core.tier2.bands import PERMUTATIONS, bands_for, mix64
+from dustream.core.tier2.buckets import Tables
+from dustream.core.tier2.jaccard import similarity_at_least, threshold_ratio
+from dustream.core.tier2.shingle_cache import SHINGLE_BYTES, ShingleCache, cached_set, is_cached, remember
+from dustream.schemas.signature import PageSignature
+
+CONTENT_HASH_BYTES = 16
+NUMBER_MAX = buckets.TEXTS_MAX - 1
+SHINGLE_CACHE_BYTES_MAX = 64 * 1024 * 1024
+
+# Hash tables: at 3/4 full they grow by a quarter, so they are between 3/5 and 3/4 full.
+LOAD_MAX = 0.75
+SLOTS_MIN = 256
+SLOTS_GROWTH = 1.25
+# Up to this many slots all columns migrate at once (milliseconds); beyond, one with every insertion.
+SLOTS_AT_ONCE_MAX = 1 << 14
+# Other arrays are enlarged in place by an eighth.
+ROWS_MIN = 64
+ROWS_GROWTH = 1.125
+
+BATCH_PAGES = 2048
+
+
+class Match(NamedTuple):
+    """A page present, its exact similarity, and its component."""
+
+    number: int
+    similarity: float
+    component: int
+
+
+class IndexedPage(NamedTuple):
+    """What the index needs of a page; `component` None: that of its copies if there are any, else a new one."""
+
+    number: int
+    content_hash: bytes
+    minhash: NDArray[np.uint32] | bytes
+    component: int | None = None
+
+
+class SimilarityIndex:
+    """Pages present in one partition, searchable by similarity ≥ τ."""
+
+    def __init__(
+        self,
+        tau: float,
+        shingles_of: Callable[[int], NDArray[np.uint64]],
+        permutations: int = PERMUTATIONS,
+        shingle_cache_bytes_max: int = SHINGLE_CACHE_BYTES_MAX,
+    ) -> None:
+        self.tau = tau
+        self.bands, self.rows = bands_for(tau, permutations)
+        self.permutations = permutations
+        self.comparisons = 0
+        self.fetches = 0
+        self._ratio = threshold_ratio(tau)
+        self._shingles_of = shingles_of
+        self._tables = empty_tables(self.bands + 1)
+        ring = np.empty(max(4, shingle_cache_bytes_max // SHINGLE_BYTES), dtype=np.uint64)
+        self._cache = ShingleCache(ring, np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
+
+    # ---- what is present
+
+    def __len__(self) -> int:
+        return int(self._tables.counts[buckets.PAGES])
+
+    def __contains__(self, number: int) -> bool:
+        places = self._tables.page_place
+        return 0 <= number < len(places) and bool(places[number, 0, buckets.RUN])
+
+    @property
+    def text_count(self) -> int:
+        """Texts in the bands: pages with the same content hash and component are one."""
+        return int(self._tables.counts[buckets.TEXTS])
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes of all arrays in use, the shingle cache (bounded on its own) left out."""
+        t = self._tables
+        untouched = t.slots[: int(t.counts[buckets.STAYING])].nbytes
+        return sum(array.nbytes for array in t) + self._cache.place.nbytes - untouched
+
+    def copies(self, content_hash: bytes) -> NDArray[np.int64]:
+        """Pages present with this content hash, ascending."""
+        contents = content_words([content_hash])
+        key = np.uint64(bucket_search.content_key(contents[0]))
+        texts = buckets.texts_with_content(self._tables, key, contents[0])
+        return _int64(bucket_search.pages_of(self._tables, texts))
+
+    # ---- pages come and go
+
+    def insert(
+        self, number: int, content_hash: bytes, minhash: NDArray[np.uint32], component: int | None = None
+    ) -> None:
+        """Add a page. With `component` None it joins that of its copies if there are any, else a new one."""
+        if number in self or not 0 <= number <= NUMBER_MAX:
+            self._check_new(np.array([number], dtype=np.int64))
+        label = -1 if component is None else component
+        words, minima = content_words([content_hash])[0], self._minima(minhash)
+        if bucket_search.insert_page(self._tables, number, minima, words, self.bands, self.rows, label, LOAD_MAX):
+            return
+        self.insert_batch(
+            np.array([number], dtype=np.int64),
+            [content_hash],
+            np.asarray(minhash).reshape(1, -1),
+            None if component is None else np.array([component], dtype=np.int64),
+        )
+
+    def insert_batch(
+        self,
+        numbers: NDArray[np.int64],
+        content_hashes: Sequence[bytes],
+        minhashes: NDArray[np.uint32],
+        components: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Add many pages (rows of `minhashes`), as if one by one; all or, if one cannot be added, none."""
+        self._check_new(numbers)
+        keys, contents, bare = self._keys(content_hashes, minhashes)
+        if not len(numbers) == len(keys) or (components is not None and len(components) != len(keys)):
+            raise ValueError(f"{len(numbers)} numbers for {len(keys)} pages: each page needs one")
+        labels = np.full(len(keys), -1, dtype=np.int64) if components is None else _int64(components)
+        pages = _int64(numbers)
+        self._make_rows(len(keys), int(pages.max(initial=0)))
+        for start in range(0, len(keys), BATCH_PAGES):
+            end = min(start + BATCH_PAGES, len(keys))
+            self._make_slots(end - start)
+            while start < end:
+                start = bucket_search.insert_pages(self._tables, start, end, pages, keys, contents, bare, labels)
+                if start < end:
+                    self._make_room()
+
+    def rebuild(self, pages: Iterable[IndexedPage], progress: Callable[[int], None] | None = None) -> None:
+        """Fill an empty index from the state store; `progress` is told the number of pages done after each batch."""
+        stream = iter(pages)
+        while batch := list(islice(stream, BATCH_PAGES)):
+            minhashes = np.frombuffer(b"".join([bytes(page.minhash) for page in batch]), dtype="<u4")
+            labels = [-1 if page.component is None else page.component for page in batch]
+            self.insert_batch(
+                np.array([page.number for page in batch], dtype=np.int64),
+                [page.content_hash for page in batch],
+                minhashes.reshape(len(batch), -1),
+                np.array(labels, dtype=np.int64),
+            )
+            if progress is not None:
+                progress(len(self))
+
+    def remove(self, number: int) -> None:
+        """Take a page out; its number may be used again."""
+        self._check_present(number)
+        text = buckets.remove_page(self._tables, number)
+        if text >= 0:
+            self._cache.place[text] = 0
+
+    # ---- components
+
+    def new_component(self) -> int:
+        """A label that no page carries."""
+        label = int(self._tables.counts[buckets.NEXT_COMPONENT])
+        self._tables.counts[buckets.NEXT_COMPONENT] += 1
+        return label
+
+    def component_of(self, number: int) -> int:
+        """The label of a page present."""
+        return int(self._tables.label[self._texts_of([number])[0]])
+
+    def relabel(self, numbers: Iterable[int], component: int) -> None:
+        """Merge: give all pages of a component (every one: runs must not be mixed) the label of another one."""
+        self._tables.label[self._texts_of(list(numbers))] = component
+        self._note_label(component)
+
+    def separate(self, numbers: Iterable[int], component: int) -> None:
+        """Split: these pages leave their component for one of a fresh label."""
+        pages_by_text: dict[int, list[int]] = {}
+        leaving = list(dict.fromkeys(numbers))
+        for text, number in zip(self._texts_of(leaving).tolist(), leaving, strict=True):
+            pages_by_text.setdefault(text, []).append(number)
+        for text, pages in pages_by_text.items():
+            if len(pages) == self._copy_count(text):
+                self._move_text(text, component)
+            else:
+                self._split_text(text, pages, component)
+        self._note_label(component)
+
+    def _move_text(self, text: int, component: int) -> None:
+        buckets.leave_buckets(self._tables, text)
+        self._tables.label[text] = component
+        while not buckets.enter_buckets(self._tables, text):
+            self._make_room()
+
+    def _split_text(self, text: int, pages: list[int], component: int) -> None:
+        self._make_rows(1, 0)
+        self._make_slots(1)
+        t = self._tables
+        bare = bool(t.marks[text, buckets.BARE])
+        while (piece := buckets.new_text(t, t.keys[text], t.content[text], bare, component)) < 0:
+            self._make_room()
+        self._move_pages(pages, piece)
+
+    def _move_pages(self, pages: Iterable[int], text: int) -> None:
+        for page in pages:
+            while not buckets.move_page(self._tables, page, text):
+                self._make_room()
+
+    def _join_texts(self, texts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Texts of one content whose components have merged become one again, the smaller moved to the larger."""
+        t, joined = self._tables, dict[int, int]()
+        for text in map(int, texts):
+            other = joined.setdefault(int(t.label[text]), text)
+            if other == text:
+                continue
+            small, large = sorted((text, other), key=self._copy_count)
+            self._move_pages(bucket_search.pages_of(t, np.array([small])).tolist(), large)
+            buckets.leave_buckets(t, small)
+            buckets.free_text(t, small)
+            self._cache.place[small] = 0
+            joined[int(t.label[large])] = large
+        return np.array(sorted(joined.values()), dtype=np.int64)
+
+    # ---- searches
+
+    def candidates(self, content_hash: bytes, minhash: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Pages present that share a band or the content hash, ascending; the page itself too, if it is present."""
+        words, minima = content_words([content_hash])[0], self._minima(minhash)
+        return _int64(bucket_search.candidates_of(self._tables, minima, words, self.bands, self.rows))
+
+    def candidates_batch(
+        self, content_hashes: Sequence[bytes], minhashes: NDArray[np.uint32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(starts, numbers): the candidates of the q-th page are numbers[starts[q] : starts[q + 1]], ascending."""
+        starts, numbers = bucket_search.candidate_pages(self._tables, *self._keys(content_hashes, minhashes))
+        return _int64(starts), _int64(numbers)
+
+    def similarities(
+        self, shingles: NDArray[np.uint64], content_hash: bytes, numbers: Sequence[int] | NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Exact Jaccard similarity to each of these pages present; 1.0 for an equal content hash, without fetching."""
+        pages, own, words = self._present(numbers), _sets(shingles), content_words([content_hash])[0]
+        found, row, search = np.empty(len(pages)), 0, bucket_search.similarities_to
+        while (row := search(self._tables, self._cache, pages, row, own, words, found)) < len(pages):
+            text = int(self._texts_of(pages[row : row + 1])[0])
+            found[row] = max(0.0, similarity_at_least(own, self._fetch(text), 0, 1))
+            row += 1
+        self.comparisons += len(pages)
+        return found
+
+    def matches(self, signature: PageSignature) -> list[Match]:
+        """All pages present with similarity ≥ τ, ascending by number."""
+        keys, contents, bare = self._signature_keys(signature)
+        t, shingles = self._tables, _sets(signature.shingles)
+        texts = bucket_search.candidate_texts(t, keys[0], contents[0], bare[0])
+        similarities = self._verify(texts, shingles, contents[0], self._ratio)
+        rows, pages = bucket_search.matched_pages(t, similarities, texts)
+        values = zip(pages.tolist(), similarities[rows].tolist(), t.label[texts[rows]].tolist(), strict=True)
+        return sorted(map(Match._make, values))
+
+    def matches_batch(
+        self, signatures: Sequence[PageSignature]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """(queries, numbers, similarities) of all matches of many pages, by query and number; several times as fast.
+
+        To find all pairs of a stream, insert a batch, then ask for it, and keep what is smaller than the page itself.
+        """
+        t, empty = self._tables, np.zeros(0, dtype=np.int64)
+        if not signatures:
+            return empty, empty, np.zeros(0, dtype=np.float64)
+        minhashes = np.frombuffer(b"".join([page.minhash for page in signatures]), dtype="<u4")
+        hashes = [page.content_hash for page in signatures]
+        keys, contents, bare = self._keys(hashes, minhashes.reshape(len(signatures), -1))
+        queries, texts = bucket_search.candidate_text_lists(t, keys, contents, bare)
+        similarities = self._verify_lists(queries, texts, contents, [page.shingles for page in signatures])
+        rows, pages = bucket_search.matched_pages(t, similarities, texts)
+        order = np.lexsort((pages, queries[rows]))
+        return queries[rows][order], pages[order], similarities[rows][order]
+
+    def _verify_lists(
+        self, queries: NDArray[np.int64], texts: NDArray[np.int64], contents: NDArray[np.uint64], shingles: list[bytes]
+    ) -> NDArray[np.float64]:
+        """Similarities of queries to texts, 1.0 for equal content, -1.0 below τ."""
+        sets, sizes = _sets(b"".join(shingles)), [len(each) // SHINGLE_BYTES for each in shingles]
+        starts = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)))
+        same = (self._tables.content[texts] == contents[queries]).all(axis=1)
+        bucket_search.remember_own(self._cache, queries, texts, same, sets, starts)
+        similarities, row = np.where(same, 1.0, np.nan), 0
+        self.comparisons += int(np.count_nonzero(~same))
+        while True:
+            row = bucket_search.verify_lists(self._cache, queries, texts, row, sets, starts, *self._ratio, similarities)
+            if row == len(texts):
+                return similarities
+            own = sets[starts[queries[row]] : starts[queries[row] + 1]]
+            similarities[row] = similarity_at_least(own, self._fetch(int(texts[row])), *self._ratio)
+
+    def verified(self, signature: PageSignature, numbers: Iterable[int]) -> Iterator[Match]:
+        """Those of `numbers` (present, in this order) with similarity ≥ τ, each compared when it is asked for."""
+        shingles, content = _sets(signature.shingles), content_words([signature.content_hash])[0]
+        for number in numbers:
+            texts = self._texts_of([number])
+            similarity = float(self._verify(texts, shingles, content, self._ratio)[0])
+            if similarity >= 0.0:
+                yield Match(number, similarity, int(self._tables.label[texts[0]]))
+
+    def first_match_per_component(
+        self, signature: PageSignature, order_key: int, except_component: int = -1
+    ) -> list[Match]:
+        """One match in every component that has any, ascending by component; `except_component` is left out.
+
+        Within a component the candidates are gone through from a pseudo-random place that `order_key` (a hash of the
+        page's identity) determines, up to the first match: so the forest has no hubs, and a clique costs one
+        comparison, not one per member. A component none of whose candidates matches is gone through to the end.
+        """
+        keys, contents, bare = self._signature_keys(signature)
+        key = np.uint64(mix64(np.uint64(order_key & 0xFFFF_FFFF_FFFF_FFFF)))
+        texts = buckets.texts_with_content(self._tables, keys[0, -1], contents[0])
+        if len(texts) > 1:
+            texts = self._join_texts(texts)
+        found = [self._match(text, 1.0, key) for text in texts if self._tables.label[text] != except_component]
+        settled = np.array([except_component, *(match.component for match in found)], dtype=np.int64)
+        met = bucket_search.components_met(self._tables, keys[0], bare[0])
+        walk = self._walk(met, settled, _sets(signature.shingles), key)
+        rows = range(int(walk.place[bucket_search.FOUND]))
+        return sorted(
+            found + [self._match(walk.text[row], float(walk.similarity[row]), key) for row in rows],
+            key=lambda match: match.component,
+        )
+
+    def _walk(
+        self, met: NDArray[np.int64], settled: NDArray[np.int64], shingles: NDArray[np.uint64], key: np.uint64
+    ) -> bucket_search.Walk:
+        """Run the search for one match per component to its end, fetching what it asks for."""
+        size = len(met)
+        buckets.begin_query(self._tables.counts, self._tables.marks)
+        walk = bucket_search.Walk(
+            np.zeros(bucket_search.PLACES, dtype=np.int64),
+            np.empty(size, np.int64),
+            np.empty(size, np.int64),
+            np.empty(size),
+        )
+        text, fetched = bucket_search.FINISHED, shingles
+        while size:
+            text = bucket_search.walk_components(
+                self._tables, self._cache, met, walk, settled, shingles, *self._ratio, key, text, fetched
+            )
+            if text == bucket_search.FINISHED:
+                break
+            fetched = self._fetch(text)
+        self.comparisons += int(walk.place[bucket_search.COMPARED])
+        return walk
+
+    def _match(self, text: int, similarity: float, key: np.uint64) -> Match:
+        """A match with one of the text's copies, picked by the query's key: exact copies make no hub either."""
+        t = self._tables
+        run = t.marks[text, buckets.COPIES]
+        place = int(key) % self._copy_count(text)
+        return Match(int(t.cells[t.runs[run, buckets.CELL] + place]), similarity, int(t.label[text]))
+
+    def _copy_count(self, text: int) -> int:
+        t = self._tables
+        return int(t.runs[t.marks[text, buckets.COPIES], buckets.EXTENT]) >> buckets.CAPACITY_BITS
+
+    def _present(self, numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Page numbers as an array; KeyError if one is not present."""
+        pages = np.asarray(numbers, dtype=np.int64)
+        for number in pages.tolist():
+            self._check_present(number)
+        return pages
+
+    def _texts_of(self, numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        t, pages = self._tables, self._present(numbers)
+        return _int64(t.runs[t.page_place[pages, 0, buckets.RUN], buckets.OWNER])
+
+    def _verify(
+        self,
+        texts: NDArray[np.int64],
+        shingles: NDArray[np.uint64],
+        content: NDArray[np.uint64],
+        ratio: tuple[int, int],
+    ) -> NDArray[np.float64]:
+        """Similarities to texts, 1.0 for equal content, -1.0 below the ratio."""
+        same = (self._tables.content[texts] == content).all(axis=1)
+        similarities, row = np.where(same, 1.0, np.nan), 0
+        self.comparisons += int(np.count_nonzero(~same))
+        while (row := bucket_search.verify(self._cache, texts, row, shingles, *ratio, similarities)) < len(texts):
+            similarities[row] = similarity_at_least(shingles, self._fetch(int(texts[row])), *ratio)
+        return similarities
+
+    def _fetch(self, text: int) -> NDArray[np.uint64]:
+        """A text's shingle set, from the cache or by the caller's function."""
+        if is_cached(self._cache, text):
+            return _uint64(cached_set(self._cache, text).copy())
+        t = self._tables
+        first = int(t.cells[t.runs[t.marks[text, buckets.COPIES], buckets.CELL]])
+        shingles = _sets(self._shingles_of(first))
+        self.fetches += 1
+        remember(self._cache, text, shingles)
+        return shingles
+
+    # ---- keys and checks
+
+    def _keys(
+        self, content_hashes: Sequence[bytes], minhashes: NDArray[np.uint32]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
+        """Per page: the key of every column, the content hash as two words, and whether the page has no shingles."""
+        rows = np.array(minhashes, dtype=np.uint32, ndmin=2)
+        if rows.shape != (len(content_hashes), self.permutations):
+            raise ValueError(
+                f"{len(content_hashes)} content hashes and MinHashes of shape {rows.shape}: "
+                f"this index takes one MinHash of {self.permutations} permutations per content hash"
+            )
+        contents = content_words(content_hashes)
+        keys, bare = bucket_search.page_keys(rows, contents, self.bands, self.rows)
+        return keys, contents, bare
+
+    def _minima(self, minhash: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """A MinHash as a writable array of its own: kernels are compiled for one kind of array."""
+        minima = np.array(minhash, dtype=np.uint32)
+        if minima.shape != (self.permutations,):
+            raise ValueError(f"MinHash of shape {minima.shape}: this index takes {self.permutations} permutations")
+        return minima
+
+    def _signature_keys(
+        self, signature: PageSignature
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
+        return self._keys([signature.content_hash], np.frombuffer(signature.minhash, dtype="<u4").reshape(1, -1))
+
+    def _check_new(self, numbers: NDArray[np.int64]) -> None:
+        if len(numbers) and (numbers.min() < 0 or numbers.max() > NUMBER_MAX):
+            raise ValueError(f"page numbers are 0 … {NUMBER_MAX}, not {numbers.min()} … {numbers.max()}: number from 0")
+        known = numbers[numbers < len(self._tables.page_place)]
+        present = known[self._tables.page_place[known, 0, buckets.RUN] != 0]
+        if len(present):
+            raise ValueError(f"page {present[0]} is present already: remove it before it is inserted again")
+        if len(numbers) > 1 and len(np.unique(numbers)) < len(numbers):
+            raise ValueError("a batch names a page number twice: keep the last of the two")
+
+    def _check_present(self, number: int) -> None:
+        if number not in self:
+            raise KeyError(f"page {number} is not in the index")
+
+    def _note_label(self, component: int) -> None:
+        counts = self._tables.counts
+        counts[buckets.NEXT_COMPONENT] = max(int(counts[buckets.NEXT_COMPONENT]), component + 1)
+
+    # ---- growing
+
+    def _make_rows(self, texts: int, number: int) -> None:
+        """Room for more texts, and for page numbers up to `number`."""
+        t = self._tables
+        wanted = int(t.counts[buckets.TEXT_TOP]) + texts
+        for array in (t.keys, t.place, t.label, t.content, t.marks, self._cache.place):
+            enlarge(array, wanted)
+        enlarge(t.page_place, number + 1)
+
+    def _make_room(self) -> None:
+        """More runs and cells, after a kernel ran out of one of them."""
+        t = self._tables
+        enlarge(t.runs, int(t.counts[buckets.RUN_TOP]) + ROWS_MIN)
+        enlarge(t.cells, len(t.cells) + 1)
+        if len(t.cells) > buckets.CELLS_MAX:
+            raise BadSetting(f"the buckets of this partition exceed {buckets.CELLS_MAX} cells: use more partitions")
+
+    def _make_slots(self, texts: int) -> None:
+        """Room for more texts in every hash table; those of the bands are enlarged one by one if they are large."""
+        t, due = self._tables, 0
+        used = t.counts[buckets.USED :]
+        wanted = int(used[:-1].max()) + texts
+        if t.counts[buckets.STAYING]:
+            due = max(1, texts * self.bands // BATCH_PAGES)
+        elif wanted > LOAD_MAX * t.slots.shape[1]:
+            slots = np.zeros((self.bands, larger_table(t.slots.shape[1], wanted)), dtype=np.uint64)
+            self._tables = t._replace(slots=slots, slots_before=t.slots)
+            t.counts[buckets.STAYING] = self.bands
+            due = 1 if t.slots.shape[1] > SLOTS_AT_ONCE_MAX else self.bands
+        if due:
+            self._migrate(due)
+        if used[-1] + texts > LOAD_MAX * len(t.content_slots):
+            content_slots = np.zeros(larger_table(len(t.content_slots), int(used[-1]) + texts), dtype=np.uint64)
+            buckets.copy_slots(t.content_slots, content_slots)
+            self._tables = self._tables._replace(content_slots=content_slots)
+
+    def _migrate(self, due: int) -> None:
+        """Move so many bands to the larger tables, the last first, and cut them off the smaller array."""
+        t = self._tables
+        staying = int(t.counts[buckets.STAYING])
+        for band in range(staying - 1, max(0, staying - due) - 1, -1):
+            buckets.copy_slots(t.slots_before[band], t.slots[band])
+            t.counts[buckets.STAYING] = band
+        t.slots_before.resize((int(t.counts[buckets.STAYING]), t.slots_before.shape[1]), refcheck=False)
+
+
+def larger_table(slots: int, wanted: int) -> int:
+    """Slots of the next larger hash table."""
+    return max(int(slots * SLOTS_GROWTH), int(wanted / LOAD_MAX) + 1)
+
+
+def empty_tables(columns: int) -> Tables:
+    """The arrays of an index without pages."""
+    counts = np.zeros(buckets.USED + columns, dtype=np.int64)
+    counts[buckets.TEXT_FREE] = -1
+    counts[buckets.RUN_TOP] = counts[buckets.CELL_TOP] = 1
+    return Tables(
+        slots=np.zeros((columns - 1, SLOTS_MIN), dtype=np.uint64),
+        slots_before=np.zeros((0, SLOTS_MIN), dtype=np.uint64),
+        content_slots=np.zeros(SLOTS_MIN, dtype=np.uint64),
+        keys=np.zeros((0, columns), dtype=np.uint64),
+        place=np.zeros((0, columns, 2), dtype=np.int32),
+        label=np.zeros(0, dtype=np.int64),
+        content=np.zeros((0, 2), dtype=np.uint64),
+        marks=np.zeros((0, 3), dtype=np.int32),
+        runs=np.zeros((ROWS_MIN, 4), dtype=np.int32),
+        cells=np.zeros(ROWS_MIN, dtype=np.int32),
+        page_place=np.zeros((0, 1, 2), dtype=np.int32),
+        counts=counts,
+    )
+
+
+def enlarge(array: NDArray[np.generic], rows: int) -> None:
+    """Give an array at least so many rows, the new ones zero, in place: the allocator remaps, it copies no bytes."""
+    if rows > len(array):
+        more = max(rows, ROWS_MIN, int(len(array) * ROWS_GROWTH))
+        array.resize((more, *array.shape[1:]), refcheck=False)
+
+
+def content_words(content_hashes: Sequence[bytes]) -> NDArray[np.uint64]:
+    """Content hashes as two 64-bit words each."""
+    joined = b"".join(content_hashes)
+    if len(joined) != CONTENT_HASH_BYTES * len(content_hashes):
+        raise ValueError(f"a content hash is {CONTENT_HASH_BYTES} bytes")
+    return np.frombuffer(joined, dtype="<u8").reshape(-1, 2).astype(np.uint64)
+
+
+def _sets(shingles: NDArray[np.uint64] | bytes) -> NDArray[np.uint64]:
+    """Shingles as a writable array of their own: kernels are compiled for one kind of array."""
+    view = np.frombuffer(shingles, dtype="<u8") if isinstance(shingles, bytes) else shingles
+    return np.array(view, dtype=np.uint64)
+
+
+def _int64(values: NDArray[Any]) -> NDArray[np.int64]:
+    return np.asarray(values, dtype=np.int64)
+
+
+def _uint64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    return np.asarray(values, dtype=np.uint64)
