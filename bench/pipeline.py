@@ -22,6 +22,7 @@ from dustream.core.intake import take_in
 from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
+from dustream.core.text.extractors import TextSource
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.embedded.results import read_statuses
@@ -57,7 +58,7 @@ def run_dustream(pages: list[CrawlEvent]) -> Result:
         def feeds() -> Iterable[Feed]:
             for at in range(0, len(pages), CHUNK):
                 begun = time.perf_counter()
-                crawls = take_in(pages[at : at + CHUNK], "main").crawls
+                crawls = take_in(pages[at : at + CHUNK], TextSource()).crawls
                 stages["take in (parse, sign)"] += time.perf_counter() - begun
                 signatures.update({crawl.url: crawl.signature for crawl in crawls if crawl.signature})
                 yield Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from dustream.core.errors import BadEvent
 from dustream.core.events import CheckedEvent, check_event, resolve_target
-from dustream.core.text.extract import Extracted, TextMode, extract
+from dustream.core.text.extract import Extracted
+from dustream.core.text.extractors import Extractor, TextSource, extractor
 from dustream.core.text.language import detect_language, primary_subtag
 from dustream.core.text.signature import sign
 from dustream.schemas.crawl import CrawlEvent
@@ -36,8 +38,9 @@ class Intake(Struct, frozen=True, array_like=True):
     ignored: dict[str, int]
 
 
-def take_in(events: Sequence[CrawlEvent], text_mode: TextMode) -> Intake:
+def take_in(events: Sequence[CrawlEvent], source: TextSource) -> Intake:
     """Check and sign a batch of events."""
+    read = partial(extractor(source.extractor), mode=source.mode)
     crawls: list[Crawl] = []
     rejected: list[Rejected] = []
     ignored: dict[str, int] = {}
@@ -47,17 +50,17 @@ def take_in(events: Sequence[CrawlEvent], text_mode: TextMode) -> Intake:
             if checked.finding.kind in ("failed", "skipped"):
                 ignored[checked.finding.reason] = ignored.get(checked.finding.reason, 0) + 1
             else:
-                crawls.append(sign_event(checked, text_mode))
+                crawls.append(sign_event(checked, read))
         except BadEvent as error:
             rejected.append(Rejected(index, event.url, str(error)))
     return Intake(crawls, rejected, ignored)
 
 
-def sign_event(checked: CheckedEvent, text_mode: TextMode) -> Crawl:
+def sign_event(checked: CheckedEvent, read: Extractor) -> Crawl:
     """The `Crawl` of an event that tells something about its page; BadEvent if its content cannot be read."""
     finding, popularity = checked.finding, checked.event.popularity
     if finding.kind == "content":
-        return _content(checked, text_mode)
+        return _content(checked, read)
     if finding.kind == "redirect":
         return _redirect(checked, str(finding.target), finding.via)
     if finding.kind == "gone":
@@ -65,14 +68,14 @@ def sign_event(checked: CheckedEvent, text_mode: TextMode) -> Crawl:
     return Crawl(checked.url, checked.version, "seen", popularity=popularity)
 
 
-def _content(checked: CheckedEvent, text_mode: TextMode) -> Crawl:
+def _content(checked: CheckedEvent, read: Extractor) -> Crawl:
     event = checked.event
     if event.text is not None:
         return _page(checked, event.text, primary_subtag(event.lang or ""))
     page = event.html if event.html is not None else event.body
     if page is None:
         return _signed(checked, digest_signature(event.digest or ""))
-    found = extract(page, content_type=event.content_type, mode=text_mode)
+    found = read(page, content_type=event.content_type)
     target = refresh_target(found, checked.url)
     if target is not None:
         return _redirect(checked, target, "meta")

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from dustream.core.errors import BadSetting
+from dustream.core.text.extractors import ExtractorName, TextSource
 from dustream.core.winners import Market, Markets
 from dustream.schemas.signature import SIGNATURE_VERSION
 
@@ -22,6 +23,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         float, Meta(description="pages at least this similar (Jaccard of shingles) are duplicates")
     ] = 0.9
     text: Annotated[Literal["main", "full"], Meta(description="compare the main text, or all text of a page")] = "main"
+    extractor: Annotated[
+        ExtractorName, Meta(description="who reads the text out of a page: our scanner, or resiliparse")
+    ] = "resiliparse"
     partitions: Annotated[int, Meta(description="partitions of every processor")] = 8
     anchor_distance: Annotated[
         float, Meta(description="a page that changes no more than this (Jaccard distance) keeps its place; 0: exact")
@@ -41,6 +45,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.group_size_max < 2:
             raise BadSetting(f"group_size_max {self.group_size_max} must be at least 2")
         Markets(self.markets)
+
+    @property
+    def text_source(self) -> TextSource:
+        return TextSource(self.text, self.extractor)
 
     def fingerprint(self) -> str:
         """Equal for settings that give equal states."""

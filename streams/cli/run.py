@@ -79,6 +79,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--text", choices=("main", "full"), help="compare the main text of a page (default) or all of it"
     )
+    parser.add_argument("--extractor", choices=("scan", "resiliparse"), help="who reads the text out of a page")
     parser.add_argument("--partitions", type=int, metavar="P", help="partitions of every processor (default 8)")
 
 
@@ -97,7 +98,7 @@ def read_settings(args: argparse.Namespace) -> Settings:
             raise BadSetting(f"the configuration {args.config} cannot be read: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise BadSetting(f"the configuration {args.config} is not TOML: {error}") from error
-    for name in ("threshold", "text", "partitions"):
+    for name in ("threshold", "text", "extractor", "partitions"):
         if getattr(args, name) is not None:
             values[name] = getattr(args, name)
     return parse_settings(values)

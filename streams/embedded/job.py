@@ -190,7 +190,7 @@ class _Run:
 
     def _feeds(self) -> Iterator[Feed]:
         chunks = _timed(read_chunks(self._plans, self._request.field_map, self._refuse), self._read_took)
-        for signed in sign_chunks(chunks, self._request.jobs, self._request.settings.text):
+        for signed in sign_chunks(chunks, self._request.jobs, self._request.settings.text_source):
             self._seconds["sign"] += signed.seconds
             yield self._feed(signed)
             self._report(signed.chunk)

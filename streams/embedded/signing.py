@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from dustream.core.intake import Intake, Rejected, take_in
-from dustream.core.text.extract import TextMode
+from dustream.core.text.extractors import TextSource
 from dustream.schemas.crawl import CrawlEvent
 
 INLINE_EVENTS = 400  # fewer than this are signed before a pool of processes would have started
@@ -42,38 +42,38 @@ class SignedChunk(NamedTuple, Generic[Place]):
     seconds: float
 
 
-def sign_chunks(chunks: Iterator[Chunk[Place]], jobs: int, text_mode: TextMode) -> Iterator[SignedChunk[Place]]:
+def sign_chunks(chunks: Iterator[Chunk[Place]], jobs: int, source: TextSource) -> Iterator[SignedChunk[Place]]:
     """Sign chunks in order with `jobs` processes; with one job, or few events, in this process."""
     events_seen = 0
     for chunk in chunks:
-        yield _sign_here(chunk, text_mode)
+        yield _sign_here(chunk, source)
         events_seen += len(chunk.events)
         if jobs > 1 and events_seen >= INLINE_EVENTS:
             break
     else:
         return
-    with SigningPool(jobs, text_mode) as pool:
+    with SigningPool(jobs, source) as pool:
         yield from pool.sign(chunks)
 
 
-def _sign_here(chunk: Chunk[Place], text_mode: TextMode) -> SignedChunk[Place]:
+def _sign_here(chunk: Chunk[Place], source: TextSource) -> SignedChunk[Place]:
     started = time.process_time()
-    intake = take_in(chunk.events, text_mode)
+    intake = take_in(chunk.events, source)
     return SignedChunk(chunk, intake, time.process_time() - started)
 
 
-def _sign_in_worker(data: bytes, text_mode: TextMode) -> bytes:
+def _sign_in_worker(data: bytes, source: TextSource) -> bytes:
     started = time.process_time()
-    intake = take_in(_EVENTS.decode(data), text_mode)
+    intake = take_in(_EVENTS.decode(data), source)
     return _ENCODER.encode((intake, time.process_time() - started))
 
 
 class SigningPool:
     """Worker processes. One that dies (a parser crash) costs the page that killed it, not the run."""
 
-    def __init__(self, jobs: int, text_mode: TextMode, work: Callable[..., bytes] = _sign_in_worker) -> None:
+    def __init__(self, jobs: int, source: TextSource, work: Callable[..., bytes] = _sign_in_worker) -> None:
         self._jobs = jobs
-        self._text_mode = text_mode
+        self._source = source
         self._work = work
         self._executor = self._new_executor(jobs)
 
@@ -105,10 +105,10 @@ class SigningPool:
     def _submit(self, events: list[CrawlEvent]) -> Future[bytes]:
         data = _ENCODER.encode(events)
         try:
-            return self._executor.submit(self._work, data, self._text_mode)
+            return self._executor.submit(self._work, data, self._source)
         except BrokenProcessPool:
             self._renew()
-            return self._executor.submit(self._work, data, self._text_mode)
+            return self._executor.submit(self._work, data, self._source)
 
     def _renew(self) -> None:
         self._executor.shutdown(wait=True, cancel_futures=True)
@@ -125,7 +125,7 @@ class SigningPool:
         """Sign events in a worker of their own, halving the chunk until the page that kills it stands alone."""
         with self._new_executor(1) as executor:
             try:
-                return _SIGNED.decode(executor.submit(self._work, _ENCODER.encode(events), self._text_mode).result())
+                return _SIGNED.decode(executor.submit(self._work, _ENCODER.encode(events), self._source).result())
             except BrokenProcessPool:
                 pass
         if len(events) == 1:

@@ -10,6 +10,7 @@ from dustream.core.intake import take_in
 from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
+from dustream.core.text.extractors import TextSource
 from dustream.schemas.pages import Crawl
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.embedded.results import Outcome, write_results
@@ -21,7 +22,7 @@ EVENTS_PER_FEED = 50
 
 @pytest.fixture(scope="module")
 def crawls() -> list[Crawl]:
-    return take_in(list(generate(pages=500, seed=11)), "main").crawls
+    return take_in(list(generate(pages=500, seed=11)), TextSource()).crawls
 
 
 def outcome(crawls: list[Crawl], out: Path, partitions: int, batch: int, commit: int) -> Outcome:

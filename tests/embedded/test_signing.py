@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dustream.core.intake import Rejected
+from dustream.core.text.extractors import TextSource
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.embedded.signing import CRASHED, INLINE_EVENTS, Chunk, SigningPool, sign_chunks
 
@@ -24,8 +25,8 @@ def chunks_of(pages: list[CrawlEvent], size: int) -> list[Chunk[int]]:
 
 def test_many_processes_give_what_one_gives_in_order() -> None:
     chunks = chunks_of(events(INLINE_EVENTS + 300), 50)
-    alone = [(signed.chunk.place, signed.intake) for signed in sign_chunks(iter(chunks), 1, "main")]
-    shared = [(signed.chunk.place, signed.intake) for signed in sign_chunks(iter(chunks), 2, "main")]
+    alone = [(signed.chunk.place, signed.intake) for signed in sign_chunks(iter(chunks), 1, TextSource())]
+    shared = [(signed.chunk.place, signed.intake) for signed in sign_chunks(iter(chunks), 2, TextSource())]
     assert alone == shared
     assert [place for place, _ in alone] == [chunk.place for chunk in chunks]
     assert alone[0][1].rejected[0].index == 3
@@ -38,7 +39,7 @@ from dustream.core.intake import Intake
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.pages import Crawl
 
-def die_on_hostile_page(data, text_mode):
+def die_on_hostile_page(data, source):
     pages = msgspec.msgpack.decode(data, type=list[CrawlEvent])
     if any("hostile" in page.url for page in pages):
         os.kill(os.getpid(), signal.SIGSEGV)
@@ -52,7 +53,7 @@ def test_page_that_kills_its_worker_is_rejected_alone(tmp_path: Path, monkeypatc
     work = importlib.import_module("hostile_worker").die_on_hostile_page
     pages = [CrawlEvent(url=f"https://a.example/{n}") for n in range(12)]
     pages[5] = CrawlEvent(url="https://a.example/hostile")
-    with SigningPool(2, "main", work=work) as pool:
+    with SigningPool(2, TextSource(), work=work) as pool:
         signed = list(pool.sign(iter(chunks_of(pages, 4))))
     crawled = [crawl.url for each in signed for crawl in each.intake.crawls]
     assert crawled == [page.url for page in pages if "hostile" not in page.url]

@@ -1,0 +1,33 @@
+"""The ways from a page to its text, by name. Each is imported when it is asked for."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, Protocol
+
+from dustream.core.text.extract import Extracted, TextMode
+
+ExtractorName = Literal["scan", "resiliparse"]
+
+
+class TextSource(NamedTuple):
+    """Which text of a page is compared, and who reads it out of the page."""
+
+    mode: TextMode = "main"
+    extractor: ExtractorName = "resiliparse"
+
+
+class Extractor(Protocol):
+    def __call__(
+        self, page: str | bytes, *, content_type: str | None = None, mode: TextMode = "main"
+    ) -> Extracted: ...
+
+
+def extractor(name: ExtractorName) -> Extractor:
+    """scan: our own scanner, one compiled pass. resiliparse: an HTML5 parser and its main-content extractor."""
+    if name == "scan":
+        from dustream.core.text.scan import scan
+
+        return scan
+    from dustream.core.text.extract import extract
+
+    return extract
