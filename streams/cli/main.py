@@ -9,7 +9,7 @@ from importlib import import_module
 
 from dustream.core.errors import BadSetting, DustreamError
 
-COMMANDS = ("demo", "run", "status", "generate", "partitions")
+COMMANDS = ("demo", "run", "status", "generate", "partitions", "learn", "normalize", "rules")
 
 DESCRIPTION = """\
 Near-duplicate groups of crawled pages, kept up to date while pages arrive, change, redirect and die.

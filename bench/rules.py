@@ -1,0 +1,332 @@
+"""URL rules: Lei's Tables 2 to 4 and Figures 9 to 12 in shape, on real sites and on 50 generated ones.
+
+Real sites come from the folder that DUSTREAM_DATA names; without it only generated sites are measured, and this says
+so. Methods learn from 20 % of the clusters of a site (from all of them on small and generated sites) and are scored on
+all its URLs. Times are CPU seconds of this run: only their ratios mean anything.
+
+    python bench/rules.py            all of it
+    python bench/rules.py --quick    fewer generated sites, no sweep of fpr_max
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import zstandard
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "rules"))
+
+from pages import data_folder
+from planted_sites import PlantedSite, big_site, mislabelled, planted_site
+
+from dustream.core.rules import fanout
+from dustream.core.rules.candidates import CandidateSettings, Operations, candidate_rules
+from dustream.core.rules.dustbuster import LoggedUrl, dust_rules
+from dustream.core.rules.learn import LearnSettings, SiteUrl, by_site, learn_site, tree_proposals
+from dustream.core.rules.normalize import Normalizer, SiteRules
+from dustream.core.rules.pattern_tree import build_pattern_tree
+from dustream.core.rules.rewrite import Rewrite, pattern_rewrite, rewrite_of, rule_id
+from dustream.core.rules.scores import Score, micro_average, score
+from dustream.core.rules.selection import select_by_graph, select_naively
+from dustream.core.rules.standard import standard_form
+from dustream.core.rules.training import KnownUrl, TrainingSet, training_set
+from dustream.schemas.rules import RuleSet, UrlRule
+
+TRAINED_SHARE = 5  # one in five
+REAL_TABLES = {
+    "networkx": "D_url_digest_networkx_doc",
+    "kafka": "D_url_digest_kafka_site",
+    "dolphinscheduler": "D_url_digest_dolphinscheduler_2022-12-11",
+    "flink": "D_url_digest_flink_web",
+}
+SITE_URLS_MIN = 30
+
+
+class Site(NamedTuple):
+    """A site with known clusters: what methods learn from, and what they are scored on."""
+
+    name: str
+    training: TrainingSet
+    known: list[SiteUrl]
+
+
+class Deployed(NamedTuple):
+    """What one method made of one site."""
+
+    raw: int
+    qualified: int
+    rewrites: list[Rewrite]
+    seconds: float
+
+
+Result = TypeVar("Result")
+Method = Callable[[Site, CandidateSettings], Deployed]
+
+
+# ---------------------------------------------------------------- sites
+
+
+def _rows(name: str) -> Iterator[list[str]]:
+    folder = data_folder()
+    assert folder is not None
+    with (folder / f"{name}.tsv.zst").open("rb") as file:
+        reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file)
+        for line in io.TextIOWrapper(reader, "utf-8"):
+            yield line.rstrip("\n").split("\t")
+
+
+def real_sites() -> Iterator[Site]:
+    for name, table in REAL_TABLES.items():
+        known = [SiteUrl(row[0], row[1]) for row in list(_rows(table))[1:]]
+        yield _site(name, known, whole=name == "flink")
+    rows = list(_rows("D_clueweb12_url_neardup_groups"))[1:]
+    entries = [SiteUrl(row[1], row[1] if row[0] == "-1" else row[0]) for row in rows]
+    for site, known in by_site(entries):
+        if len(known) >= SITE_URLS_MIN and len({entry.cluster for entry in known}) < len(known):
+            yield _site(f"clueweb12 {site}", known, whole=True)
+
+
+def _site(name: str, known: list[SiteUrl], whole: bool = False) -> Site:
+    """One in five clusters to learn from; all of them on sites so small that a fifth would hold nothing."""
+    chosen = [e for e in known if whole or zlib.crc32(str(e.cluster).encode()) % TRAINED_SHARE == 0]
+    return Site(name, training_set(KnownUrl(e.url, e.cluster) for e in chosen), known)
+
+
+def generated_site(planted: PlantedSite) -> Site:
+    return _site(planted.site, planted.known, whole=True)
+
+
+# ---------------------------------------------------------------- methods
+
+
+def by_fanout(fan_out: int) -> Method:
+    def method(site: Site, settings: CandidateSettings) -> Deployed:
+        start = time.process_time()
+        found = fanout.fanout_rules(site.training, fan_out, settings)
+        chosen = fanout.select_naively(found.qualified)
+        seconds = time.process_time() - start
+        return Deployed(found.raw, len(found.qualified), [_fanout_rewrite(site, rule) for rule in chosen], seconds)
+
+    return method
+
+
+def _fanout_rewrite(site: Site, rule: fanout.FanoutRule) -> Rewrite:
+    import numpy as np
+
+    copied = np.arange(len(site.training.keys), dtype=np.int32)
+    fixed = np.zeros(len(copied), np.int32)
+    copied[rule.key], fixed[rule.key] = -1, rule.value
+    return rewrite_of(site.training, fanout.pattern_of(rule), Operations(copied, fixed))
+
+
+def by_tree(graph: bool) -> Method:
+    def method(site: Site, settings: CandidateSettings) -> Deployed:
+        start = time.process_time()
+        tree = build_pattern_tree(site.training)
+        found = candidate_rules(tree, settings)
+        chosen = select_by_graph(tree, found.qualified, settings) if graph else select_naively(tree, found.qualified)
+        seconds = time.process_time() - start
+        return Deployed(found.raw, len(found.qualified), [pattern_rewrite(tree, rule) for rule in chosen], seconds)
+
+    return method
+
+
+def by_dustream(site: Site, settings: CandidateSettings) -> Deployed:
+    """Rounds of trees, then DustBuster: what `dustream learn` does."""
+    clusters = [None if c < 0 else str(c) for c in site.training.clusters.tolist()]
+    known = [SiteUrl(url, cluster) for url, cluster in zip(site.training.urls, clusters, strict=True)]
+    start = time.process_time()
+    learned = learn_site(_registered(site), known, settings=LearnSettings(candidates=settings))
+    return Deployed(
+        learned.counts.raw, learned.counts.proposed, [r.rewrite for r in learned.rules], time.process_time() - start
+    )
+
+
+METHODS: dict[str, Method] = {
+    "fan-out-5 + naive": by_fanout(5),
+    "fan-out-10 + naive": by_fanout(10),
+    "tree + naive": by_tree(graph=False),
+    "tree + graph": by_tree(graph=True),
+    "rounds + DustBuster": by_dustream,
+}
+
+
+def _registered(site: Site) -> str:
+    from dustream.core.sites import site_of
+
+    return site_of(site.known[0].url)
+
+
+def scored(site: Site, rewrites: Iterable[Rewrite]) -> Score:
+    rules = [
+        UrlRule(id=rule_id("", each), rewrite=each, pattern="", replacement="", stage="active", learner="tree")
+        for each in rewrites
+    ]
+    run = SiteRules(_registered(site), rules)
+    return score((run.apply(standard_form(entry.url))[0], entry.cluster) for entry in site.known)
+
+
+# ---------------------------------------------------------------- tables
+
+
+def table_2(sites: list[Site]) -> None:
+    nodes, heights, seconds = [], [], []
+    for site in sites:
+        start = time.process_time()
+        tree = build_pattern_tree(site.training)
+        seconds.append(time.process_time() - start)
+        nodes.append(len(tree.nodes))
+        heights.append(tree.height)
+    print(f"\nTable 2: pattern trees of {len(sites)} sites     min       max   average")
+    for name, values, form in (("nodes", nodes, "8d"), ("height", heights, "8d"), ("seconds", seconds, "8.3f")):
+        average = sum(values) / len(values)
+        print(f"  {name:<28}{min(values):{form}}  {max(values):{form}}  {average:8.2f}")
+
+
+def tables_3_and_4(sites: list[Site], settings: CandidateSettings) -> None:
+    print(f"\nTables 3, 4 and Figure 9 (fpr_max {settings.fpr_max})")
+    print(f"  {'':<20} {'raw':>7} {'qualified':>9} {'rate':>6} {'deployed':>8} {'compr.':>7} {'dup-red.':>8} {'fpr':>7}"
+          f" {'s/site':>7} {'macro compr.':>12}")  # fmt: skip
+    for name, method in METHODS.items():
+        deployed = [method(site, settings) for site in sites]
+        scores = [scored(site, each.rewrites) for site, each in zip(sites, deployed, strict=True)]
+        raw, qualified = sum(d.raw for d in deployed), sum(d.qualified for d in deployed)
+        micro = micro_average(scores)
+        macro = sum(each.compression_rate for each in scores) / len(scores)
+        print(
+            f"  {name:<20} {raw:>7} {qualified:>9} {qualified / max(1, raw):>6.1%}"
+            f" {sum(len(d.rewrites) for d in deployed):>8}"
+            f" {micro.compression_rate:>7.2%} {micro.dup_reduction_rate:>8.2%} {micro.false_positive_rate:>7.3%}"
+            f" {sum(d.seconds for d in deployed) / len(sites):>7.3f} {macro:>12.2%}"
+        )
+
+
+def figures_10_to_12(sites: list[Site]) -> None:
+    print("\nFigures 10, 11, 12: qualified rate; compression micro/macro; dup-reduction micro/macro, by fpr_max")
+    for fpr_max in (0.0, 0.02, 0.05, 0.1):
+        for name, method in list(METHODS.items())[:4]:
+            deployed = [method(site, CandidateSettings(fpr_max=fpr_max)) for site in sites]
+            scores = [scored(site, each.rewrites) for site, each in zip(sites, deployed, strict=True)]
+            rate = sum(d.qualified for d in deployed) / max(1, sum(d.raw for d in deployed))
+            micro = micro_average(scores)
+            macro = [
+                sum(getattr(s, f) for s in scores) / len(scores) for f in ("compression_rate", "dup_reduction_rate")
+            ]
+            print(
+                f"  {fpr_max:4.2f} {name:<20} {rate:>6.1%}   {micro.compression_rate:>7.2%} {macro[0]:>7.2%}"
+                f"   {micro.dup_reduction_rate:>7.2%} {macro[1]:>7.2%}"
+            )
+
+
+def planted_rules(count: int) -> None:
+    """How many planted rules are found, on pages never seen; also with wrong labels."""
+    print(f"\n{count} generated sites: planted rules found (on fresh pages), false-positive rate, dup-reduction rate")
+    for noise in (0, 10):
+        found = total = 0
+        scores = []
+        for number in range(count):
+            planted = planted_site(number)
+            known = mislabelled(planted.known, noise) if noise else planted.known
+            learned = learn_site(planted.site, known, settings=LearnSettings().with_label_noise(noise / 100))
+            normalizer = Normalizer([RuleSet(site=planted.site, version=1, rules=learned.rules)])
+            for rule in planted.rules:
+                same = sum(normalizer.normalize(a) == normalizer.normalize(b) for a, b in rule.fresh)
+                found += same >= 0.95 * len(rule.fresh)
+                total += 1
+            truth = [(e.url, e.cluster) for e in planted.known] + list(planted.fresh_clusters.items())
+            scores.append(score((normalizer.normalize(url), cluster) for url, cluster in truth))
+        micro = micro_average(scores)
+        print(
+            f"  {noise:>2} % wrong labels: {found} of {total} = {found / total:.1%}, "
+            f"{micro.false_positive_rate:.3%}, {micro.dup_reduction_rate:.1%}"
+        )
+
+
+# ---------------------------------------------------------------- speed
+
+
+def speed() -> None:
+    known = big_site(70_000)
+    for warm in (big_site(2_000), known):
+        training, decomposing = _timed(lambda warm=warm: training_set(KnownUrl(e.url, e.cluster) for e in warm))
+        site = Site("big", training, warm)
+        tree = by_tree(graph=True)(site, CandidateSettings())
+        fans = {f: by_fanout(f)(site, CandidateSettings()) for f in (5, 10)}
+    print(f"\nSpeed: one site of {len(known)} URLs in {len({e.cluster for e in known})} clusters")
+    print(f"  decomposing (all methods)   {decomposing:8.2f} s")
+    print(
+        f"  tree + graph                {tree.seconds:8.2f} s   {len(tree.rewrites)} rules, {_compression(site, tree)}"
+    )
+    for f, fan in fans.items():
+        ratio = fan.seconds / tree.seconds
+        print(
+            f"  fan-out-{f:<2}                  {fan.seconds:8.2f} s   {len(fan.rewrites)} rules,"
+            f" {_compression(site, fan)};"
+            f" {ratio:.2f} times the tree's time"
+        )
+    _, seconds = _timed(lambda: dust_rules(LoggedUrl(e.url, e.cluster) for e in known[:17_742]))
+    print(f"  DustBuster, 17,742 URLs     {seconds:8.2f} s")
+    _normalize_speed(site, known)
+
+
+def _compression(site: Site, deployed: Deployed) -> str:
+    return f"compression {scored(site, deployed.rewrites).compression_rate:.1%}"
+
+
+def _normalize_speed(site: Site, known: list[SiteUrl]) -> None:
+    tree = build_pattern_tree(site.training)
+    _, proposals = tree_proposals(tree, CandidateSettings())
+    rules = [
+        UrlRule(id=str(i), rewrite=each.rewrite, pattern="", replacement="", stage="active", learner="tree")
+        for i, each in enumerate(proposals)
+    ]
+    normalizer = Normalizer([RuleSet(site=_registered(site), version=1, rules=tuple(rules))])
+    urls = [entry.url for entry in known[:20_000]]
+    _, standard = _timed(lambda: [standard_form(url) for url in urls])
+    _, ruled = _timed(lambda: [normalizer.normalize(url) for url in urls])
+    print(f"  normalize                   {1e6 * standard / len(urls):8.1f} µs a URL, standard steps only")
+    print(f"                              {1e6 * ruled / len(urls):8.1f} µs a URL, with {len(rules)} rules")
+    try:
+        from w3lib.url import canonicalize_url
+    except ImportError:
+        print("  w3lib is not installed: no comparison with canonicalize_url was made")
+        return
+    _, theirs = _timed(lambda: [canonicalize_url(url) for url in urls])
+    print(f"  w3lib canonicalize_url      {1e6 * theirs / len(urls):8.1f} µs a URL: {theirs / ruled:.1f} times as long")
+
+
+def _timed(work: Callable[[], Result]) -> tuple[Result, float]:
+    start = time.process_time()
+    result = work()
+    return result, time.process_time() - start
+
+
+def main(argv: list[str]) -> None:
+    quick = "--quick" in argv
+    count = 12 if quick else 50
+    generated = [generated_site(planted_site(number)) for number in range(count)]
+    by_tree(graph=True)(generated[0], CandidateSettings())  # compile before anything is timed
+    by_fanout(5)(generated[0], CandidateSettings())
+    groups = {f"{count} generated sites": generated}
+    if data_folder() is None:
+        print("Real sites were not measured: DUSTREAM_DATA names no folder.")
+    else:
+        groups["real sites"] = list(real_sites())
+    for name, sites in groups.items():
+        print(f"\n=== {name}: {len(sites)} sites, {sum(len(site.known) for site in sites)} URLs ===")
+        table_2(sites)
+        tables_3_and_4(sites, CandidateSettings())
+        if not quick:
+            figures_10_to_12(sites)
+    planted_rules(count)
+    speed()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

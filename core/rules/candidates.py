@@ -1,0 +1,526 @@
+"""Candidate rules from the pattern tree (Lei, section 5.2).
+
+A rule s → t takes every URL of node s to the format of node t: for each key of t a value to keep, a key of s to copy
+from (replace), or nothing, because the values do not matter (ignore). Ignored query keys and path parameters are
+dropped; in hosts and paths, where nothing can be dropped, the most frequent value stands for all: both give a URL that
+can be fetched, where the paper writes `*`.
+
+Where this goes beyond the paper, and why:
+- overlap (eq. 6) is symmetric: a node with few URLs and one with many never overlap by half. A pair also counts if
+  half of the duplicates in s alone are shared (`coverage`), since a rule has a direction.
+- σ counts common values per common cluster: two keys that both hold small numbers share values without any relation.
+- "too many URLs with different values are duplicate" is measured against what chance would give (`difference_ratio`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dustream.core.rules.decompose import is_named
+from dustream.core.rules.pattern_tree import Kind, Node, PatternTree
+from dustream.core.rules.training import Hashes, Ints, TrainingSet, pair_hash
+
+NODES_PER_CLUSTER_MAX: Final = 512
+DUPLICATE_NODES_MAX: Final = 1_000
+CLUSTERS_LOOKED_AT_MAX: Final = 400
+ROWS_PER_CLUSTER_MAX: Final = 8
+
+
+class CandidateSettings(NamedTuple):
+    """The paper's parameters; `coverage_min` above 1 and `duplicate_rate_min` .5 give the paper's own conditions.
+
+    `label_noise`: the share of URLs that are known to be in a wrong cluster, which the paper leaves for future work.
+    """
+
+    o_min: float = 0.5
+    sigma_min: float = 0.5
+    fpr_max: float = 0.05
+    coverage_min: float = 0.5
+    duplicate_rate_min: float = 0.0
+    difference_ratio_max: float = 0.3
+    common_clusters_min: int = 3
+    support_min: int = 3
+    support_share_min: float = 0.1
+    label_noise: float = 0.0
+
+    @property
+    def fpr_bound(self) -> float:
+        """What a rule of fpr_max shows when this share of the labels is wrong: a pair is right if both labels are."""
+        return 1 - (1 - self.fpr_max) * (1 - self.label_noise) ** 2
+
+
+class Operations(NamedTuple):
+    """Per key of the site: copy from key `copied[k]`, or if that is −1 set to `fixed[k]` (0: drop, or leave absent)."""
+
+    copied: Ints
+    fixed: Ints
+
+
+class Evidence(NamedTuple):
+    """What a rule does to the training set. Pairs as in eq. 3; `gain`: how many URLs fewer there are afterwards.
+
+    `reached`: how many of the URLs it rewrites have duplicates at all, `support`: how many of them end with one.
+    """
+
+    support_pairs: int
+    false_positive_pairs: int
+    support: int
+    false_positives: int
+    forbidden: int
+    gain: int
+    reached: int
+
+    @property
+    def false_positive_rate(self) -> float:
+        """Lei eq. 3."""
+        return self.false_positive_pairs / self.support_pairs if self.support_pairs else 0.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A rule between two nodes of the tree (or within one) with its evidence."""
+
+    source: int
+    target: int
+    operations: Operations
+    evidence: Evidence
+
+
+class Candidates(NamedTuple):
+    """All rules that were constructed, and those of them that passed the false-positive filter."""
+
+    raw: int
+    qualified: list[Candidate]
+
+
+def candidate_rules(tree: PatternTree, settings: CandidateSettings | None = None) -> Candidates:
+    """Sections 5.2.1 to 5.2.3 in a row."""
+    settings = settings or CandidateSettings()
+    index = EvidenceIndex(tree.training)
+    shares = ClusterShares.of(tree)
+    raw = 0
+    qualified: list[Candidate] = []
+    for s, t in duplicate_nodes(tree, shares, settings):
+        for operations in _rewrites(tree, shares, s, t, settings):
+            raw += 1
+            evidence = index.evidence(tree.rows(tree.nodes[s]), operations)
+            if is_qualified(evidence, settings):
+                qualified.append(Candidate(s, t, operations, evidence))
+                break
+    return Candidates(raw, qualified)
+
+
+def is_qualified(evidence: Evidence, settings: CandidateSettings) -> bool:
+    """The false-positive filter (5.2.3); and no rule leads to URLs that redirect or are gone."""
+    return (
+        evidence.gain > 0
+        and evidence.support >= max(settings.support_min, settings.support_share_min * evidence.reached)
+        and evidence.false_positive_rate <= settings.fpr_bound
+        and evidence.forbidden <= settings.fpr_max * evidence.support
+    )
+
+
+# ---------------------------------------------------------------- 5.2.1 duplicate nodes
+
+
+def in_clusters_of_two(training: TrainingSet) -> npt.NDArray[np.bool_]:
+    """Per row: whether its cluster has another URL."""
+    clusters = training.clusters
+    counts = np.bincount(clusters[clusters >= 0], minlength=1)
+    return (clusters >= 0) & (counts[np.maximum(clusters, 0)] > 1)
+
+
+@dataclass(frozen=True)
+class ClusterShares:
+    """Rows sorted by cluster within each node. Only clusters with two or more URLs, and only they, tell anything."""
+
+    known: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, tree: PatternTree) -> ClusterShares:
+        return cls(in_clusters_of_two(tree.training))
+
+    def members(self, tree: PatternTree, node: Node) -> Ints:
+        """The node's rows that are in a cluster of two or more, by cluster."""
+        rows = tree.rows(node)
+        rows = rows[self.known[rows]]
+        return rows[np.argsort(tree.training.clusters[rows], kind="stable")]
+
+
+def overlap(common_rows_s: int, common_rows_t: int, volume_s: int, volume_t: int) -> float:
+    """Lei eq. 6: the URLs of both nodes that are in common clusters, by all URLs of both."""
+    return (common_rows_s + common_rows_t) / (volume_s + volume_t)
+
+
+def duplicate_nodes(tree: PatternTree, shares: ClusterShares, settings: CandidateSettings) -> list[tuple[int, int]]:
+    """Algorithm 2: ordered pairs of nodes with enough common duplicates, and nodes with enough duplicates inside."""
+    same = [(node.id, node.id) for node in tree.nodes if _has_duplicates(tree, shares, node, settings)]
+    common_rows, common_clusters = _common(tree, shares)
+    members = np.array([len(shares.members(tree, node)) for node in tree.nodes])
+    found: list[tuple[float, int, int]] = []
+    for s, t in np.argwhere(np.triu(common_clusters, 1) >= settings.common_clusters_min).tolist():
+        a, b = tree.nodes[s], tree.nodes[t]
+        if tree.is_ancestor(a, b):
+            continue
+        shared = overlap(common_rows[s, t], common_rows[t, s], a.volume, b.volume)
+        for source, target in ((s, t), (t, s)):
+            coverage = common_rows[source, target] / members[source]
+            if shared >= settings.o_min or coverage >= settings.coverage_min:
+                found.append((-float(common_rows[source, target]), source, target))
+    return same + [(s, t) for _, s, t in sorted(found)[:DUPLICATE_NODES_MAX]]
+
+
+def _has_duplicates(tree: PatternTree, shares: ClusterShares, node: Node, settings: CandidateSettings) -> bool:
+    """The case s = t, by the duplicate rate 1 − C / N within the node (section 3)."""
+    clusters = tree.training.clusters[shares.members(tree, node)]
+    if len(clusters) == 0:
+        return False
+    repeats = len(clusters) - len(np.unique(clusters))
+    return repeats >= settings.support_min and repeats / node.volume >= settings.duplicate_rate_min
+
+
+def _common(tree: PatternTree, shares: ClusterShares) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """For nodes s, t: how many URLs of s are in clusters common with t, and how many such clusters there are."""
+    parents = np.array([node.parent for node in tree.nodes], np.int32)
+    leaf_of_row = np.zeros(tree.training.size, np.int32)
+    for node in tree.nodes:
+        if not node.children:
+            leaf_of_row[tree.rows(node)] = node.id
+    rows = np.flatnonzero(shares.known).astype(np.int32)
+    rows = rows[np.argsort(tree.training.clusters[rows], kind="stable")]
+    return _accumulate_common(tree.training.clusters[rows], leaf_of_row[rows], parents, NODES_PER_CLUSTER_MAX)
+
+
+@njit(cache=True)
+def _accumulate_common(
+    clusters: Ints, leaves: Ints, parents: Ints, nodes_max: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The inverted index of Algorithm 2: per cluster the nodes it touches, with counts; then all pairs of them."""
+    node_count = len(parents)
+    common_rows = np.zeros((node_count, node_count), np.int64)
+    common_clusters = np.zeros((node_count, node_count), np.int64)
+    counts = np.zeros(node_count, np.int64)
+    touched = np.zeros(node_count, np.int32)
+    start = 0
+    while start < len(clusters):
+        end = start
+        size = 0
+        while end < len(clusters) and clusters[end] == clusters[start]:
+            node = leaves[end]
+            while node >= 0:
+                if counts[node] == 0:
+                    touched[size] = node
+                    size += 1
+                counts[node] += 1
+                node = parents[node]
+            end += 1
+        looked_at = min(size, nodes_max)
+        for i in range(looked_at):
+            for j in range(looked_at):
+                common_rows[touched[i], touched[j]] += counts[touched[i]]
+                common_clusters[touched[i], touched[j]] += 1
+        for i in range(size):
+            counts[touched[i]] = 0
+        start = end
+    return common_rows, common_clusters
+
+
+# ---------------------------------------------------------------- 5.2.2 rewrite operations
+
+
+def _rewrites(
+    tree: PatternTree, shares: ClusterShares, s: int, t: int, settings: CandidateSettings
+) -> list[Operations]:
+    """The rule for a pair of nodes; for s = t where several keys seem irrelevant also each of them alone, because
+    two of them may only be irrelevant each in the other's absence."""
+    source, target = tree.nodes[s], tree.nodes[t]
+    if s != t:
+        rewritten = _between_nodes(tree, shares, source, target, settings)
+        return [] if rewritten is None else [rewritten]
+    ignored = _ignored_keys(tree, shares, source, settings)
+    choices = [ignored] if len(ignored) < 2 else [ignored, *([key] for key in ignored)]
+    return [_ignoring(tree, source, choice) for choice in choices if choice]
+
+
+def _ignored_keys(tree: PatternTree, shares: ClusterShares, node: Node, settings: CandidateSettings) -> list[int]:
+    """The keys of a node whose values do not matter; those that differ most among duplicates come first."""
+    varying = np.flatnonzero(node.kinds >= Kind.DIGITS).astype(np.int32)
+    members = shares.members(tree, node)
+    ratios = difference_ratios(tree.training.values, tree.training.clusters, members, varying)
+    by_ratio = np.argsort(-ratios, kind="stable")
+    return [int(varying[i]) for i in by_ratio if ratios[i] >= settings.difference_ratio_max]
+
+
+def _ignoring(tree: PatternTree, node: Node, ignored: list[int]) -> Operations:
+    copied = np.arange(len(tree.training.keys), dtype=np.int32)
+    fixed = np.zeros(len(tree.training.keys), np.int32)
+    for key in ignored:
+        copied[key] = -1
+        fixed[key] = stand_in(tree, node, key)
+    return Operations(copied, fixed)
+
+
+def stand_in(tree: PatternTree, node: Node, key: int) -> int:
+    """What is written for an ignored key: nothing where it can be dropped, else its most frequent value.
+
+    URLs that redirect or are gone have no say.
+    """
+    if is_named(tree.training.keys[key]):
+        return 0
+    rows = tree.rows(node)
+    alive = rows[~tree.training.avoid[rows]]
+    codes, counts = np.unique(tree.training.values[key][alive if len(alive) else rows], return_counts=True)
+    texts = [tree.training.texts[code] for code in codes]
+    return int(codes[max(range(len(codes)), key=lambda i: (counts[i], texts[i]))])
+
+
+def difference_ratios(values: Ints, clusters: Ints, members: Ints, keys: Ints) -> npt.NDArray[np.float64]:
+    """Per key: how often duplicates differ in it, by how often any two of these URLs do.
+
+    0: the value decides the content. 1: it has no part in it. Wrong labels move the one towards the other only by
+    their share.
+    """
+    inside, overall = _difference_rates(values, clusters[members], members, keys)
+    return np.divide(inside, overall, out=np.zeros_like(inside), where=overall > 0)
+
+
+@njit(cache=True)
+def _difference_rates(
+    values: Ints, clusters: Ints, members: Ints, keys: Ints
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    inside = np.zeros(len(keys), np.float64)
+    overall = np.zeros(len(keys), np.float64)
+    total = len(members)
+    for i in range(len(keys)):
+        column = values[keys[i]]
+        weight = 0.0
+        start = 0
+        while start < total:
+            end = start
+            while end < total and clusters[end] == clusters[start]:
+                end += 1
+            if end - start > 1:
+                inside[i] += (end - start) * _differing(column, members[start:end])
+                weight += end - start
+            start = end
+        inside[i] = inside[i] / weight if weight else 0.0
+        overall[i] = _differing(column, members)
+    return inside, overall
+
+
+@njit(cache=True)
+def _differing(column: Ints, rows: Ints) -> float:
+    """The share of pairs of rows with different values."""
+    total = len(rows)
+    if total < 2:
+        return 0.0
+    codes = np.sort(column[rows])
+    equal = 0.0
+    run = 1.0
+    for i in range(1, total):
+        if codes[i] == codes[i - 1]:
+            run += 1.0
+        else:
+            equal += run * (run - 1.0)
+            run = 1.0
+    equal += run * (run - 1.0)
+    return 1.0 - equal / (total * (total - 1.0))
+
+
+def _between_nodes(
+    tree: PatternTree, shares: ClusterShares, source: Node, target: Node, settings: CandidateSettings
+) -> Operations | None:
+    """Keep, replace or ignore for every key of t; None if nothing would tell one page of s from another."""
+    copied = np.full(len(tree.training.keys), -1, np.int32)
+    fixed = np.where(target.kinds == Kind.IS, target.codes, 0).astype(np.int32)
+    from_keys = np.flatnonzero(source.kinds != Kind.ABSENT).astype(np.int32)
+    to_keys = np.flatnonzero(target.kinds >= Kind.DIGITS).astype(np.int32)
+    sigma, difference = _key_mappings(
+        tree.training.values,
+        tree.training.clusters,
+        shares.members(tree, source),
+        shares.members(tree, target),
+        from_keys,
+        to_keys,
+        CLUSTERS_LOOKED_AT_MAX,
+        ROWS_PER_CLUSTER_MAX,
+    )
+    for j, key in enumerate(to_keys.tolist()):
+        best = max(range(len(from_keys)), key=lambda i: (sigma[i, j], from_keys[i] == key, -i), default=-1)
+        mapped = best >= 0 and sigma[best, j] > settings.sigma_min
+        if mapped and difference[best, j] < settings.difference_ratio_max:
+            copied[key] = from_keys[best]
+        else:
+            fixed[key] = stand_in(tree, target, key)
+    return Operations(copied, fixed)
+
+
+@njit(cache=True)
+def _key_mappings(
+    values: Ints,
+    clusters: Ints,
+    members_s: Ints,
+    members_t: Ints,
+    from_keys: Ints,
+    to_keys: Ints,
+    clusters_max: int,
+    rows_max: int,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Algorithm 3. σ(k, k'): in how many of the common clusters do k in s and k' in t share a value.
+
+    And the difference ratio of each pair of keys: how often they differ in common clusters, by how often at random.
+    """
+    sigma = np.zeros((len(from_keys), len(to_keys)), np.float64)
+    differing = np.zeros((len(from_keys), len(to_keys)), np.float64)
+    at_random = np.zeros((len(from_keys), len(to_keys)), np.float64)
+    seen = 0
+    i, j = 0, 0
+    before_s, before_t = -1, -1
+    while i < len(members_s) and j < len(members_t) and seen < clusters_max:
+        a, b = clusters[members_s[i]], clusters[members_t[j]]
+        if a < b:
+            i += 1
+            continue
+        if b < a:
+            j += 1
+            continue
+        end_i, end_j = i, j
+        while end_i < len(members_s) and clusters[members_s[end_i]] == a:
+            end_i += 1
+        while end_j < len(members_t) and clusters[members_t[end_j]] == a:
+            end_j += 1
+        rows_s = members_s[i : min(end_i, i + rows_max)]
+        rows_t = members_t[j : min(end_j, j + rows_max)]
+        for x in range(len(from_keys)):
+            for y in range(len(to_keys)):
+                same = 0
+                for u in rows_s:
+                    for v in rows_t:
+                        same += values[from_keys[x], u] == values[to_keys[y], v]
+                pairs = len(rows_s) * len(rows_t)
+                sigma[x, y] += same > 0
+                differing[x, y] += 1.0 - same / pairs
+                if before_s >= 0:
+                    other_t = values[from_keys[x], rows_s[0]] != values[to_keys[y], before_t]
+                    other_s = values[from_keys[x], before_s] != values[to_keys[y], rows_t[0]]
+                    at_random[x, y] += 0.5 * other_t + 0.5 * other_s
+        before_s, before_t = rows_s[0], rows_t[0]
+        seen += 1
+        i, j = end_i, end_j
+    if seen:
+        sigma /= seen
+        differing /= seen
+    for x in range(len(from_keys)):
+        for y in range(len(to_keys)):
+            random = at_random[x, y] / (seen - 1) if seen > 1 else 0.0
+            differing[x, y] = differing[x, y] / random if random > 0.0 else 0.0
+    return sigma, differing
+
+
+# ---------------------------------------------------------------- 5.2.3 proofing
+
+
+class EvidenceIndex:
+    """Runs a rule over the training set."""
+
+    def __init__(self, training: TrainingSet) -> None:
+        self._training = training
+        self._by_hash = np.argsort(training.hashes, kind="stable").astype(np.int32)
+        self._hashes = training.hashes[self._by_hash]
+        self._known = in_clusters_of_two(training)
+
+    def evidence(self, rows: Ints, operations: Operations) -> Evidence:
+        """What rewriting these rows does."""
+        training = self._training
+        rewritten = rewritten_hashes(training.values, rows, operations.copied, operations.fixed)
+        landed = self._rows_at(rewritten)
+        inside = np.zeros(training.size, np.bool_)
+        inside[rows] = True
+        hit = (landed >= 0) & ~inside[np.maximum(landed, 0)]
+        met = np.unique(landed[hit])
+        forbidden = int(np.count_nonzero((landed >= 0) & (landed != rows) & training.avoid[np.maximum(landed, 0)]))
+        hashes = np.concatenate((rewritten, training.hashes[met]))
+        clusters = np.concatenate((training.clusters[rows], training.clusters[met]))
+        counts = _grouped(hashes, clusters, np.argsort(hashes, kind="stable"), len(rows))
+        distinct_after = int(counts[4]) - len(met)
+        pairs, false_pairs, support, false_positives = (int(count) for count in counts[:4])
+        gain = len(rows) - distinct_after
+        reached = int(np.count_nonzero(self._known[rows]))
+        return Evidence(pairs, false_pairs, support, false_positives, forbidden, gain, reached)
+
+    def speaking_rows(self, rows: Ints, operations: Operations) -> Ints:
+        """Those of the rows that the operations change and that then have the URL of a duplicate of theirs."""
+        training = self._training
+        rewritten = rewritten_hashes(training.values, rows, operations.copied, operations.fixed)
+        landed = self._rows_at(rewritten)
+        inside = np.zeros(training.size, np.bool_)
+        inside[rows] = True
+        met = np.unique(landed[(landed >= 0) & ~inside[np.maximum(landed, 0)]])
+        hashes = np.concatenate((rewritten, training.hashes[met]))
+        clusters = np.concatenate((training.clusters[rows], training.clusters[met])).astype(np.uint64)
+        together = hashes + clusters * np.uint64(0x9E3779B97F4A7C15)
+        _, inverse, counts = np.unique(together, return_inverse=True, return_counts=True)
+        alike = (counts[inverse] > 1)[: len(rows)] & (training.clusters[rows] >= 0)
+        speaking: Ints = rows[alike & (rewritten != training.hashes[rows])]
+        return speaking
+
+    def _rows_at(self, hashes: Hashes) -> Ints:
+        """The known URL behind each hash, or −1."""
+        at = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
+        return np.where(self._hashes[at] == hashes, self._by_hash[at], -1).astype(np.int32)
+
+
+@njit(cache=True)
+def rewritten_hashes(values: Ints, rows: Ints, copied: Ints, fixed: Ints) -> Hashes:
+    """The hash of each row's URL after the operations."""
+    hashes = np.zeros(len(rows), np.uint64)
+    for key in range(len(copied)):
+        if copied[key] < 0:
+            added = pair_hash(key, fixed[key])
+            for i in range(len(rows)):
+                hashes[i] += added
+        else:
+            for i in range(len(rows)):
+                hashes[i] += pair_hash(key, values[copied[key], rows[i]])
+    return hashes
+
+
+@njit(cache=True)
+def _grouped(hashes: Hashes, clusters: Ints, order: npt.NDArray[np.int64], sources: int) -> npt.NDArray[np.int64]:
+    """Support pairs, false-positive pairs, rows together with their like, rows together with others; distinct hashes.
+
+    The first `sources` entries are the rewritten rows, the rest are URLs met. Unknown clusters (−1) tell nothing.
+    """
+    out = np.zeros(5, np.int64)
+    start = 0
+    while start < len(order):
+        end = start
+        while end < len(order) and hashes[order[end]] == hashes[order[start]]:
+            end += 1
+        out[4] += 1
+        if end - start > 1:
+            group = order[start:end]
+            mine = np.sort(clusters[group])
+            known = np.count_nonzero(mine >= 0)
+            out[0] += known * (known - 1) // 2
+            out[1] += known * (known - 1) // 2
+            for i in range(len(group)):
+                cluster = clusters[group[i]]
+                if cluster < 0:
+                    continue
+                alike = np.searchsorted(mine, cluster, side="right") - np.searchsorted(mine, cluster)
+                if group[i] < sources:
+                    out[2] += alike > 1
+                    out[3] += alike < known
+            run = 0
+            for i in range(len(mine)):
+                run = run + 1 if i > 0 and mine[i] == mine[i - 1] else 1
+                if mine[i] >= 0:
+                    out[1] -= run - 1
+        start = end
+    return out

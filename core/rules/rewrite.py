@@ -1,0 +1,308 @@
+"""A rule as something that rewrites URLs: in one pass over the URL's pairs, or by one search for a substring.
+
+No regular expression is ever run: those in a rule are for people and for exports. So a rule costs time linear in the
+URL, whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+
+from dustream.core.errors import BadInput
+from dustream.core.rules.candidates import Candidate, Operations
+from dustream.core.rules.decompose import Decomposition, compose, index_of, is_named
+from dustream.core.rules.pattern_tree import Kind, PatternTree, url_position
+from dustream.core.rules.training import Ints, TrainingSet
+from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, SubstringRewrite
+
+Rewrite = PatternRewrite | SubstringRewrite
+
+TESTS_MAX: Final = 1_024
+TEXT_CHARS_MAX: Final = 4_096
+
+_KEY: Final = re.compile(r"(?:scheme|userinfo|port|ext|#|(?:host|path)_\d{1,4}|[?;][^\x00-\x1f]*)", re.ASCII)
+_TEST_OF_KIND: Final[dict[Kind, Literal["is", "digits", "some", "any"]]] = {
+    Kind.IS: "is",
+    Kind.DIGITS: "digits",
+    Kind.SOME: "some",
+    Kind.ANY: "any",
+}
+
+
+class Pattern(NamedTuple):
+    """Tests over the keys of a training set: what kind of value each must have, which one, and which it must not be."""
+
+    kinds: list[int]
+    codes: list[int]
+    excluded: tuple[tuple[int, int], ...] = ()
+
+
+class Rewriter(Protocol):
+    """What a rule does to a URL: the new URL, or None if it does not apply or changes nothing."""
+
+    def apply(self, url: str, pairs: Decomposition) -> str | None: ...
+    def may_apply(self, url: str) -> bool:
+        """False only if it certainly does not apply; cheap."""
+
+
+class PatternRewriter:
+    """Tests by key in one pass over the pairs, then writes."""
+
+    def __init__(self, rewrite: PatternRewrite) -> None:
+        self._tests = {test.key: test for test in rewrite.tests}
+        self._needed = sum(test.test in ("is", "digits", "some") for test in rewrite.tests)
+        self._unless = {test.key: frozenset(test.unless) for test in rewrite.tests if test.unless}
+        self._writes = rewrite.writes
+        self._open = rewrite.open
+        self._moves_path = any(write.key.startswith(("path_", "host_", "ext", ";")) for write in rewrite.writes)
+
+    def may_apply(self, url: str) -> bool:
+        return True
+
+    def apply(self, url: str, pairs: Decomposition) -> str | None:
+        if not self._matches(pairs):
+            return None
+        values = dict(pairs)
+        before = dict(values)
+        for write in self._writes:
+            value = write.value if write.op == "set" else before.get(write.value) if write.op == "copy" else None
+            if value is None:
+                values.pop(write.key, None)
+            else:
+                values[write.key] = value
+        if values == before or (self._moves_path and not _is_whole(values)):
+            return None
+        return compose(tuple(sorted(values.items(), key=_rank)))
+
+    def _matches(self, pairs: Decomposition) -> bool:
+        tests, unless = self._tests, self._unless
+        passed = 0
+        for key, value in pairs:
+            test = tests.get(key)
+            if test is None:
+                if self._open:
+                    continue
+                return False
+            kind = test.test
+            if kind == "is":
+                if value != test.value:
+                    return False
+                passed += 1
+            elif kind == "some" or (kind == "digits" and value.isdecimal()):
+                passed += 1
+            elif kind != "any":
+                return False
+            if unless and value in unless.get(key, ()):
+                return False
+        return passed == self._needed
+
+
+class SubstringRewriter:
+    """One search and one replacement."""
+
+    def __init__(self, rewrite: SubstringRewrite) -> None:
+        self._rewrite = rewrite
+
+    def may_apply(self, url: str) -> bool:
+        return self._rewrite.find in url and url.startswith(self._rewrite.scope)
+
+    def apply(self, url: str, pairs: Decomposition) -> str | None:
+        return replaced(self._rewrite, url)
+
+
+def replaced(rule: SubstringRewrite, url: str) -> str | None:
+    """The URL with the first occurrence replaced, or None."""
+    if not url.startswith(rule.scope):
+        return None
+    if rule.at_start or rule.at_end:
+        at = len(url) - len(rule.find) if rule.at_end else 0
+        if at < 0 or not url.startswith(rule.find, at) or (rule.at_start and at != 0):
+            return None
+    else:
+        at = url.find(rule.find)
+    if at < 0:
+        return None
+    after = url[:at] + rule.put + url[at + len(rule.find) :]
+    return after if after != url else None
+
+
+def rewriter(rewrite: Rewrite) -> Rewriter:
+    """The runnable form of a rule; BadInput if the rule cannot be meant (it may come from anywhere)."""
+    check_rewrite(rewrite)
+    return PatternRewriter(rewrite) if isinstance(rewrite, PatternRewrite) else SubstringRewriter(rewrite)
+
+
+def check_rewrite(rewrite: Rewrite) -> None:
+    """Refuse what would loop, grow without bound, or break URLs apart."""
+    if isinstance(rewrite, SubstringRewrite):
+        if not rewrite.find or rewrite.find == rewrite.put:
+            raise BadInput("a substring rule needs something to find, and something else to put there")
+        if max(len(rewrite.find), len(rewrite.put), len(rewrite.scope)) > TEXT_CHARS_MAX:
+            raise BadInput(f"a substring rule is limited to {TEXT_CHARS_MAX} characters")
+        return
+    if len(rewrite.tests) > TESTS_MAX or len(rewrite.writes) > TESTS_MAX or not rewrite.writes:
+        raise BadInput(f"a pattern rule has 1 to {TESTS_MAX} writes and at most {TESTS_MAX} tests")
+    parts: list[KeyTest | KeyWrite] = [*rewrite.tests, *rewrite.writes]
+    for part in parts:
+        if not _KEY.fullmatch(part.key) or len(part.value) > TEXT_CHARS_MAX:
+            raise BadInput(f"{part.key[:80]!r} is no key of a URL, or its value is too long")
+    for write in rewrite.writes:
+        if write.op == "set" and not _fits(write.key, write.value):
+            raise BadInput(f"{write.value[:80]!r} cannot stand under {write.key[:80]!r} in a URL")
+
+
+def rule_id(site: str, rewrite: Rewrite) -> str:
+    """The same rewrite on the same site always has the same id."""
+    data = msgspec.json.encode((site, rewrite), order="deterministic")
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def pattern_rewrite(tree: PatternTree, rule: Candidate) -> PatternRewrite:
+    """A candidate of the tree as a rewrite: what its source pattern demands, and what changes."""
+    node = tree.nodes[rule.source]
+    return rewrite_of(tree.training, Pattern(node.kinds.tolist(), node.codes.tolist(), node.excluded), rule.operations)
+
+
+def rewrite_of(training: TrainingSet, pattern: Pattern, operations: Operations) -> PatternRewrite:
+    """From a pattern over the site's keys and operations on them."""
+    keys, texts = training.keys, training.texts
+    kinds, codes, excluded = pattern
+    tests, writes = [], []
+    for k in sorted(range(len(keys)), key=lambda k: url_position(keys[k])):
+        if kinds[k] != Kind.ABSENT:
+            value = texts[codes[k]] if kinds[k] == Kind.IS else ""
+            unless = () if kinds[k] == Kind.IS else tuple(sorted(texts[code] for key, code in excluded if key == k))
+            tests.append(KeyTest(keys[k], _TEST_OF_KIND[Kind(kinds[k])], value, unless))
+        copied, fixed = int(operations.copied[k]), int(operations.fixed[k])
+        if copied == k or (copied < 0 and kinds[k] <= Kind.IS and fixed == codes[k]):
+            continue
+        if copied >= 0:
+            writes.append(KeyWrite(keys[k], "copy", keys[copied]))
+        else:
+            writes.append(KeyWrite(keys[k], "set", texts[fixed]) if fixed else KeyWrite(keys[k], "drop"))
+    return PatternRewrite(tuple(tests), tuple(writes))
+
+
+def matching_rows(training: TrainingSet, pattern: Pattern) -> Ints:
+    """The rows that pass the tests of a pattern."""
+    values = training.values
+    fits = np.ones(training.size, np.bool_)
+    for k, (kind, code) in enumerate(zip(pattern.kinds, pattern.codes, strict=True)):
+        if kind in (Kind.ABSENT, Kind.IS):
+            fits &= values[k] == code
+        elif kind == Kind.SOME:
+            fits &= values[k] != 0
+        elif kind == Kind.DIGITS:
+            fits &= training.decimal[values[k]]
+    for k, code in pattern.excluded:
+        if pattern.kinds[k] > Kind.IS:
+            fits &= values[k] != code
+    return np.flatnonzero(fits).astype(np.int32)
+
+
+# ---------------------------------------------------------------- for people and exports
+
+
+def as_regex(rewrite: Rewrite) -> tuple[str, str]:
+    """The rule as (regular expression, replacement), with query keys in the order of the tests."""
+    if isinstance(rewrite, SubstringRewrite):
+        return _substring_regex(rewrite)
+    groups: dict[str, int] = {}
+    pieces = {}
+    for test in rewrite.tests:
+        if test.test == "is":
+            pieces[test.key] = re.escape(test.value)
+        else:
+            groups[test.key] = len(groups) + 1
+            pieces[test.key] = {"digits": r"(\d+)"}.get(test.test, "([^/?&;#]*)")
+    pattern = _composed(pieces, escape=True)
+    kept = {test.key: _back(test, groups) for test in rewrite.tests}
+    for write in rewrite.writes:
+        if write.op == "drop":
+            kept.pop(write.key, None)
+        elif write.op == "set":
+            kept[write.key] = write.value
+        else:
+            source = next((test for test in rewrite.tests if test.key == write.value), None)
+            kept[write.key] = _back(source, groups) if source else ""
+    return f"^{pattern}$", _composed(kept, escape=False)
+
+
+def _back(test: KeyTest, groups: dict[str, int]) -> str:
+    return test.value if test.test == "is" else f"\\{groups[test.key]}"
+
+
+def _composed(pieces: dict[str, str], escape: bool) -> str:
+    """URL text with one placeholder per key, so that delimiters are escaped and patterns are not."""
+    marks = {key: f"\x01{i}\x02" for i, key in enumerate(pieces)}
+    if "scheme" not in pieces or not _is_whole(pieces):
+        return " ".join(f"{key}{value}" for key, value in pieces.items())
+    text = compose(tuple(sorted(marks.items(), key=_rank)))
+    text = re.escape(text) if escape else text
+    for key, mark in marks.items():
+        text = text.replace(re.escape(mark) if escape else mark, pieces[key])
+    return text
+
+
+def _substring_regex(rewrite: SubstringRewrite) -> tuple[str, str]:
+    find = re.escape(rewrite.find)
+    scope = f"(?={re.escape(rewrite.scope)})" if rewrite.scope else ""
+    if rewrite.at_start:
+        return f"^{scope}{find}(.*)$" if not rewrite.at_end else f"^{find}$", rewrite.put + (
+            "" if rewrite.at_end else "\\1"
+        )
+    head, tail = ("(.*)", "") if rewrite.at_end else ("(.*?)", "(.*)")
+    return f"^{scope}{head}{find}{tail}$", "\\1" + rewrite.put + ("\\2" if tail else "")
+
+
+def describe(rewrite: Rewrite) -> str:
+    """A rule in words."""
+    if isinstance(rewrite, SubstringRewrite):
+        where = " at the end" if rewrite.at_end else " at the start" if rewrite.at_start else ""
+        scope = f" under {rewrite.scope}" if rewrite.scope else ""
+        return f"{rewrite.find!r} becomes {rewrite.put!r}{where}{scope}"
+    words = {"drop": "drop {key}", "set": "{key} becomes {value!r}", "copy": "{key} from {value}"}
+    done = ", ".join(words[w.op].format(key=w.key.rstrip("=") or w.key, value=w.value) for w in rewrite.writes)
+    shown = {"is": "{value}", "digits": "<number>", "some": "<*>", "any": "<*?>"}
+    pieces = {t.key: shown[t.test].format(value=t.value) for t in rewrite.tests if t.test != "absent"}
+    return f"{done} in {_composed(pieces, escape=False)}" if pieces else f"{done} everywhere"
+
+
+# ---------------------------------------------------------------- pieces
+
+
+@lru_cache(maxsize=8_192)
+def _place(key: str) -> tuple[int, int]:
+    place, index, _ = url_position(key)
+    return place, index
+
+
+def _rank(pair: tuple[str, str]) -> tuple[int, int]:
+    """Query keys and path parameters keep the order they have."""
+    return _place(pair[0])
+
+
+def _is_whole(values: dict[str, str]) -> bool:
+    """Whether host labels and path parts are numbered without holes, and an extension has a file name."""
+    for part in ("host_", "path_"):
+        numbers = [index_of(key) for key in values if key.startswith(part)]
+        if len(numbers) != (max(numbers) + 1 if numbers else 0):
+            return False
+    has_path = "path_0" in values
+    return "host_0" in values and (has_path or not any(key == "ext" or key[0] == ";" for key in values))
+
+
+def _fits(key: str, value: str) -> bool:
+    """Whether a value stays within its part of the URL."""
+    forbidden = {"?": "&#", ";": "/?#;", "#": ""}.get(key[0], "/?#")
+    if key.startswith("host_"):
+        forbidden += "@:" if not value.startswith("[") else ""
+    return not any(c in forbidden or c <= " " or c == "\x7f" for c in value) and (
+        is_named(key) or key != "scheme" or value.isalpha()
+    )

@@ -1,0 +1,62 @@
+"""How good a normalization is (Lei, section 3, eqs. 1–3)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable
+from typing import NamedTuple
+
+
+class Score(NamedTuple):
+    """Counts over a set of URLs with known clusters before and after normalization."""
+
+    urls_before: int
+    urls_after: int
+    clusters_before: int
+    clusters_after: int
+    support_pairs: int
+    false_positive_pairs: int
+
+    @property
+    def compression_rate(self) -> float:
+        """Eq. 1: 1 − N_norm / N_ori."""
+        return 1 - self.urls_after / self.urls_before if self.urls_before else 0.0
+
+    @property
+    def dup_reduction_rate(self) -> float:
+        """Eq. 2: 1 − (1 − C_norm / N_norm) / (1 − C_ori / N_ori); 0 where nothing was duplicate."""
+        if self.urls_before == self.clusters_before or not self.urls_after:
+            return 0.0
+        before = 1 - self.clusters_before / self.urls_before
+        return 1 - (1 - self.clusters_after / self.urls_after) / before
+
+    @property
+    def false_positive_rate(self) -> float:
+        """Eq. 3: N_fpp / N_supp."""
+        return self.false_positive_pairs / self.support_pairs if self.support_pairs else 0.0
+
+
+def score(normalized: Iterable[tuple[str, Hashable]]) -> Score:
+    """From (normalized URL, cluster) of every known URL. A normalized URL belongs to its most frequent cluster."""
+    groups: dict[str, Counter[Hashable]] = defaultdict(Counter)
+    for url, cluster in normalized:
+        groups[url][cluster] += 1
+    return Score(
+        urls_before=sum(group.total() for group in groups.values()),
+        urls_after=len(groups),
+        clusters_before=len({cluster for group in groups.values() for cluster in group}),
+        clusters_after=len({group.most_common(1)[0][0] for group in groups.values()}),
+        support_pairs=sum(_pairs(group.total()) for group in groups.values()),
+        false_positive_pairs=sum(
+            _pairs(group.total()) - sum(_pairs(count) for count in group.values()) for group in groups.values()
+        ),
+    )
+
+
+def micro_average(scores: Iterable[Score]) -> Score:
+    """All sites as one: the counts add up."""
+    return Score(*(sum(column) for column in zip(*scores, strict=True)))
+
+
+def _pairs(count: int) -> int:
+    return count * (count - 1) // 2

@@ -1,0 +1,107 @@
+"""`dustream learn`: URL rules from URLs whose duplicates are known."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dustream.core.rules.learn import LearnedSite, LearnSettings
+
+DESCRIPTION = """\
+Learn, site by site, how the duplicate URLs of a site are made, and write rules that rewrite them to one URL each.
+
+  dustream learn result --out rules.json                 from the groups that a run found (its --out folder)
+  dustream learn urls.tsv --out rules.json               from a table: url, and cluster, digest or size
+  dustream learn index.cdxj --out rules.json             from a CDX index: digests are enough, no pages needed
+  dustream learn access.log --host https://www.x.com --out rules.json
+                                                         from an access log: sizes are all there is
+
+Then:  dustream rules show rules.json;  dustream rules score rules.json other.tsv;
+       dustream normalize --rules rules.json < urls.txt
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "learn",
+        help="learn URL rewrite rules from known duplicates",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "inputs", nargs="+", metavar="INPUT", help="a run's --out folder, TSV, JSONL, CDX, CDXJ or access log"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where to write the rules (JSON)")
+    parser.add_argument(
+        "--method",
+        choices=("both", "tree", "dust", "fanout"),
+        default="both",
+        help="pattern tree, DustBuster, or both (default); fanout is the baseline for comparison",
+    )
+    parser.add_argument(
+        "--fpr-max", type=float, default=0.05, metavar="RATE", help="false-positive rate allowed (0.05)"
+    )
+    parser.add_argument(
+        "--label-noise", type=float, default=0.0, metavar="SHARE", help="share of URLs in a wrong cluster, if known (0)"
+    )
+    parser.add_argument(
+        "--host", metavar="URL", help="for access logs: where the paths live, as https://www.example.com"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object per site")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from dustream.core.rules.learn import by_site, learn_site
+    from dustream.schemas.rules import RuleSet
+    from dustream.streams.rules_io.files import write_rules
+    from dustream.streams.rules_io.inputs import read_known_urls
+
+    settings = _settings(args)
+    known, unread = [], 0
+    for path in args.inputs:
+        found = read_known_urls(path, args.host)
+        known += found.urls
+        unread += found.unread
+    if unread:
+        print(f"dustream: {unread} lines told nothing about a page and were left out", file=sys.stderr)
+    rule_sets = []
+    for site, urls in by_site(known):
+        learned = learn_site(site, urls, args.method, settings)
+        if learned.rules:
+            rule_sets.append(RuleSet(site=site, version=1, rules=learned.rules))
+        _report(learned, args.json)
+    write_rules(args.out, rule_sets)
+    if not args.json:
+        count = sum(len(rules.rules) for rules in rule_sets)
+        print(f"{count} rules for {len(rule_sets)} sites, from {len(known)} URLs: {args.out}")
+    return 0
+
+
+def _settings(args: argparse.Namespace) -> LearnSettings:
+    from dustream.core.errors import BadSetting
+    from dustream.core.rules.candidates import CandidateSettings
+    from dustream.core.rules.learn import LearnSettings
+
+    if not 0 <= args.fpr_max <= 1 or not 0 <= args.label_noise < 0.5:
+        raise BadSetting("--fpr-max is from 0 to 1, --label-noise from 0 to below 0.5")
+    return LearnSettings(candidates=CandidateSettings(fpr_max=args.fpr_max)).with_label_noise(args.label_noise)
+
+
+def _report(learned: LearnedSite, as_json: bool) -> None:
+    import msgspec
+
+    from dustream.core.rules.rewrite import describe
+
+    if as_json:
+        counts = learned.counts._asdict()
+        print(msgspec.json.encode({"site": learned.site, **counts, "rules": learned.rules}).decode())
+    elif learned.rules:
+        print(f"{learned.site}: {learned.counts.urls} URLs, {learned.counts.clusters} different pages")
+        for rule in learned.rules:
+            print(
+                f"  {rule.support:>7} right {rule.false_positives:>5} wrong  [{rule.learner}] {describe(rule.rewrite)}"
+            )

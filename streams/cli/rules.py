@@ -1,0 +1,195 @@
+"""`dustream rules`: look at rules, score them, give them to other programs and take theirs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dustream.schemas.rules import RuleSet
+
+DESCRIPTION = """\
+Rules are in a JSON file that `dustream learn` writes.
+
+  dustream rules show rules.json                     what each rule does, with its evidence and examples
+  dustream rules score rules.json urls.tsv           how much it compresses URLs whose clusters are known, and how often
+                                                     it is wrong (compression, dup-reduction and false-positive rate)
+  dustream rules export rules.json --format nutch    for Nutch, AdGuard ($removeparam), ClearURLs or Scrapy
+  dustream rules import list.txt --format adguard --out rules.json
+  dustream rules tree urls.tsv --site example.com    the pattern tree of a site; --svg FILE draws it
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "rules",
+        help="show, score, export and import URL rules; the pattern tree of a site",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
+    show = actions.add_parser("show", help="what each rule does")
+    show.add_argument("rules", type=Path, metavar="FILE")
+    show.add_argument("--site", help="only this site")
+    score = actions.add_parser("score", help="compression, dup-reduction and false-positive rate on known clusters")
+    score.add_argument("rules", type=Path, metavar="FILE")
+    score.add_argument("inputs", nargs="+", metavar="INPUT", help="as for learn; sizes alone are not enough")
+    export = actions.add_parser("export", help="for other programs")
+    export.add_argument("rules", type=Path, metavar="FILE")
+    export.add_argument("--format", required=True, choices=("nutch", "adguard", "clearurls", "scrapy"))
+    export.add_argument("--out", type=Path, metavar="FILE", help="instead of standard output")
+    imported = actions.add_parser("import", help="from other programs, as candidates")
+    imported.add_argument("input", type=Path, metavar="FILE")
+    imported.add_argument("--format", required=True, choices=("nutch", "adguard", "clearurls"))
+    imported.add_argument("--out", type=Path, required=True, metavar="FILE", help="rule file to write or add to")
+    imported.add_argument("--active", action="store_true", help="apply them at once, unproven")
+    tree = actions.add_parser("tree", help="the pattern tree of a site, as text or picture")
+    tree.add_argument("inputs", nargs="+", metavar="INPUT", help="as for learn")
+    tree.add_argument("--site", help="which site; default: the one with the most URLs")
+    tree.add_argument("--svg", type=Path, metavar="FILE", help="draw it")
+    for each in (show, score, export, imported, tree):
+        each.add_argument("--json", action="store_true", help="JSON instead of text")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    actions = {"show": _show, "score": _score, "export": _export, "import": _import, "tree": _tree}
+    return actions[args.action](args)
+
+
+def _show(args: argparse.Namespace) -> int:
+    from dustream.schemas.wire import encode
+    from dustream.streams.rules_io.files import read_rules
+
+    for rules in read_rules(args.rules):
+        if args.site in (None, rules.site):
+            print(encode(rules).decode() if args.json else _described(rules))
+    return 0
+
+
+def _described(rules: RuleSet) -> str:
+    from dustream.core.rules.rewrite import describe
+
+    lines = [f"{rules.site}  (version {rules.version}, {len(rules.rules)} rules)"]
+    for rule in rules.rules:
+        lines.append(f"  {rule.id}  {rule.stage}, by {rule.learner}: {describe(rule.rewrite)}")
+        predicted = f"; predictions {rule.right} right, {rule.wrong} wrong" if rule.right + rule.wrong else ""
+        lines.append(f"      evidence {rule.support} right, {rule.false_positives} wrong{predicted}")
+        lines += [f"      {before}\n   -> {after}" for before, after in rule.examples]
+    return "\n".join(lines)
+
+
+def _score(args: argparse.Namespace) -> int:
+    import msgspec
+
+    from dustream.core.rules.normalize import Normalizer
+    from dustream.core.rules.scores import score
+    from dustream.streams.rules_io.files import read_rules
+    from dustream.streams.rules_io.inputs import read_known_urls
+
+    normalizer = Normalizer(read_rules(args.rules))
+    known = [entry for path in args.inputs for entry in read_known_urls(path).urls if entry.cluster is not None]
+    found = score((normalizer.normalize(entry.url), entry.cluster) for entry in known)
+    rates = {
+        "compression_rate": found.compression_rate,
+        "dup_reduction_rate": found.dup_reduction_rate,
+        "false_positive_rate": found.false_positive_rate,
+    }
+    if args.json:
+        print(msgspec.json.encode({**found._asdict(), **rates}).decode())
+        return 0
+    print(f"URLs                 {found.urls_before} -> {found.urls_after}")
+    print(f"compression rate     {found.compression_rate:.4f}")
+    print(f"dup-reduction rate   {found.dup_reduction_rate:.4f}")
+    pairs = f"{found.false_positive_pairs} of {found.support_pairs} pairs"
+    print(f"false-positive rate  {found.false_positive_rate:.5f}  ({pairs})")
+    return 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    import msgspec
+
+    from dustream.core.rules.rewrite import describe
+    from dustream.streams.rules_io.exports import EXPORTS
+    from dustream.streams.rules_io.files import read_rules
+
+    export = EXPORTS[args.format](read_rules(args.rules), args.rules.resolve())
+    if args.out:
+        args.out.write_text(export.text)
+    elif not args.json:
+        sys.stdout.write(export.text)
+    if args.json:
+        left_out = [rule.id for rule in export.left_out]
+        print(msgspec.json.encode({"format": args.format, "text": export.text, "left_out": left_out}).decode())
+    for rule in export.left_out:
+        print(f"dustream: {args.format} cannot hold this rule: {describe(rule.rewrite)}", file=sys.stderr)
+    return 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    import msgspec
+
+    from dustream.core.errors import UnreadableInput
+    from dustream.streams.rules_io.files import read_rules, write_rules
+    from dustream.streams.rules_io.imports import import_rules
+
+    try:
+        text = args.input.read_text(errors="replace")
+    except OSError as error:
+        raise UnreadableInput(f"{args.input} cannot be read: {error.strerror}") from None
+    found = import_rules(args.format, text, "active" if args.active else "candidate")
+    before = read_rules(args.out) if args.out.exists() else []
+    write_rules(args.out, _added(before, found.rule_sets))
+    count = sum(len(rules.rules) for rules in found.rule_sets)
+    if args.json:
+        print(msgspec.json.encode({"rules": count, "sites": len(found.rule_sets), "skipped": found.skipped}).decode())
+    else:
+        print(f"{count} rules for {len(found.rule_sets)} sites: {args.out}")
+        if found.skipped:
+            print(f"dustream: {len(found.skipped)} were not understood, the first: {found.skipped[0]}", file=sys.stderr)
+    return 0
+
+
+def _added(before: list[RuleSet], more: list[RuleSet]) -> list[RuleSet]:
+    """More rules after those that are there; the same rule is not added twice."""
+    from msgspec.structs import replace
+
+    sites = {rules.site: rules for rules in before}
+    for rules in more:
+        there = sites.get(rules.site)
+        if there is None:
+            sites[rules.site] = rules
+        else:
+            known = {rule.id for rule in there.rules}
+            new = tuple(rule for rule in rules.rules if rule.id not in known)
+            sites[rules.site] = replace(there, version=there.version + bool(new), rules=there.rules + new)
+    return [sites[site] for site in sorted(sites)]
+
+
+def _tree(args: argparse.Namespace) -> int:
+    import msgspec
+
+    from dustream.core.errors import BadSetting
+    from dustream.core.rules.learn import by_site
+    from dustream.core.rules.pattern_tree import build_pattern_tree, node_regex
+    from dustream.core.rules.picture import tree_svg, tree_text
+    from dustream.core.rules.training import KnownUrl, training_set
+    from dustream.streams.rules_io.inputs import read_known_urls
+
+    sites = dict(by_site(entry for path in args.inputs for entry in read_known_urls(path).urls))
+    site = args.site or max(sites, key=lambda each: len(sites[each]), default="")
+    if site not in sites:
+        raise BadSetting(f"there is no site {site!r} in the input; its sites: {', '.join(list(sites)[:20]) or 'none'}")
+    tree = build_pattern_tree(training_set(KnownUrl(each.url, each.cluster, each.avoid) for each in sites[site]))
+    if args.svg:
+        args.svg.write_text(tree_svg(tree))
+    if args.json:
+        for node in tree.nodes:
+            row = {"id": node.id, "parent": node.parent, "urls": node.volume, "pattern": node_regex(tree, node)}
+            print(msgspec.json.encode(row).decode())
+    elif not args.svg:
+        print(f"{site}: {len(tree.nodes)} nodes, height {tree.height}")
+        print(tree_text(tree))
+    return 0

@@ -1,0 +1,55 @@
+"""Rule files: the rule sets of several sites as JSON, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from dustream.core.errors import BadInput, UnreadableInput
+from dustream.core.rules.rewrite import check_rewrite
+from dustream.schemas.rules import RULE_SET_VERSION, RuleFile, RuleSet
+
+FILE_BYTES_MAX = 256 * 1024 * 1024
+
+
+class _VersionOnly(msgspec.Struct):
+    v: int = 0
+
+
+def read_rules(path: Path) -> list[RuleSet]:
+    """The rule sets of a file; every rule in it is checked, for it may come from anywhere."""
+    try:
+        if path.stat().st_size > FILE_BYTES_MAX:
+            raise UnreadableInput(f"{path} is larger than {FILE_BYTES_MAX} bytes: it is no rule file")
+        data = path.read_bytes()
+    except OSError as error:
+        raise UnreadableInput(f"{path} cannot be read: {error.strerror}. `dustream learn` writes rule files") from None
+    try:
+        version = msgspec.json.decode(data, type=_VersionOnly).v
+        if not 1 <= version <= RULE_SET_VERSION:
+            raise UnreadableInput(
+                f"{path} has rule schema version {version}, this program knows 1 to {RULE_SET_VERSION}: learn it anew"
+            )
+        rule_sets = msgspec.json.decode(data, type=RuleFile).sites
+    except msgspec.DecodeError as error:
+        raise UnreadableInput(f"{path} is no rule file: {error}. `dustream learn` writes rule files") from None
+    for rules in rule_sets:
+        for rule in rules.rules:
+            try:
+                check_rewrite(rule.rewrite)
+            except BadInput as error:
+                raise UnreadableInput(f"{path}: rule {rule.id} of {rules.site}: {error}") from None
+    return list(rule_sets)
+
+
+def write_rules(path: Path, rule_sets: list[RuleSet]) -> None:
+    """Next to the file first, then in its place."""
+    data = msgspec.json.format(msgspec.json.encode(RuleFile(sites=tuple(rule_sets))), indent=1)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_bytes(data + b"\n")
+        os.replace(partial, path)
+    except OSError as error:
+        raise UnreadableInput(f"{path} cannot be written: {error.strerror}") from None

@@ -1,0 +1,204 @@
+"""What rules are learned from: URLs with what is known of their content.
+
+    a run's --out folder, status.jsonl      groups as a run found them; redirects and dead pages too
+    TSV with a header                       url, and one of cluster, group, digest (…sha1, checksum) or size
+    JSONL                                   the same names as keys; also role and status
+    CDX, CDXJ                               url, digest and size; redirects and errors by status
+    access log (common, combined)           paths with sizes; --host says which host they are on
+
+Plain or compressed with gzip or zstd.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import urljoin
+
+import msgspec
+
+from dustream.core.errors import UnreadableInput
+from dustream.core.rules.learn import SiteUrl
+from dustream.streams.readers.sources import BrokenSource, open_source, read_content
+
+LINE_BYTES_MAX: Final = 1 << 20
+
+CLUSTER_NAMES: Final = ("cluster", "group", "digest", "content_digest", "sha1", "checksum", "hash")
+SIZE_NAMES: Final = ("size", "bytes", "length")
+_NO_CLUSTER: Final = frozenset({"", "-", "-1", "null", "None"})
+_ACCESS: Final = re.compile(
+    rb'\S+ \S+ .{1,256}? \[[^\]]{1,64}\] "([A-Z]{3,10}) ([^" ]+)(?: HTTP/[0-9.]+)?" (\d{3}) (\d+|-)'
+)
+_CDX_LETTERS: Final = {7: "NbamskS", 9: "NbamskrVg", 10: "NbamskrMVg", 11: "NbamskrMSVg"}
+_CDXJ: Final = re.compile(rb"\S+ \d{4,17} \{")
+_CDX: Final = re.compile(rb"\S+ \d{14} \S+ \S+ \S+ \S+")
+
+
+class LearnerInput(NamedTuple):
+    """The URLs of an input, and how many of its lines said nothing."""
+
+    urls: list[SiteUrl]
+    unread: int
+
+
+Parse = Callable[[bytes], SiteUrl | None]
+
+
+def read_known_urls(path: str, host: str | None = None) -> LearnerInput:
+    """Everything an input knows about URLs; UnreadableInput says what to do if it is none of the formats."""
+    named = Path(path)
+    if named.is_dir():
+        if not (named / "status.jsonl").exists():
+            raise UnreadableInput(f"{path} has no status.jsonl: name the --out folder of a run, or a file")
+        path = str(named / "status.jsonl")
+    lines = _lines(path)
+    first = next(lines, None)
+    if first is None:
+        return LearnerInput([], 0)
+    parse, is_header = _parser(path, first, host)
+    found: dict[str, SiteUrl] = {}
+    unread = 0
+    for line in lines if is_header else _chained(first, lines):
+        entry = parse(line)
+        if entry is None:
+            unread += 1
+        else:
+            found[entry.url] = _merged(found.get(entry.url), entry)
+    return LearnerInput(list(found.values()), unread)
+
+
+def _merged(before: SiteUrl | None, entry: SiteUrl) -> SiteUrl:
+    """Several lines about one URL: the last says what it is, sizes span all of them."""
+    if before is None or before.size_min < 0 or entry.size_min < 0:
+        return entry
+    return entry._replace(size_min=min(before.size_min, entry.size_min), size_max=max(before.size_max, entry.size_max))
+
+
+def _parser(path: str, first: bytes, host: str | None) -> tuple[Parse, bool]:
+    if first.lstrip().startswith(b"{"):
+        return _from_json, False
+    if _ACCESS.match(first):
+        if host is None:
+            raise UnreadableInput(
+                f"{path} is an access log: say which host it is of, as --host https://www.example.com"
+            )
+        return lambda line: _from_access(line, host), False
+    if _CDXJ.match(first):
+        return _from_cdxj, False
+    if first.lstrip().startswith(b"CDX "):
+        letters = first.split()[1:]
+        return lambda line: _from_cdx(line, [letter.decode() for letter in letters]), True
+    if _CDX.match(first) and len(first.split()) in _CDX_LETTERS:
+        return lambda line: _from_cdx(line, list(_CDX_LETTERS.get(len(line.split()), ""))), False
+    columns = first.decode("utf-8", "replace").rstrip("\r\n").lower().split("\t")
+    if "url" in columns:
+        return _tsv_parser(path, columns), True
+    if len(columns) == 2 and "://" in columns[0]:
+        return _tsv_parser(path, ["url", "cluster"]), False
+    raise UnreadableInput(
+        f"{path} is in no format that rules can be learned from: give a run's --out folder, a TSV with a header line "
+        "(url and cluster, digest or size), JSONL with the same names, CDX, CDXJ, or an access log"
+    )
+
+
+def _tsv_parser(path: str, columns: list[str]) -> Parse:
+    place = {name: i for i, name in enumerate(columns)}
+    cluster = next((place[name] for name in CLUSTER_NAMES if name in place), None)
+    if cluster is None:
+        cluster = next(
+            (i for i, name in enumerate(columns) if name.endswith(("sha1", "sha256", "md5", "digest"))), None
+        )
+    size = next((place[name] for name in SIZE_NAMES if name in place), None)
+    if cluster is None and size is None:
+        raise UnreadableInput(f"{path} has no column named {', '.join(CLUSTER_NAMES)} or size: name one so")
+
+    def parse(line: bytes) -> SiteUrl | None:
+        cells = line.decode("utf-8", "replace").rstrip("\r\n").split("\t")
+        if len(cells) < len(columns):
+            return None
+        return _entry(
+            cells[place["url"]],
+            None if cluster is None else cells[cluster],
+            None if size is None else cells[size],
+            cells[place["status"]] if "status" in place else None,
+        )
+
+    return parse
+
+
+def _from_json(line: bytes) -> SiteUrl | None:
+    try:
+        fields = msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return None
+    if not isinstance(fields, dict) or not isinstance(fields.get("url"), str):
+        return None
+    if fields.get("role") in ("redirect", "gone"):
+        group = fields.get("group")
+        return SiteUrl(fields["url"], group if isinstance(group, str) else None, avoid=True)
+    cluster = next((fields[name] for name in CLUSTER_NAMES if fields.get(name) is not None), None)
+    size = next((fields[name] for name in SIZE_NAMES if fields.get(name) is not None), None)
+    if cluster is None and size is None and "role" in fields:
+        cluster = fields["url"]
+    return _entry(fields["url"], cluster, size, fields.get("status"))
+
+
+def _from_cdxj(line: bytes) -> SiteUrl | None:
+    brace = line.find(b"{")
+    return None if brace < 0 else _from_json(line[brace:])
+
+
+def _from_cdx(line: bytes, letters: list[str]) -> SiteUrl | None:
+    cells = dict(zip(letters, line.decode("utf-8", "replace").split(), strict=False))
+    return _entry(cells.get("a", ""), cells.get("k"), cells.get("S"), cells.get("s"))
+
+
+def _from_access(line: bytes, host: str) -> SiteUrl | None:
+    found = _ACCESS.match(line)
+    if found is None or found[1] != b"GET":
+        return None
+    url = urljoin(host, found[2].decode("utf-8", "replace"))
+    return _entry(url, None, found[4].decode(), found[3].decode())
+
+
+def _entry(url: str, cluster: Any, size: Any, status: Any) -> SiteUrl | None:
+    """None for what tells nothing: no URL, or an answer that is neither a page, a redirect nor a dead end."""
+    if "://" not in url:
+        return None
+    code = str(status) if status is not None else "200"
+    if code in ("-", ""):
+        code = "200"
+    if code in ("301", "302", "303", "307", "308", "404", "410"):
+        return SiteUrl(url, avoid=True)
+    if not code.startswith("2"):
+        return None
+    size_bytes = int(size) if size is not None and str(size).isdecimal() else -1
+    named = None if cluster is None else str(cluster)
+    if named in _NO_CLUSTER:
+        named = f"alone {url}"
+    return SiteUrl(url, named, size_bytes if named is None else -1, size_bytes if named is None else -1)
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    source = open_source(path)
+    rest = b""
+    try:
+        for piece in read_content(source):
+            rest += piece
+            *lines, rest = rest.split(b"\n")
+            yield from (line for line in lines if line.strip() and len(line) <= LINE_BYTES_MAX)
+            if len(rest) > LINE_BYTES_MAX:
+                raise UnreadableInput(f"{path} has a line of more than {LINE_BYTES_MAX} bytes: it is no list of URLs")
+        if rest.strip():
+            yield rest
+    except BrokenSource as error:
+        raise UnreadableInput(f"{path} {error}: mend it, or learn from what comes before the break") from None
+    finally:
+        source.close()
+
+
+def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest

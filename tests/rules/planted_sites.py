@@ -1,0 +1,164 @@
+"""Generated sites whose rewrite rules are known, because they were planted. Deterministic: a site is its number.
+
+A site has sections, each in a directory of its own with keys that matter (page, colour, language) and one kind of
+duplicate URL; some sites also answer on two hosts or schemes. For every planted rule there are fresh pairs: URLs of
+pages that no learner has seen, with the URL they duplicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dustream.core.rules.learn import SiteUrl
+
+PAGES_PER_SECTION = 120
+FRESH_PAGES = 25
+
+
+class Draw:
+    """A small generator of pseudo-random numbers, the same on every machine (splitmix64)."""
+
+    def __init__(self, seed: int) -> None:
+        self._state = (seed * 0x9E3779B97F4A7C15 + 1) & 0xFFFFFFFFFFFFFFFF
+
+    def below(self, limit: int) -> int:
+        self._state = (self._state + 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+        x = self._state
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+        return (x ^ (x >> 31)) % limit
+
+    def hex(self, digits: int) -> str:
+        return f"{self.below(16**digits):0{digits}x}"
+
+    def chance(self, percent: int) -> bool:
+        return self.below(100) < percent
+
+    def choice(self, items: list[str]) -> str:
+        return items[self.below(len(items))]
+
+
+Variants = Callable[[Draw, str], list[str]]
+"""Other URLs of the page at the path."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a section's pages are addressed (by number), and which other URLs lead to the same page."""
+
+    name: str
+    path: Callable[[int], str]
+    variants: Variants
+
+
+def _with(path: str, extra: str) -> str:
+    return f"{path}{'&' if '?' in path else '?'}{extra}"
+
+
+TOPICS = ["red", "green", "blue", "black"]
+KINDS = [
+    Kind("session", lambda i: f"view.php?id={i}&page={i % 3}", lambda d, p: [_with(p, f"sid={d.hex(12)}")]),
+    Kind("tracking", lambda i: f"{i}/story.html", lambda d, p: [_with(p, f"utm_source={d.choice(TOPICS)}")]),
+    Kind("print view", lambda i: f"item?id={i}&color={TOPICS[i % 4]}", lambda d, p: [_with(p, "print=1")]),
+    Kind("two parameters", lambda i: f"t?n={i}", lambda d, p: [_with(p, f"s={d.hex(8)}"), _with(p, f"s={d.hex(8)}&ref={d.choice(TOPICS)}")]),  # noqa: E501
+    Kind("mirror directory", lambda i: f"m1/{i}/page", lambda d, p: [p.replace("m1/", f"m{2 + d.below(3)}/")]),
+    Kind("directory index", lambda i: f"d{i}/", lambda d, p: [p + "index.html"]),
+    Kind("trailing slash", lambda i: f"a{i}", lambda d, p: [p + "/"]),
+    Kind("query to path", lambda i: f"show/{i}", lambda d, p: [p.replace("show/", "show.php?pageid=")]),
+    Kind("version alias", lambda i: f"v{1 + i % 3}/topic{i // 3}.html", lambda d, p: [p.replace("v3/", "latest/")] if "v3/" in p else []),  # noqa: E501
+    Kind("extension", lambda i: f"n{i}.html", lambda d, p: [p.replace(".html", ".php")]),
+    Kind("print directory", lambda i: f"article/{i}", lambda d, p: [p.replace("article/", "print/article/")]),
+    Kind("path parameter", lambda i: f"cart/{i}.do?lang={'en' if i % 2 else 'de'}", lambda d, p: [p.replace(".do", f".do;jsessionid={d.hex(10)}")]),  # noqa: E501
+]  # fmt: skip
+SITE_WIDE = ["none", "www", "scheme", "none"]
+
+
+@dataclass(frozen=True)
+class PlantedRule:
+    """Its name and (duplicate URL, main URL) pairs of pages that are not among the known ones."""
+
+    name: str
+    fresh: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class PlantedSite:
+    """Everything about a generated site. `fresh_clusters`: the clusters of all fresh URLs."""
+
+    site: str
+    known: list[SiteUrl]
+    rules: list[PlantedRule]
+    fresh_clusters: dict[str, str]
+
+
+def planted_site(number: int, pages: int = PAGES_PER_SECTION, duplicates_percent: int = 60) -> PlantedSite:
+    """The site of a number: two to four sections, and for every second site a duplicate host or scheme."""
+    draw = Draw(number)
+    site = f"site{number}.com"
+    wide = SITE_WIDE[number % len(SITE_WIDE)]
+    known: dict[str, str] = {}
+    fresh: dict[str, str] = {}
+    rules: list[PlantedRule] = []
+    for order in range(2 + number % 3):
+        kind = KINDS[(number * 5 + order * 7) % len(KINDS)]
+        section = f"http://{site}/s{order}{kind.name[0]}/"
+        for i in range(1, pages + 1):
+            _add(known, draw, kind, section, i, wide, duplicates_percent)
+        pairs: list[tuple[str, str]] = []
+        for i in range(pages + 1, pages + 1 + FRESH_PAGES * (3 if kind.name == "version alias" else 1)):
+            main = section + kind.path(i)
+            variants = [section + variant for variant in kind.variants(draw, kind.path(i))]
+            fresh |= dict.fromkeys([main, *variants], f"{order}/{i}")
+            pairs += [(variant, main) for variant in variants]
+        rules.append(PlantedRule(f"{site}: {kind.name}", pairs))
+    if wide != "none":
+        pairs = [(_moved(url, wide), url) for url in list(fresh)[:FRESH_PAGES]]
+        fresh |= {moved: fresh[url] for moved, url in pairs}
+        rules.append(PlantedRule(f"{site}: {wide}", pairs))
+    return PlantedSite(site, [SiteUrl(url, cluster) for url, cluster in known.items()], rules, fresh)
+
+
+def _add(known: dict[str, str], draw: Draw, kind: Kind, section: str, i: int, wide: str, percent: int) -> None:
+    order = section.rsplit("/s", 1)[1][0]
+    urls = [section + kind.path(i)]
+    if draw.chance(percent):
+        for _ in range(1 + draw.below(2)):
+            urls += [section + variant for variant in kind.variants(draw, kind.path(i))]
+    if wide != "none":
+        urls += [_moved(url, wide) for url in urls if draw.chance(50)]
+    known |= dict.fromkeys(urls, f"{order}/{i}")
+
+
+def _moved(url: str, wide: str) -> str:
+    return url.replace("http://", "http://www.") if wide == "www" else url.replace("http://", "https://")
+
+
+def mislabelled(known: list[SiteUrl], percent: int, seed: int = 1) -> list[SiteUrl]:
+    """The same URLs, with a share of them in the cluster of some other URL."""
+    draw = Draw(seed)
+    return [
+        entry._replace(cluster=known[draw.below(len(known))].cluster) if draw.chance(percent) else entry
+        for entry in known
+    ]
+
+
+def big_site(urls: int, seed: int = 7) -> list[SiteUrl]:
+    """A site of many URLs as Lei's Table 1 has them: about 3.8 URLs per cluster, few very large clusters."""
+    draw = Draw(seed)
+    known: dict[str, str] = {}
+    page = 0
+    while len(known) < urls:
+        page += 1
+        copies = 1 + draw.below(4) if draw.chance(97) else 20 + draw.below(60)
+        copies = 1500 if page % 4000 == 0 else copies
+        section = ("news", "shop", "forum", "wiki")[page % 4]
+        for _ in range(copies):
+            host = ("www", "m", "mirror1", "mirror2")[draw.below(4)]
+            url = f"http://{host}.big.example.com/{section}/{page % 50}/show.php?id={page}&lang={TOPICS[page % 3]}"
+            if draw.chance(70):
+                url += f"&sid={draw.hex(8)}"
+            if draw.chance(30):
+                url += f"&ref={draw.choice(TOPICS)}"
+            known[url] = str(page)
+    return [SiteUrl(url, cluster) for url, cluster in known.items()]

@@ -1,0 +1,199 @@
+"""The commands, through their own door: files in, files and text out, errors that say what to do."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from planted_sites import planted_site
+
+from dustream.core.errors import UnreadableInput
+from dustream.streams.cli import learn, normalize, rules
+from dustream.streams.rules_io.files import read_rules
+from dustream.streams.rules_io.imports import import_rules
+from dustream.streams.rules_io.inputs import read_known_urls
+
+
+def run(*argv: str) -> int:
+    parser = argparse.ArgumentParser()
+    subparsers = parser.add_subparsers()
+    for command in (learn, normalize, rules):
+        command.add_parser(subparsers)
+    args = parser.parse_args(argv)
+    code: int = args.run(args)
+    return code
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("rules") / "urls.tsv"
+    planted = planted_site(0)
+    path.write_text("url\tcluster\n" + "".join(f"{entry.url}\t{entry.cluster}\n" for entry in planted.known))
+    return path
+
+
+@pytest.fixture(scope="module")
+def learned(table: Path) -> Path:
+    out = table.with_name("rules.json")
+    assert run("learn", str(table), "--out", str(out)) == 0
+    return out
+
+
+def test_learn_tells_what_it_found(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = table.with_name("again.json")
+    run("learn", str(table), "--out", str(out))
+    said = capsys.readouterr().out
+    assert "site0.com: " in said
+    assert "drop ?sid" in said
+    run("learn", str(table), "--out", str(out), "--json")
+    sites = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [site["site"] for site in sites] == ["site0.com"]
+    assert read_rules(out)[0].site == "site0.com"
+
+
+def test_normalize_answers_line_by_line(
+    learned: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "HTTP://site0.com/s0s/view.php?id=999&page=0&sid=abc123abc123"
+    normal = "http://site0.com/s0s/view.php?id=999&page=0"
+    for arguments, expected in (([], normal), (["--explain"], "drop ?sid"), (["--json"], f'"normalized":"{normal}"')):
+        stdin = io.TextIOWrapper(io.BytesIO(f"{url}\nno url\n".encode()))
+        monkeypatch.setattr("sys.stdin", stdin)
+        run("normalize", "--rules", str(learned), *arguments)
+        said = capsys.readouterr().out
+        assert expected in said
+        assert "no url" in said
+        assert said.count("\n") == 2 or "--explain" in arguments
+
+
+def test_score_and_show(learned: Path, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("rules", "score", str(learned), str(table), "--json")
+    rates = json.loads(capsys.readouterr().out)
+    assert rates["false_positive_rate"] == 0
+    assert rates["dup_reduction_rate"] > 0.95
+    run("rules", "show", str(learned))
+    assert "->" in capsys.readouterr().out
+
+
+def test_tree_as_text_and_picture(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("rules", "tree", str(table))
+    assert "path_0=s0s" in capsys.readouterr().out
+    run("rules", "tree", str(table), "--svg", str(tmp_path / "tree.svg"))
+    assert ElementTree.fromstring((tmp_path / "tree.svg").read_text()).tag.endswith("svg")
+
+
+def test_exports_can_be_read_back(learned: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("rules", "export", str(learned), "--format", "nutch")
+    nutch = ElementTree.fromstring(capsys.readouterr().out)
+    assert len(nutch) == len(read_rules(learned)[0].rules)
+    run("rules", "export", str(learned), "--format", "adguard")
+    adguard = capsys.readouterr().out
+    assert "||site0.com/s0s/view$removeparam=sid" in adguard
+    (imported,) = import_rules("adguard", adguard).rule_sets[0].rules
+    assert imported.rewrite.writes[0].key == "?sid="  # type: ignore[union-attr]
+    run("rules", "export", str(learned), "--format", "clearurls")
+    clearurls = capsys.readouterr().out
+    assert import_rules("clearurls", clearurls).rule_sets[0].site == "site0.com"
+    run("rules", "export", str(learned), "--format", "scrapy")
+    assert "NormalizeUrls" in capsys.readouterr().out
+
+
+def test_import_adds_candidates_that_are_not_applied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    listed = tmp_path / "list.txt"
+    listed.write_text(
+        "! comment\n||shop.com^$removeparam=ref\n||shop.com/a/$removeparam=x\n||shop.com^$removeparam=/re/\n"
+    )
+    out = tmp_path / "rules.json"
+    run("rules", "import", str(listed), "--format", "adguard", "--out", str(out))
+    run("rules", "import", str(listed), "--format", "adguard", "--out", str(out))
+    assert [rule.stage for rule in read_rules(out)[0].rules] == ["candidate", "candidate"]
+    assert "1 were not understood" in capsys.readouterr().err
+
+
+def test_the_scrapy_middleware_rewrites_requests_and_leaves_items(learned: Path) -> None:
+    from dustream.streams.rules_io.scrapy import NormalizeUrls
+
+    class Request:
+        callback = None
+
+        def __init__(self, url: str) -> None:
+            self.url = url
+
+        def replace(self, url: str) -> Request:
+            return Request(url)
+
+    class Crawler:
+        settings = {"DUSTREAM_RULES": str(learned)}  # noqa: RUF012
+
+    middleware = NormalizeUrls.from_crawler(Crawler())
+    item = {"url": "x"}
+    request = Request("http://site0.com/s0s/view.php?id=999&page=0&sid=abcabcabcabc")
+    found = list(middleware.process_spider_output(None, [request, item]))
+    assert found[0].url == "http://site0.com/s0s/view.php?id=999&page=0"
+    assert found[1] is item
+
+
+CDXJ = b'com,x)/a 20240101000000 {"url": "http://x.com/a", "digest": "AAA", "status": "200", "length": "10"}\n'
+CDX = b" CDX N b a m s k r M S V g\nk 20240101000000 http://x.com/a text/html 200 AAA - - 10 0 f\n"
+ACCESS = b'1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET /a?b=1 HTTP/1.1" 200 203 "-" "agent"\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"url\tdigest\tsize\nhttp://x.com/a\tAAA\t7\n", ("http://x.com/a", "AAA", -1, False)),
+        (b"group\turl\n-1\thttp://x.com/a\n", ("http://x.com/a", "alone http://x.com/a", -1, False)),
+        (b"url\tsize\tstatus\nhttp://x.com/a\t7\t200\n", ("http://x.com/a", None, 7, False)),
+        (b"http://x.com/a\t5\n", ("http://x.com/a", "5", -1, False)),
+        (b'{"url":"http://x.com/a","role":"redirect","group":"g"}\n', ("http://x.com/a", "g", -1, True)),
+        (b'{"url":"http://x.com/a","role":"unique","group":null}\n', ("http://x.com/a", "http://x.com/a", -1, False)),
+        (b'{"url":"http://x.com/a","status":404}\n', ("http://x.com/a", None, -1, True)),
+        (CDXJ, ("http://x.com/a", "AAA", -1, False)),
+        (CDX, ("http://x.com/a", "AAA", -1, False)),
+        (b"k 20240101000000 http://x.com/a text/html 302 AAA - - 10 0 f\n", ("http://x.com/a", None, -1, True)),
+        (ACCESS, ("http://x.com/a?b=1", None, 203, False)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("packed", [False, True])
+def test_inputs(content: bytes, expected: tuple[str, str | None, int, bool], packed: bool, tmp_path: Path) -> None:
+    path = tmp_path / "input"
+    path.write_bytes(gzip.compress(content) if packed else content)
+    (entry,) = read_known_urls(str(path), "http://x.com").urls
+    assert (entry.url, entry.cluster, entry.size_min, entry.avoid) == expected
+
+
+@pytest.mark.parametrize("content", [b"hello\n", b"url\tname\nhttp://x.com/\ta\n", ACCESS, b"\x1f\x8b\x08broken"])
+def test_bad_inputs_say_what_to_do(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "input"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableInput, match=r"give a run|name one so|--host|mend it"):
+        read_known_urls(str(path))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{}",
+        b'{"v":99,"sites":[]}',
+        b"not json",
+        b'{"v":1,"sites":[{"site":"x.com","version":1,"rules":[{"id":"a","pattern":"","replacement":"","stage":"active",'
+        b'"learner":"dust","rewrite":{"type":"substring","scope":"","find":"","put":"x"}}]}]}',
+    ],
+)
+def test_rule_files_of_other_versions_or_with_hostile_rules_are_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "rules.json"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableInput):
+        read_rules(path)
+
+
+def test_a_hostile_nutch_file_is_refused() -> None:
+    with pytest.raises(UnreadableInput):
+        import_rules("nutch", '<!DOCTYPE x [<!ENTITY a "b">]><regex-normalize/>')
+    found = import_rules("nutch", "<r><regex><pattern>(a+)+$</pattern><substitution>x</substitution></regex></r>")
+    assert (found.rule_sets, len(found.skipped)) == ([], 1)

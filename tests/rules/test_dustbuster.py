@@ -1,0 +1,113 @@
+"""DustBuster: each phase, and the seven rules of the forum site, found from sizes alone and from digests."""
+
+from __future__ import annotations
+
+import pytest
+from planted_sites import Draw
+
+from dustream.core.rules.dustbuster import (
+    DustSettings,
+    LoggedUrl,
+    RulePair,
+    UrlList,
+    detect_likely_rules,
+    dust_rules,
+    eliminate_redundancies,
+    refines,
+)
+from dustream.core.rules.learn import SiteUrl, learn_site
+from dustream.core.rules.normalize import Normalizer
+from dustream.schemas.rules import RuleSet
+
+FORUM = "http://www.forum.co.il/"
+# Figure 7 of the paper: substring, substitute, and the URLs that show it.
+SEVEN_RULES = [
+    (".co.il/story_", ".co.il/story?id=", FORUM + "story_{}", FORUM + "story?id={}"),
+    ("&LastView=&Close=", "", FORUM + "thread?rep={}&LastView=&Close=", FORUM + "thread?rep={}"),
+    (".php3?", "?", FORUM + "story.php3?id={}", FORUM + "story?id={}"),
+    (".il/story_", ".il/story.php3?id=", FORUM + "story_{}", FORUM + "story.php3?id={}"),
+    ("&NewOnly=1&tvqz=2", "&NewOnly=1", FORUM + "list?forum={}&NewOnly=1&tvqz=2", FORUM + "list?forum={}&NewOnly=1"),
+    (".co.il/thread_", ".co.il/thread?rep=", FORUM + "thread_{}", FORUM + "thread?rep={}"),
+    ("http://www.forum.co.il/story_", "http://www.forum.co.il/story?id=", FORUM + "story_{}", FORUM + "story?id={}"),
+]
+
+
+def forum_log(with_digests: bool) -> list[LoggedUrl]:
+    """Requests of 400 stories, threads and lists, each under some of its URLs; a page may grow between requests."""
+    draw = Draw(11)
+    log = []
+    for number in range(103, 7000, 17):
+        for section in ("story", "thread", "list"):
+            size = 2_000 + draw.below(500_000)
+            forms = {form.format(number) for rule in SEVEN_RULES for form in rule[2:] if f"/{section}" in form}
+            for url in sorted(forms):
+                if draw.chance(70):
+                    for seen in (size, size + draw.below(5)):
+                        log.append(LoggedUrl(url, f"{section} {number}" if with_digests else None, seen, seen))
+    return log
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["digests", "sizes"])
+def log(request: pytest.FixtureRequest) -> list[LoggedUrl]:
+    return forum_log(request.param)
+
+
+def test_all_seven_forum_rules_are_detected(log: list[LoggedUrl]) -> None:
+    detected, truncated = detect_likely_rules(UrlList(log), DustSettings())
+    found = {frozenset((rule.alpha.strip("\x02\x03"), rule.beta.strip("\x02\x03"))) for rule in detected}
+    assert not truncated
+    for alpha, beta, _, _ in SEVEN_RULES:
+        assert frozenset((alpha, beta)) in found
+
+
+def test_all_seven_forum_rules_are_valid_and_lead_to_one_url(log: list[LoggedUrl]) -> None:
+    findings = dust_rules(log)
+    assert findings.remaining < findings.detected / 5
+    site = "forum.co.il"
+    entries = [SiteUrl(e.url, e.sketch, e.size_min, e.size_max) for e in log]
+    learned = learn_site(site, entries, "dust")
+    normalizer = Normalizer([RuleSet(site=site, version=1, rules=learned.rules)])
+    for _, _, before, after in SEVEN_RULES:
+        assert normalizer.normalize(before.format(7777)) == normalizer.normalize(after.format(7777)), before
+    assert normalizer.normalize(FORUM + "story_1") != normalizer.normalize(FORUM + "story_2")
+    assert normalizer.normalize(FORUM + "story_1") != normalizer.normalize(FORUM + "thread_1")
+
+
+def test_support_is_the_number_of_common_envelopes() -> None:
+    urls = [LoggedUrl(f"http://x.com/{kind}/{i}.html", str(i)) for i in range(7) for kind in ("a", "bb")]
+    detected, _ = detect_likely_rules(UrlList(urls), DustSettings())
+    support = {(rule.alpha, rule.beta): rule.support for rule in detected}
+    assert support["/bb/", "/a/"] == 7
+    assert support["bb", "a"] == 7
+
+
+def test_refinement_and_elimination() -> None:
+    broad, narrow = RulePair("story?id=", "story_", 10), RulePair(".il/story?id=", ".il/story_", 10)
+    assert refines(narrow, broad)
+    assert not refines(broad, narrow)
+    assert not refines(broad, broad)
+    settings = DustSettings()
+    assert eliminate_redundancies([narrow, broad], settings) == [narrow]
+    assert eliminate_redundancies([broad, narrow], settings) == [narrow]
+    far = narrow._replace(support=5)
+    assert eliminate_redundancies([broad, far], settings) == [broad, far]
+
+
+def test_a_fetcher_is_asked_about_outcomes_that_are_not_known() -> None:
+    known = [LoggedUrl(f"http://x.com/{kind}/{i}", str(i)) for i in range(5) for kind in ("old", "new")]
+    lone = [LoggedUrl(f"http://x.com/old/{i}", str(i)) for i in range(100, 300)]
+    asked = []
+
+    def refuses(url: str) -> str | None:
+        asked.append(url)
+        return None
+
+    assert ["old" in rule.rewrite.find for rule in dust_rules([*known, *lone]).rules] == [True]
+    assert ["old" in rule.rewrite.find for rule in dust_rules([*known, *lone], fetch=refuses).rules] == [False]
+    assert asked
+
+
+def test_rules_that_would_find_themselves_again_are_not_made() -> None:
+    urls = [LoggedUrl(f"http://x.com/a/{i}{tail}", str(i)) for i in range(20) for tail in ("", "/a")]
+    for rule in dust_rules(urls).rules:
+        assert rule.rewrite.find not in rule.rewrite.put
