@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from dustream.schemas.alarms import ALARM_VERSION, Alarm
 from dustream.schemas.cluster import CLUSTER_UPDATE_VERSION, ClusterUpdate
 from dustream.schemas.crawl import CRAWL_EVENT_VERSION, CrawlEvent
 from dustream.schemas.dead_letter import DEAD_LETTER_VERSION, DeadLetter
@@ -19,6 +20,7 @@ PUBLIC: dict[type[Struct], int] = {
     ClusterUpdate: CLUSTER_UPDATE_VERSION,
     RuleSet: RULE_SET_VERSION,
     DeadLetter: DEAD_LETTER_VERSION,
+    Alarm: ALARM_VERSION,
 }
 """The public messages and the newest schema version of each that this program understands."""
 
