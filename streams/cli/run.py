@@ -65,6 +65,9 @@ def add_parser(subparsers: Any) -> None:
     )
     add_settings(parser)
     parser.add_argument("--state", type=Path, metavar="DIR", help="where the state is kept (default: OUT/state)")
+    parser.add_argument(
+        "--partition-map", type=Path, metavar="FILE", help="map by `dustream partitions --out` for a fresh state"
+    )
     parser.add_argument("--json", action="store_true", help="print summary.json instead of text")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=run)
@@ -117,6 +120,7 @@ def run(args: argparse.Namespace) -> int:
         settings=read_settings(args),
         jobs=args.jobs,
         field_map=parse_field_map(args.map),
+        partition_map=_read_map(args.partition_map),
     )
     watcher = TerminalWatcher(show_bar=not args.quiet and sys.stderr.isatty())
     try:
@@ -128,6 +132,15 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(describe(summary, args.out))
     return 0
+
+
+def _read_map(path: Path | None) -> bytes | None:
+    from dustream.core.errors import BadSetting
+
+    try:
+        return None if path is None else path.read_bytes()
+    except OSError as error:
+        raise BadSetting(f"the partition map {path} cannot be read: {error.strerror}") from error
 
 
 class TerminalWatcher:

@@ -17,6 +17,7 @@ from dustream.core.errors import BadSetting, StateMismatch, UnreadableInput
 from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
+from dustream.core.tier2.partition_map import PartitionMap, default_map, map_from_bytes, map_to_bytes
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.embedded.results import Outcome, write_results
@@ -29,6 +30,7 @@ from dustream.streams.store.rocks import RocksStore
 STATE_FORMAT = 1
 STATE_KEY = b"meta/state"
 COUNTS_KEY = b"meta/counts"
+MAP_KEY = b"meta/partition-map"
 
 
 class StateHeader(Struct, frozen=True):
@@ -59,6 +61,8 @@ class RunRequest:
     settings: Settings
     jobs: int
     field_map: dict[str, str] = field(default_factory=dict)
+    partition_map: bytes | None = None
+    """A map as `dustream partitions --out` writes it, for a fresh state; without one a generic map is used."""
 
 
 class Progress(NamedTuple):
@@ -117,7 +121,8 @@ def run_job(request: RunRequest, watcher: Watcher | None = None) -> RunSummary:
     paths = expand_paths(request.inputs)
     store = open_state(request.state, request.settings)
     try:
-        return _Run(request, paths, store, watcher or Watcher()).run()
+        cells = state_map(store, request)
+        return _Run(request, paths, store, cells, watcher or Watcher()).run()
     finally:
         store.close()
 
@@ -136,6 +141,25 @@ def open_state(path: Path, settings: Settings) -> RocksStore:
         store.close()
         raise
     return store
+
+
+def state_map(store: Store, request: RunRequest) -> PartitionMap:
+    """The partition map of a state. Pages lie where it says, so it is chosen once, when the state is fresh."""
+    stored = store.get(MAP_KEY)
+    settings = request.settings
+    wanted = request.partition_map
+    if stored is None:
+        cells = map_from_bytes(wanted) if wanted else default_map(settings.partitions, settings.threshold)
+        if cells.partitions != settings.partitions or cells.tau != settings.threshold:
+            raise BadSetting(
+                f"the partition map is for {cells.partitions} partitions and threshold {cells.tau}: "
+                f"run with --partitions {cells.partitions} --threshold {cells.tau}, or build another map"
+            )
+        store.write([(MAP_KEY, map_to_bytes(cells))])
+        return cells
+    if wanted is not None and wanted != stored:
+        raise StateMismatch(f"the state in {request.state} was filled by another partition map: use a fresh --state")
+    return map_from_bytes(stored)
 
 
 def _check_header(path: Path, row: bytes, wanted: StateHeader) -> None:
@@ -159,9 +183,12 @@ def _check_header(path: Path, row: bytes, wanted: StateHeader) -> None:
 class _Run:
     """One run: the counts and clocks that its parts share."""
 
-    def __init__(self, request: RunRequest, paths: list[str], store: Store, watcher: Watcher) -> None:
+    def __init__(
+        self, request: RunRequest, paths: list[str], store: Store, cells: PartitionMap, watcher: Watcher
+    ) -> None:
         self._request = request
         self._store = store
+        self._cells = cells
         self._watcher = watcher
         self._started = time.perf_counter()
         self._plans = [plan_input(path, store) for path in paths]
@@ -175,7 +202,9 @@ class _Run:
 
     def run(self) -> RunSummary:
         self._watcher.inputs(self._plans)
-        engine = EmbeddedEngine(pipeline(self._request.settings), self._store, on_open=self._watcher.opening)
+        engine = EmbeddedEngine(
+            pipeline(self._request.settings, self._cells), self._store, on_open=self._watcher.opening
+        )
         engine.run(self._feeds())
         self._watcher.writing()
         started = time.perf_counter()

@@ -157,3 +157,18 @@ def test_every_refused_input_is_named_and_the_others_are_read(tmp_path: Path) ->
     assert b"bad.bin" in done.stderr
     alone = dustream("run", bad, "--out", tmp_path / "out2")
     assert alone.returncode == 1 and b"bad.bin" in alone.stderr
+
+
+def test_map_learned_from_a_sample_gives_the_same_outcome(tmp_path: Path) -> None:
+    web, cells = tmp_path / "web.jsonl", tmp_path / "map.bin"
+    dustream("generate", "--pages", 300, "--out", web)
+    built = dustream("partitions", web, "--partitions", 4, "--out", cells)
+    assert built.returncode == 0, built.stderr
+    plain = dustream("run", web, "--out", tmp_path / "plain", "--partitions", 4, "--json")
+    mapped = dustream("run", web, "--out", tmp_path / "mapped", "--partitions", 4, "--partition-map", cells, "--json")
+    assert mapped.returncode == 0, mapped.stderr
+    assert json.loads(mapped.stdout)["state_hash"] == json.loads(plain.stdout)["state_hash"]
+    other = dustream("run", web, "--out", tmp_path / "plain", "--partitions", 4, "--partition-map", cells)
+    assert other.returncode == 1 and b"another partition map" in other.stderr
+    wrong = dustream("run", web, "--out", tmp_path / "wrong", "--partitions", 8, "--partition-map", cells)
+    assert wrong.returncode == 2 and b"--partitions 4" in wrong.stderr
