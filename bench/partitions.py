@@ -1,0 +1,563 @@
+"""Partition maps: Zhu et al.'s Figures 4 to 6, recall against exact pairs, and ours beside theirs.
+
+    python bench/partitions.py [--generated N] [--quick]
+
+Real pages come from the folder that DUSTREAM_DATA names; without it those tables are left out, and the report says so.
+All is counted, except the time to build a map. Every map is measured on pages that were not in its sample; where it is
+measured on its sample as well, the table says so. Tables go to docs/results-partitions.md, plots to docs/img/;
+--quick writes both to bench/out/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from line_chart import line_chart
+from numba import njit
+from numpy.typing import NDArray
+from pages import REAL_FILES, data_folder, family, real_pages
+
+from dustream.core.errors import BadEvent
+from dustream.core.text.extract import extract
+from dustream.core.text.language import detect_language
+from dustream.core.text.signature import sign
+from dustream.core.text.tokens import hash_stream, text_bytes
+from dustream.core.tier2.cut_learning import SAMPLE_PAGES_PER_PARTITION_MIN, learn_lossless_map
+from dustream.core.tier2.cut_tree import LosslessMap
+from dustream.core.tier2.partition_map import PartitionMap, build_map, default_map, imbalance_factor, map_to_bytes
+from dustream.core.tier2.points import PointBatch, batch_of, count_by_table, tie_of
+from dustream.core.tier2.sub_dictionaries import Mask, bucket_profile, principal_components
+from dustream.core.tier2.zhu_map import hashed_sub_dictionaries, learn_zhu_map, measure_variation
+from dustream.streams.generate.bulk import shingle_sets
+
+HERE = Path(__file__).resolve().parent
+COMMAND = "python bench/partitions.py"
+TAU = 0.9
+PARTITION_COUNTS = (2, 4, 8, 16, 32, 64)
+RHOS = (1.0, 1.1, 1.2, 1.3)
+SAMPLE_SIZES = (1_500, 6_000, 20_000)
+FIGURE_SAMPLE = 100_000
+SAMPLE_TEST_CHUNKS = 16  # of 8,192 pages: what the maps from samples of several sizes are measured on
+FINE_CELLS = 64
+
+
+class Kind(NamedTuple):
+    """A way to build a map. Zhu's paper does not say how many cells of its grid a partition has: both readings."""
+
+    name: str
+    dimensions: int  # 0: ours
+    cells_per_partition: int = 1
+
+    def build(self, sample: PointBatch, partitions: int, rho: float = 1.1) -> PartitionMap:
+        if self.dimensions == 0:
+            return build_map(sample, partitions, TAU)
+        return learn_zhu_map(sample, partitions, TAU, self.dimensions, rho, self.cells_per_partition)
+
+
+OURS = Kind("ours", 0)
+ZHU_3_FINE = Kind("Zhu 3-D, fine cells", 3, FINE_CELLS)
+KINDS = (
+    Kind("Zhu 1-D", 1),
+    Kind("Zhu 2-D, one cell", 2),
+    Kind("Zhu 3-D, one cell", 3),
+    Kind("Zhu 2-D, fine cells", 2, FINE_CELLS),
+    ZHU_3_FINE,
+    OURS,
+)
+
+
+class Points(NamedTuple):
+    """Pages by what each kind of map looks at: the shingles for ours, Zhu's length vectors in 1, 2 and 3 dimensions."""
+
+    batches: tuple[PointBatch, PointBatch, PointBatch, PointBatch]
+    family: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.batches[0])
+
+    def seen_by(self, kind: Kind) -> PointBatch:
+        return self.batches[kind.dimensions]
+
+    def take(self, pages: NDArray[np.int64]) -> Points:
+        ours = self.batches[0].take(pages)
+        zhus = [_with_lengths(ours, one.token_lengths[pages]) for one in self.batches[1:]]
+        return Points((ours, zhus[0], zhus[1], zhus[2]), self.family[pages])
+
+
+class Work(NamedTuple):
+    """What a map makes partitions do with these pages."""
+
+    load: NDArray[np.int64]
+    visits: NDArray[np.int64]
+
+    @property
+    def imbalance(self) -> float:
+        return imbalance_factor(self.load)
+
+    @property
+    def contacts(self) -> float:
+        return float(self.visits.sum() / self.load.sum())
+
+    @property
+    def communication_avoided(self) -> float:
+        """Figure 5: of the sends that comparing all with all needs, those not made."""
+        return 1 - (self.contacts - 1) / (len(self.load) - 1)
+
+    @property
+    def speedup(self) -> float:
+        """Figure 6: comparisons on one machine over the busiest one's; a page meets all stored where it asks."""
+        return float(self.load.sum() ** 2 / (self.visits * self.load).max())
+
+    @property
+    def lookup_speedup(self) -> float:
+        """The same where a page costs one index lookup in each partition it asks, whatever is stored there."""
+        return float(self.load.sum() / self.visits.max())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--generated", type=int, default=1_000_000, help="pages of the generated web (default a million)"
+    )
+    parser.add_argument("--quick", action="store_true", help="every eighth real page, 50,000 generated ones")
+    args = parser.parse_args()
+    folder = HERE / "out" if args.quick else HERE.parent / "docs"
+    report = Report(folder)
+    report.say("# Partition maps: results\n")
+    report.say(f"Written by `{COMMAND}{' --quick' if args.quick else ''}`. Similarity threshold {TAU}.")
+    report.say("Contacts count the home. *Unseen*: pages that were not in the sample the map was built from.")
+    with ProcessPoolExecutor(2) as pool:
+        parts = [pool.submit(bench_generated, folder, 50_000 if args.quick else args.generated)]
+        if data_folder() is None:
+            report.say("\nNo real pages: DUSTREAM_DATA is not set. Not run: all tables on real pages, recall on them.")
+        else:
+            parts.insert(0, pool.submit(bench_real_pages, folder, 8 if args.quick else 1))
+        for part in parts:
+            report.say("\n".join(part.result().lines))
+            report.write()
+    print("\n".join(report.lines))
+
+
+class Report:
+    """The text for the file, and where its pictures go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.images = folder / "img"
+        self.images.mkdir(parents=True, exist_ok=True)
+        self.lines: list[str] = []
+
+    def say(self, text: str = "") -> None:
+        self.lines.append(text)
+
+    def table(self, title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+        columns = list(head)
+        self.say(f"\n### {title}\n")
+        self.say("| " + " | ".join(columns) + " |")
+        self.say("|" + "---|" * len(columns))
+        for row in rows:
+            self.say("| " + " | ".join(row) + " |")
+
+    def write(self) -> None:
+        (self.folder / "results-partitions.md").write_text("\n".join(self.lines) + "\n")
+
+
+def bench_real_pages(folder: Path, keep_one_in: int) -> Report:
+    report = Report(folder)
+    collections = {name: read_collection(name, keep_one_in) for name in REAL_FILES}
+    together = join(list(collections.values()))
+    half = together.batches[0].tie % 2 == 0
+    sample, unseen = together.take(np.flatnonzero(half)), together.take(np.flatnonzero(~half))
+    report.say(f"\n## {len(together)} real pages: maps from a random half, figures on the other\n")
+    report.say("Four collections: three documentation sites in many versions, one in Chinese and English, and single")
+    report.say("pages of 1,341 hosts.")
+    maps = {kind: {p: kind.build(sample.seen_by(kind), p) for p in PARTITION_COUNTS} for kind in KINDS}
+    work = {
+        kind: {p: work_of(one, [unseen.seen_by(kind)]) for p, one in by_count.items()}
+        for kind, by_count in maps.items()
+    }
+    report_figures(report, work, "real")
+    report_ten_datasets(report, {kind: maps[kind][64] for kind in KINDS}, tenths(unseen))
+    bench_recall(report, together, sample, maps[OURS][64])
+    bench_real_samples(report, collections, together)
+    bench_default_map(report, collections)
+    bench_sub_dictionaries(report, sample.batches[0], unseen.batches[0])
+    return report
+
+
+def report_figures(report: Report, work: dict[Kind, dict[int, Work]], name: str) -> None:
+    figures: list[tuple[str, str, Callable[[Work], float], str]] = [
+        ("Figure 4: load imbalance factor, unseen pages", "figure-4", lambda w: w.imbalance, ".3f"),
+        ("Figure 5: communication avoided", "figure-5", lambda w: w.communication_avoided, ".1%"),
+        ("Figure 6: simulated speedup, comparisons counted", "figure-6", lambda w: w.speedup, ".1f"),
+        ("Simulated speedup, index lookups counted", "", lambda w: w.lookup_speedup, ".1f"),
+        ("Partitions contacted per page", "", lambda w: w.contacts, ".2f"),
+    ]
+    for title, file, value, form in figures:
+        rows = [[kind.name, *(format(value(work[kind][p]), form) for p in PARTITION_COUNTS)] for kind in work]
+        report.table(title, ["map", *(str(p) for p in PARTITION_COUNTS)], rows)
+        if file:
+            series = {kind.name: [value(work[kind][p]) for p in PARTITION_COUNTS] for kind in work}
+            image = f"partitions-{name}-{file}.svg"
+            (report.images / image).write_text(line_chart(title, "partitions", PARTITION_COUNTS, series))
+            report.say(f"\n![{title}](img/{image})")
+
+
+def read_collection(name: str, keep_one_in: int) -> Points:
+    sets: list[NDArray[np.uint64]] = []
+    tokens: list[NDArray[np.uint64]] = []
+    urls: list[str] = []
+    langs: list[str] = []
+    for page in islice(real_pages(name), 0, None, keep_one_in):
+        try:
+            found = extract(page.html or "")
+            signature = sign(found.text, detect_language(found.text))
+        except BadEvent:
+            continue
+        sets.append(np.frombuffer(signature.shingles, "<u8"))
+        tokens.append(hash_stream(text_bytes(found.text))[0])
+        urls.append(page.url)
+        langs.append(signature.lang)
+    token_start = np.cumsum(np.array([0, *(len(one) for one in tokens)], np.int64))
+    families = np.array([zlib.crc32(family(url).encode()) for url in urls], np.int64)
+    return points_of(
+        batch_of(sets, [tie_of(url) for url in urls], langs), np.concatenate(tokens), token_start, families
+    )
+
+
+def points_of(
+    batch: PointBatch, words: NDArray[np.uint64], word_start: NDArray[np.int64], families: NDArray[np.int64]
+) -> Points:
+    """Zhu's lengths count words with repeats, by the bucket of each."""
+    zhus = [_with_lengths(batch, count_by_table(words, word_start, hashed_sub_dictionaries(d), d)) for d in (1, 2, 3)]
+    return Points((batch, zhus[0], zhus[1], zhus[2]), families)
+
+
+def _with_lengths(batch: PointBatch, lengths: NDArray[np.int64], languages: bool = False) -> PointBatch:
+    """Languages are left out unless asked for: the paper measures English pages, and they cost recall."""
+    return PointBatch(batch.shingles, batch.start, batch.tie, batch.lang if languages else None, lengths)
+
+
+def join(parts: list[Points]) -> Points:
+    batch = join_batches([one.batches[0] for one in parts])
+    zhus = [_with_lengths(batch, np.concatenate([one.batches[d].token_lengths for one in parts])) for d in (1, 2, 3)]
+    return Points((batch, zhus[0], zhus[1], zhus[2]), np.concatenate([one.family for one in parts]))
+
+
+def join_batches(batches: list[PointBatch]) -> PointBatch:
+    return PointBatch(
+        np.concatenate([one.shingles for one in batches]),
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([one.length for one in batches]))]),
+        np.concatenate([one.tie for one in batches]),
+        tuple(lang for one in batches for lang in one.lang or [""] * len(one)),
+    )
+
+
+def work_of(partition_map: PartitionMap, batches: Iterable[PointBatch]) -> Work:
+    load = np.zeros(partition_map.partitions, np.int64)
+    visits = np.zeros(partition_map.partitions, np.int64)
+    for batch in batches:
+        homes, contacted = partition_map.routes(batch)
+        load += np.bincount(homes, minlength=partition_map.partitions)
+        visits += contacted.sum(axis=0)
+    return Work(load, visits)
+
+
+def _two(work: Work) -> list[str]:
+    return [f"{work.imbalance:.3f}", f"{work.contacts:.2f}"]
+
+
+def tenths(points: Points) -> list[Points]:
+    return [points.take(np.flatnonzero(points.batches[0].tie // 2 % 10 == i)) for i in range(10)]
+
+
+def report_ten_datasets(report: Report, maps: dict[Kind, PartitionMap], datasets: list[Points]) -> None:
+    """Section 6.1: the coefficient of variation of the imbalance factor over datasets."""
+    rows = []
+    for kind, one in maps.items():
+        found = [work_of(one, [points.seen_by(kind)]).imbalance for points in datasets]
+        rows.append([kind.name, f"{np.mean(found):.3f}", f"{np.std(found) / np.mean(found):.2%}"])
+    pages = sum(len(points) for points in datasets) // len(datasets)
+    title = f"Ten unseen datasets of about {pages} pages, 64 partitions: imbalance factor"
+    report.table(title, ["map", "mean", "CV"], rows)
+    report.say(f"\nWith {pages // 64} pages to a partition, chance alone makes a perfect map's imbalance about")
+    report.say(f"{1 + 2.4 / np.sqrt(pages / 64):.2f}.")
+
+
+def bench_recall(report: Report, pages: Points, sample: Points, ours: PartitionMap) -> None:
+    """Pairs found by each map among all pairs of different pages at Jaccard ≥ τ; both directions must meet."""
+    pairs = exact_pairs(pages.batches[0], TAU)
+    our_work = work_of(ours, [pages.batches[0]])
+    rows: list[list[str]] = []
+
+    def add(name: str, rho: float | None, one: PartitionMap, batch: PointBatch) -> None:
+        lost, work = lost_pairs(one, batch, pairs), work_of(one, [batch])
+        ratio = f"{work.contacts / our_work.contacts:.2f}"
+        rows.append([name, f"{rho:.3g}" if rho else "–", str(lost), _recall(lost, len(pairs)), *_two(work), ratio])
+
+    add(OURS.name, None, ours, pages.batches[0])
+    for kind in KINDS[:-1]:
+        for rho in (*RHOS, median_rho(pages, kind.dimensions)):
+            add(kind.name, rho, kind.build(sample.seen_by(kind), 64, rho), pages.seen_by(kind))
+    learned_from, measured = (
+        _with_lengths(points.batches[0], points.batches[3].token_lengths, languages=True) for points in (sample, pages)
+    )
+    add("Zhu 3-D, fine cells, languages first", 1.1, ZHU_3_FINE.build(learned_from, 64), measured)
+    head = ["map", "ρ", "pairs lost", "recall", "imbalance", "contacts", "contacts / ours"]
+    report.table(
+        f"Recall at 64 partitions: {len(pairs)} pairs of different shingle sets at Jaccard ≥ {TAU}", head, rows
+    )
+    report.say("\nThe last ρ of each map is the one section 4.2 gives for the median page:")
+    rows = []
+    for dimensions in (1, 2, 3):
+        for quantile in (0.5, 0.9):
+            found = measure_variation(pages.batches[dimensions].token_lengths, pages.batches[0].length, quantile)
+            rows.append([f"{dimensions}", f"{quantile}", *(f"{value:.3f}" for value in found)])
+    report.table("δ, ε and ρ by quantile over pages", ["N", "quantile", "δ", "ε", "ρ"], rows)
+
+
+def median_rho(pages: Points, dimensions: int) -> float:
+    lengths = pages.batches[dimensions].token_lengths
+    return min(max(measure_variation(lengths, pages.batches[0].length, 0.5).rho, 1.0), 100.0)
+
+
+def _recall(lost: int, pairs: int) -> str:
+    return f"{1 - lost / max(pairs, 1):.4f}" if lost else "1.0000"
+
+
+def lost_pairs(partition_map: PartitionMap, batch: PointBatch, pairs: NDArray[np.int64]) -> int:
+    homes, contacted = partition_map.routes(batch)
+    one, other = pairs[:, 0], pairs[:, 1]
+    return int((~(contacted[one, homes[other]] & contacted[other, homes[one]])).sum())
+
+
+def exact_pairs(batch: PointBatch, tau: float) -> NDArray[np.int64]:
+    """All pairs of different sets at Jaccard ≥ τ: they share one of their (1 − τ)·a + 1 rarest shingles."""
+    known: dict[bytes, int] = {}
+    for page in range(len(batch)):
+        known.setdefault(batch.shingles[batch.start[page] : batch.start[page + 1]].tobytes(), page)
+    pages = np.array(sorted(known.values(), key=lambda page: (int(batch.length[page]), page)), np.int64)
+    distinct = batch.take(pages[batch.length[pages] > 0])
+    _, place, frequency = np.unique(distinct.shingles, return_inverse=True, return_counts=True)
+    rank = np.empty(len(frequency), np.int64)
+    rank[np.argsort(frequency, kind="stable")] = np.arange(len(frequency))
+    ranked = rank[place]
+    for page in range(len(distinct)):
+        ranked[distinct.start[page] : distinct.start[page + 1]].sort()
+    found = _prefix_pairs(ranked, distinct.start, len(frequency), tau)
+    return pages[batch.length[pages] > 0][found]
+
+
+@njit(cache=True)
+def _prefix_pairs(ranked: NDArray[np.int64], start: NDArray[np.int64], ranks: int, tau: float) -> NDArray[np.int64]:
+    """Sets come in ascending length, each as ascending ranks."""
+    count = len(start) - 1
+    prefix = np.zeros(count, np.int64)
+    total = 0
+    for page in range(count):
+        length = start[page + 1] - start[page]
+        prefix[page] = length - int(np.ceil(tau * length - 1e-9)) + 1
+        total += prefix[page]
+    first = np.full(ranks, -1, np.int64)
+    following = np.full(total, -1, np.int64)
+    owner = np.zeros(total, np.int64)
+    seen = np.full(count, -1, np.int64)
+    pairs = []
+    entries = 0
+    for page in range(count):
+        length = start[page + 1] - start[page]
+        for at in range(start[page], start[page] + prefix[page]):
+            entry = first[ranked[at]]
+            while entry >= 0:
+                other = owner[entry]
+                if start[other + 1] - start[other] < tau * length - 1e-9:
+                    break  # lists run from long to short
+                if seen[other] != page:
+                    seen[other] = page
+                    common = _common(ranked, start[page], start[page + 1], start[other], start[other + 1])
+                    if common >= tau * (length + start[other + 1] - start[other] - common) - 1e-9:
+                        pairs.append((page, other))
+                entry = following[entry]
+        for at in range(start[page], start[page] + prefix[page]):
+            owner[entries], following[entries] = page, first[ranked[at]]
+            first[ranked[at]] = entries
+            entries += 1
+    table = np.empty((len(pairs), 2), np.int64)
+    for row in range(len(pairs)):
+        table[row, 0], table[row, 1] = pairs[row]
+    return table
+
+
+@njit(cache=True)
+def _common(ranked: NDArray[np.int64], at: int, end: int, other_at: int, other_end: int) -> int:
+    common = 0
+    while at < end and other_at < other_end:
+        if ranked[at] == ranked[other_at]:
+            common, at, other_at = common + 1, at + 1, other_at + 1
+        elif ranked[at] < ranked[other_at]:
+            at += 1
+        else:
+            other_at += 1
+    return common
+
+
+def bench_real_samples(report: Report, collections: dict[str, Points], together: Points) -> None:
+    rows = []
+    for name, points in {**collections, "together": together}.items():
+        for split, number in (("page", points.batches[0].tie), ("family", points.family)):
+            sample, unseen = (points.batches[0].take(np.flatnonzero(number % 2 == side)) for side in (0, 1))
+            rows += [[name, split, *cells] for cells in sample_rows(sample, [unseen], (8, 64))]
+    head = ["collection", "halves by", *SAMPLE_HEAD]
+    report.table("Sample and unseen side by side, ours: half of the pages, or half of the families", head, rows)
+    report.say(
+        "\nA family is a page in all its versions; unseen families are other pages altogether, and there are few."
+    )
+
+
+SAMPLE_HEAD = [
+    "sample pages",
+    "partitions",
+    "imbalance, sample",
+    "imbalance, unseen",
+    "contacts, sample",
+    "contacts, unseen",
+    "build, s",
+]
+
+
+def sample_rows(sample: PointBatch, unseen: list[PointBatch], counts: Iterable[int]) -> Iterator[list[str]]:
+    for partitions in counts:
+        if len(sample) >= partitions * SAMPLE_PAGES_PER_PARTITION_MIN:
+            yield sample_row(sample, unseen, *timed_map(sample, partitions))
+
+
+def sample_row(sample: PointBatch, unseen: list[PointBatch], one: LosslessMap, seconds: float) -> list[str]:
+    own, others = work_of(one, [sample]), work_of(one, unseen)
+    imbalances = [f"{work.imbalance:.3f}" for work in (own, others)]
+    contacts = [f"{work.contacts:.2f}" for work in (own, others)]
+    return [f"{len(sample)}", f"{one.partitions}", *imbalances, *contacts, f"{seconds:.1f}"]
+
+
+def timed_map(sample: PointBatch, partitions: int) -> tuple[LosslessMap, float]:
+    """Processor time, which neighbours on the machine disturb less than time on the wall."""
+    before = time.process_time()
+    one = learn_lossless_map(sample, partitions, TAU)
+    return one, time.process_time() - before
+
+
+def bench_default_map(report: Report, collections: dict[str, Points]) -> None:
+    rows = []
+    for name, points in collections.items():
+        works = [work_of(default_map(p, TAU), [points.batches[0]]) for p in (8, 64)]
+        rows.append([name, str(len(points)), *_two(works[0]), *_two(works[1])])
+    head = ["collection", "pages", "imbalance, P = 8", "contacts", "imbalance, P = 64", "contacts"]
+    report.table("The default map, learned from nothing", head, rows)
+
+
+def bench_sub_dictionaries(report: Report, sample: PointBatch, unseen: PointBatch) -> None:
+    """One table of N sub-dictionaries for the whole map, hashed or clustered, against one learned for each cut."""
+    rows = []
+    for dimensions in (3, 10):
+        for name, table in (
+            ("by hash", hashed_sub_dictionaries(dimensions)),
+            ("clustered", clustered_sub_dictionaries(sample, dimensions)),
+        ):
+            masks: list[Mask] = [table == i for i in range(dimensions)]
+            fixed = learn_lossless_map(sample, 64, TAU, lambda profile, learners, divide, own=masks: own)
+            rows.append([f"N = {dimensions}, {name}", *_two(work_of(fixed, [unseen]))])
+    learned = learn_lossless_map(sample, 64, TAU)
+    rows.append(["one for each cut, learned", *_two(work_of(learned, [unseen]))])
+    head = ["sub-dictionaries", "imbalance, unseen", "contacts, unseen"]
+    report.table("Sub-dictionaries of the lossless map, 64 partitions", head, rows)
+    report.say(f"\nThe map with one sub-dictionary for each cut has {len(map_to_bytes(learned)):,} bytes.")
+
+
+def clustered_sub_dictionaries(batch: PointBatch, clusters: int) -> NDArray[np.uint8]:
+    """Buckets by k-means on their loadings in the leading components of the pages' bucket shares."""
+    profile = bucket_profile(batch)
+    pages = np.flatnonzero(batch.length > 0)[:: max(1, len(batch) // 4000)]
+    components = principal_components(profile, pages, 12, 8).T
+    loading = components / (np.linalg.norm(components, axis=1, keepdims=True) + 1e-12)
+    centre = loading[np.linspace(0, len(loading) - 1, clusters).astype(int)]
+    label = np.zeros(len(loading), np.int64)
+    for _ in range(30):
+        label = ((loading[:, None, :] - centre[None]) ** 2).sum(axis=2).argmin(axis=1)
+        centre = np.array(
+            [loading[label == i].mean(axis=0) if (label == i).any() else centre[i] for i in range(clusters)]
+        )
+    return label.astype(np.uint8)
+
+
+def bench_generated(folder: Path, count: int) -> Report:
+    """A generated web with Zhu's lengths; maps from a sample of another seed, measured on all pages."""
+    report = Report(folder)
+    sample_size = min(count, FIGURE_SAMPLE)
+    report.say(f"\n## {count} generated pages with Zhu's lengths: maps from {sample_size} others\n")
+    report.say(
+        "Here Zhu's lengths count distinct shingles by their first word: the generated pages have no other words."
+    )
+    sample = join([points for points, _ in generated_chunks(sample_size, seed=99)])
+    timed = {p: timed_map(sample.batches[0], p) for p in PARTITION_COUNTS}
+    maps: dict[Kind, dict[int, PartitionMap]] = {
+        kind: {p: kind.build(sample.seen_by(kind), p) for p in PARTITION_COUNTS} for kind in KINDS if kind != OURS
+    }
+    maps[OURS] = {p: one for p, (one, _) in timed.items()}
+    total = {kind: {p: Work(np.zeros(p, np.int64), np.zeros(p, np.int64)) for p in PARTITION_COUNTS} for kind in KINDS}
+    lost = dict.fromkeys(KINDS, 0)
+    pairs = 0
+    for points, clusters in generated_chunks(count, seed=7):
+        near = neighbours_in_clusters(clusters)
+        pairs += len(near)
+        for kind in KINDS:
+            batch = points.seen_by(kind)
+            lost[kind] += lost_pairs(maps[kind][64], batch, near)
+            for p in PARTITION_COUNTS:
+                more = work_of(maps[kind][p], [batch])
+                total[kind][p] = Work(total[kind][p].load + more.load, total[kind][p].visits + more.visits)
+    report_figures(report, total, "generated")
+    rows = [[kind.name, str(lost[kind]), _recall(lost[kind], pairs)] for kind in KINDS]
+    title = f"Planted near duplicates, {pairs} pairs, 64 partitions (Zhu's at ρ = 1.1)"
+    report.table(title, ["map", "pairs lost", "recall"], rows)
+    datasets = [join([points for points, _ in generated_chunks(8192, seed=100 + i)]) for i in range(10)]
+    report_ten_datasets(report, {kind: maps[kind][64] for kind in KINDS}, datasets)
+    bench_generated_samples(report, sample.batches[0], count, timed)
+    return report
+
+
+def bench_generated_samples(
+    report: Report, sample: PointBatch, count: int, timed: dict[int, tuple[LosslessMap, float]]
+) -> None:
+    unseen = [points.batches[0] for points, _ in islice(generated_chunks(count, seed=7), SAMPLE_TEST_CHUNKS)]
+    rows: list[list[str]] = []
+    for size in SAMPLE_SIZES:
+        if size < len(sample):
+            rows += sample_rows(sample.take(np.arange(size)), unseen, (8, 64))
+    rows += [sample_row(sample, unseen, *timed[p]) for p in (8, 64)]
+    report.table("Sample and unseen side by side, ours", SAMPLE_HEAD, rows)
+
+
+def generated_chunks(count: int, seed: int) -> Iterator[tuple[Points, NDArray[np.int64]]]:
+    for chunk in shingle_sets(count, seed):
+        numbers = np.arange(chunk.first_page, chunk.first_page + len(chunk.offsets) - 1)
+        ties = (numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
+        batch = PointBatch(chunk.shingles, chunk.offsets.astype(np.int64), ties.astype(np.int64))
+        yield points_of(batch, batch.shingles, batch.start, chunk.clusters), chunk.clusters
+
+
+def neighbours_in_clusters(clusters: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Pages of one cluster, each with the next."""
+    order = np.argsort(clusters, kind="stable")
+    same = clusters[order[1:]] == clusters[order[:-1]]
+    return np.stack([order[1:][same], order[:-1][same]], axis=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""Growing the lossless map from a sample: which cut divides these pages evenly and makes the fewest of them cross.
+
+A node has to spread its pages over p partitions. Any division of p into two parts will do, as long as the pages divide
+in the same proportion, so every cut near one of the p − 1 quantiles is looked at, in length and in the shares of the
+sub-dictionaries proposed. A cut that many pages cross costs contacts; one that sets little apart leaves more cuts to be
+made. The cheapest cut is the one with the fewest crossing pages per bit of partition number settled.
+
+The map must be even on pages it has not seen. A sub-dictionary fits the pages it was learned from far closer than any
+others: cut at their median, unseen pages would gather on one side. So one page in PAGES_PER_LEARNER is a *learner* and
+teaches sub-dictionaries; all others are *placers*, have no part in any, and choose and place the share cuts. What
+remains is chance: a partition filled by n placers is right to about 1/√n, and no cut placed by a sample does better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dustream.core.errors import BadSetting
+from dustream.core.tier2.cut_tree import (
+    BY_LENGTH,
+    LOSSLESS_VERSION,
+    SHARE_UNITS,
+    Cut,
+    LosslessMap,
+    LosslessMapData,
+)
+from dustream.core.tier2.points import BUCKET_COUNT, TAU_PARTS, PointBatch, require_partitions, tau_parts
+from dustream.core.tier2.sub_dictionaries import (
+    BucketProfile,
+    Mask,
+    Pages,
+    Side,
+    bucket_profile,
+    count_inside,
+    propose_sub_dictionaries,
+)
+
+SLACK = 0.75  # standard deviations of what chance does to a count: room to move a cut into a gap, lost in the noise
+SAMPLE_PAGES_PER_PARTITION_MIN = 4
+PAGES_PER_LEARNER = 6  # one page of so many teaches sub-dictionaries, the others place cuts
+QUANTILES_MAX = 64  # divisions looked at per node
+PLACES = 9  # places looked at around each quantile
+CROSSING_FLOOR = 1e-2  # what a cut costs that no sample page crosses: other pages may
+
+Propose = Callable[[BucketProfile, Pages, Callable[[Pages, Mask], Side]], list[Mask]]
+
+
+class _Place(NamedTuple):
+    """A cut between the pages ranked `rank - 1` and `rank` by coordinate, `below` partitions on the lower side."""
+
+    cost: float
+    rank: int
+    below: int
+
+
+class _Division(NamedTuple):
+    cost: float
+    mask: Mask | None
+    coordinate: int
+    tie_below: int
+    pages_below: Pages
+    pages_above: Pages
+    below: int
+
+
+class _Task(NamedTuple):
+    """A node still to be grown; `parent` is the cut it hangs on, `side` 0 for below."""
+
+    pages: Pages
+    partitions: int
+    parent: int
+    side: int
+
+
+def learn_lossless_map(
+    batch: PointBatch, partitions: int, tau: float, propose: Propose = propose_sub_dictionaries
+) -> LosslessMap:
+    """The map for these pages. `propose` offers sub-dictionaries for a cut; the default learns them from its pages."""
+    require_partitions(partitions)
+    parts = tau_parts(tau)
+    if partitions > 1 and len(batch) < SAMPLE_PAGES_PER_PARTITION_MIN * partitions:
+        raise BadSetting(
+            f"{len(batch)} sample pages are too few for {partitions} partitions: give at least "
+            f"{SAMPLE_PAGES_PER_PARTITION_MIN * partitions}, ask for fewer partitions, or use the default map"
+        )
+    cuts, masks = _Grower(batch, partitions, parts, propose).grow()
+    packed = np.packbits(np.array(masks, np.bool_).reshape(-1, BUCKET_COUNT), axis=1).tobytes()
+    return LosslessMap(
+        LosslessMapData(
+            version=LOSSLESS_VERSION,
+            partitions=partitions,
+            tau_parts=parts,
+            cuts=tuple(cuts),
+            masks=packed,
+            sample_pages=len(batch),
+        )
+    )
+
+
+class _Grower:
+    """One growth. Cuts are numbered in preorder, partitions from left to right."""
+
+    def __init__(self, batch: PointBatch, partitions: int, tau: int, propose: Propose) -> None:
+        self.profile = bucket_profile(batch)
+        self.tie = batch.tie
+        self.learns = np.arange(len(batch)) % PAGES_PER_LEARNER == 0
+        self.partitions = partitions
+        self.tau = tau / TAU_PARTS
+        self.propose = propose
+
+    def grow(self) -> tuple[list[Cut], list[Mask]]:
+        cuts: list[Cut] = []
+        masks: list[Mask] = []
+        leaves = 0
+        pending = [_Task(np.arange(len(self.tie)), self.partitions, -1, 0)]
+        while pending:
+            task = pending.pop()
+            child = ~leaves if task.partitions == 1 else len(cuts)
+            _attach(cuts, task, child)
+            if task.partitions == 1:
+                leaves += 1
+                continue
+            division = self._divide(task.pages, task.partitions)
+            sub_dictionary = BY_LENGTH
+            if division.mask is not None:
+                sub_dictionary = len(masks)
+                masks.append(division.mask)
+            cuts.append(Cut(sub_dictionary, division.coordinate, division.tie_below, 0, 0))
+            pending.append(_Task(division.pages_above, task.partitions - division.below, child, 1))
+            pending.append(_Task(division.pages_below, division.below, child, 0))
+        return cuts, masks
+
+    def _divide(self, pages: Pages, partitions: int) -> _Division:
+        if len(pages) < 2:
+            # Pages that neither length, shares nor ties set apart all went elsewhere; any cut is right here.
+            return _Division(0.0, None, 1, 0, pages[:0], pages, partitions // 2)
+        learners, placers = pages[self.learns[pages]], pages[~self.learns[pages]]
+        proposals = self.propose(self.profile, learners, lambda some, mask: self._side(some, mask, partitions))
+        by_length = self._division(pages, pages, None, partitions)
+        options = [by_length._replace(cost=length_price(self.profile.length[pages], partitions, self.tau))]
+        if len(placers) > 1:
+            options += [self._division(pages, placers, mask, partitions) for mask in proposals]
+        return min(options, key=lambda option: option.cost)
+
+    def _division(self, pages: Pages, placers: Pages, mask: Mask | None, partitions: int) -> _Division:
+        """The cheapest cut by this coordinate, as the placers have it, and where it sends all the pages."""
+        of_placers = self._coordinates(placers, mask)
+        order = np.lexsort((self.tie[placers], of_placers))
+        ranked = of_placers[order]
+        place = cheapest_place(ranked, mask is None, partitions, self.tau)
+        coordinate = int(ranked[place.rank])
+        tie_below = int(self.tie[placers[order[place.rank]]]) if ranked[place.rank - 1] == coordinate else 0
+        own = self._coordinates(pages, mask)
+        below = (own < coordinate) | ((own == coordinate) & (self.tie[pages] < tie_below))
+        return _Division(place.cost, mask, coordinate, tie_below, pages[below], pages[~below], place.below)
+
+    def _side(self, some: Pages, mask: Mask, partitions: int) -> Side:
+        own = self._coordinates(some, mask)
+        ranked = np.sort(own)
+        place = cheapest_place(ranked, False, partitions, self.tau)
+        return Side(place.cost, own >= ranked[place.rank])
+
+    def _coordinates(self, pages: Pages, mask: Mask | None) -> NDArray[np.int64]:
+        """Exactly what `_sides` in cut_tree.py compares."""
+        length = self.profile.length[pages]
+        if mask is None:
+            return length
+        inside = count_inside(self.profile, pages, mask)
+        return np.where(length > 0, inside * SHARE_UNITS // np.maximum(length, 1), SHARE_UNITS)
+
+
+def cheapest_place(ranked: NDArray[np.int64], by_length: bool, partitions: int, tau: float) -> _Place:
+    """Where to cut pages ranked by coordinate: the fewest crossing per bit of partition number settled."""
+    rank, below = _places(len(ranked), partitions)
+    coordinate = ranked[rank]
+    tied = ranked[rank - 1] == coordinate
+    lowest, highest = _crossing_range(coordinate, tied, by_length, tau)
+    crossing = np.searchsorted(ranked, highest, "right") - np.searchsorted(ranked, lowest, "left")
+    cost = (crossing / len(ranked) + CROSSING_FLOOR) / _bits_settled(below / partitions)
+    best = int(np.argmin(cost))
+    return _Place(float(cost[best]), int(rank[best]), int(below[best]))
+
+
+def length_price(length: NDArray[np.int64], partitions: int, tau: float) -> float:
+    """Crossing pages per bit if length alone settled the node: that cuts by length get dearer as they get closer
+    must not be found out where too few pages are left to learn a sub-dictionary from."""
+    ranked = np.sort(length)
+    coordinate = ranked[np.arange(1, partitions) * len(ranked) // partitions]
+    lowest, highest = _crossing_range(coordinate, np.zeros(len(coordinate), np.bool_), True, tau)
+    crossing = np.searchsorted(ranked, highest, "right") - np.searchsorted(ranked, lowest, "left")
+    return float(crossing.sum() / len(ranked) / np.log2(partitions))
+
+
+def _places(page_count: int, partitions: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(rank, partitions below) of every cut looked at: about each quantile, PLACES on either side."""
+    quantiles = np.unique(np.arange(1, QUANTILES_MAX) * partitions // QUANTILES_MAX)
+    options = np.arange(1, partitions) if partitions <= QUANTILES_MAX else quantiles[quantiles > 0]
+    middle = page_count * options / partitions
+    slack = SLACK * np.sqrt(np.minimum(middle, page_count - middle))
+    rank = np.rint(middle[:, None] + slack[:, None] * np.linspace(-1, 1, PLACES)).astype(np.int64)
+    return np.clip(rank, 1, page_count - 1).ravel(), np.repeat(options, PLACES)
+
+
+def _crossing_range(
+    coordinate: NDArray[np.int64], tied: NDArray[np.bool_], by_length: bool, tau: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Coordinates of the pages that cross, by the bounds of cut_tree.py. Only a cost: routing uses integers."""
+    if by_length:
+        return np.asarray(coordinate * tau, np.float64), (coordinate - 1 + tied) / tau
+    cut, cut_above = coordinate / SHARE_UNITS, (coordinate + tied) / SHARE_UNITS
+    lowest: NDArray[np.float64] = np.minimum(tau * cut, 1 - (1 - cut) / tau)
+    highest: NDArray[np.float64] = np.maximum(cut_above / tau, 1 - tau * (1 - cut_above))
+    return lowest * SHARE_UNITS, highest * SHARE_UNITS
+
+
+def _bits_settled(fraction: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Entropy of the division of partitions: log2 P bits have to be settled from the root to a leaf, on average."""
+    rest = 1 - fraction
+    return -(fraction * np.log2(fraction) + rest * np.log2(rest))
+
+
+def _attach(cuts: list[Cut], task: _Task, child: int) -> None:
+    if task.parent < 0:
+        return
+    cut = cuts[task.parent]
+    below, above = (child, cut.above) if task.side == 0 else (cut.below, child)
+    cuts[task.parent] = Cut(cut.sub_dictionary, cut.coordinate, cut.tie_below, below, above)

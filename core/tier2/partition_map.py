@@ -1,0 +1,172 @@
+"""The door to partition maps: which partition a page lives in, and which others may hold its near duplicates.
+
+A map is versioned data, built once from a sample and published; the same bytes route the same pages on every machine.
+Two kinds: the lossless map (cut_tree.py), the default, and Zhu's (zhu_map.py), the yardstick.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dustream.core.errors import BadSetting, StateMismatch
+from dustream.core.tier2.cut_learning import learn_lossless_map
+from dustream.core.tier2.cut_tree import BY_LENGTH, LOSSLESS_VERSION, Cut, LosslessMap, LosslessMapData
+from dustream.core.tier2.points import PAGE_SHINGLES_MAX, PointBatch, require_partitions, tau_parts
+from dustream.core.tier2.zhu_map import ZHU_VERSION, ZhuMap, ZhuMapData, learn_zhu_map
+
+MapKind = Literal["ours", "zhu1", "zhu2", "zhu3"]
+KINDS: tuple[MapKind, ...] = ("ours", "zhu1", "zhu2", "zhu3")
+
+# The default map. Distinct shingles of web pages spread over more than a unit of log length (standard deviation 1.2 to
+# 1.7 in four collections), so a round of dealing is made about as wide. A page contacts 1 + 2 log(1/tau)/width stripes.
+ROUND_LOG_LENGTH = 1.6
+ROUND_LOG_LENGTH_MAX = 9.0
+STRIPE_LOG_LENGTH_MIN = 0.07
+
+
+class PartitionMap(Protocol):
+    """What tier 2 asks of a map. `probes` leaves the home out; `route` is both at once, `routes` for many pages."""
+
+    partitions: int
+    tau: float
+
+    @property
+    def data(self) -> LosslessMapData | ZhuMapData: ...
+    def route(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, tuple[int, ...]]: ...
+    def home(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> int: ...
+    def probes(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, ...]: ...
+    def homes(self, batch: PointBatch) -> NDArray[np.int64]: ...
+    def routes(self, batch: PointBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]: ...
+    def describe(self) -> str: ...
+
+
+class Balance(NamedTuple):
+    """How a map spreads pages: pages homed in each partition, pages that contact it, partitions per page."""
+
+    load: NDArray[np.int64]
+    visits: NDArray[np.int64]
+    imbalance_factor: float
+    contacts_mean: float
+    contacts_max: int
+    communication_avoided: float
+
+
+def build_map(
+    sample: PointBatch, partitions: int, tau: float, kind: MapKind = "ours", rho: float = 1.1
+) -> LosslessMap | ZhuMap:
+    """The map for pages like these; `rho` concerns Zhu's only."""
+    if kind not in KINDS:
+        raise BadSetting(f"unknown kind of partition map {kind!r}: choose one of {', '.join(KINDS)}")
+    if kind == "ours":
+        return learn_lossless_map(sample, partitions, tau)
+    return learn_zhu_map(sample, partitions, tau, int(kind.removeprefix("zhu")), rho)
+
+
+def default_map(partitions: int, tau: float = 0.9) -> LosslessMap:
+    """A map learned from nothing, for a stream that starts without a sample. As lossless as any.
+
+    Length is cut into narrow stripes, dealt out in turn: whatever the distribution of lengths, as long as it is wider
+    than one round of dealing, each partition gets its part of it. Only pages that crowd at one length upset it.
+    """
+    require_partitions(partitions)
+    bounds = stripe_bounds(partitions) if partitions > 1 else np.zeros(0, np.int64)
+    return LosslessMap(
+        LosslessMapData(
+            version=LOSSLESS_VERSION,
+            partitions=partitions,
+            tau_parts=tau_parts(tau),
+            cuts=tuple(_length_cuts(bounds, np.arange(len(bounds) + 1) % partitions, 0)[0]),
+            masks=b"",
+            sample_pages=0,
+        )
+    )
+
+
+def stripe_bounds(partitions: int) -> NDArray[np.int64]:
+    """Lengths between stripes, a constant factor apart as far as whole numbers allow."""
+    width = min(max(ROUND_LOG_LENGTH / partitions, STRIPE_LOG_LENGTH_MIN), ROUND_LOG_LENGTH_MAX / partitions)
+    steps = np.arange(1, int(np.log(PAGE_SHINGLES_MAX) / width))
+    return np.unique(np.rint(np.exp(steps * width)).astype(np.int64))
+
+
+def map_to_bytes(partition_map: PartitionMap) -> bytes:
+    return msgspec.msgpack.encode(partition_map.data)
+
+
+def map_from_bytes(stored: bytes) -> LosslessMap | ZhuMap:
+    """Reads what `map_to_bytes` wrote, after checking that this program knows its version."""
+    try:
+        head = msgspec.msgpack.decode(stored, type=_Head)
+    except msgspec.DecodeError as error:
+        raise StateMismatch(f"this is not a partition map ({error}): build one with `dustream partitions`") from error
+    known = {"lossless": LOSSLESS_VERSION, "zhu": ZHU_VERSION}
+    if known.get(head.kind) != head.version:
+        raise StateMismatch(
+            f"a partition map of kind {head.kind!r} and version {head.version}, unknown to this program: build it "
+            "again with `dustream partitions` and replay into a fresh state, or use the program that made it"
+        )
+    try:
+        data = msgspec.msgpack.decode(stored, type=LosslessMapData | ZhuMapData)
+    except msgspec.DecodeError as error:
+        raise StateMismatch(f"the partition map is damaged ({error}): build it again") from error
+    return LosslessMap(data) if isinstance(data, LosslessMapData) else ZhuMap(data)
+
+
+def map_id(partition_map: PartitionMap) -> str:
+    """Names a map by its content: state filled under one map cannot be used under another."""
+    return blake2b(map_to_bytes(partition_map), digest_size=8).hexdigest()
+
+
+def require_partition(partition_map: PartitionMap, partition: int) -> None:
+    """A message for a partition that the map does not have was sent under another map."""
+    if not 0 <= partition < partition_map.partitions:
+        raise StateMismatch(
+            f"partition {partition} does not exist: the map has {partition_map.partitions}, numbered from 0. The "
+            "sender uses another map; give all workers the same one"
+        )
+
+
+def measure_balance(partition_map: PartitionMap, batch: PointBatch) -> Balance:
+    homes, contacted = partition_map.routes(batch)
+    load = np.bincount(homes, minlength=partition_map.partitions)
+    contacts = contacted.sum(axis=1)
+    return Balance(
+        load,
+        contacted.sum(axis=0),
+        imbalance_factor(load),
+        float(contacts.mean()) if len(contacts) else 0.0,
+        int(contacts.max(initial=0)),
+        communication_avoided(contacts, partition_map.partitions),
+    )
+
+
+def imbalance_factor(load: NDArray[np.int64]) -> float:
+    """Pages in the fullest partition over the mean (Zhu, section 6.1)."""
+    return float(load.max() / load.mean()) if load.any() else 1.0
+
+
+def communication_avoided(contacts: NDArray[np.int64], partitions: int) -> float:
+    """Share of the page sends that all-to-all comparison would need and this map does not (Zhu, Figure 5)."""
+    if partitions == 1 or len(contacts) == 0:
+        return 1.0
+    return 1.0 - float((contacts - 1).sum()) / (len(contacts) * (partitions - 1))
+
+
+class _Head(msgspec.Struct, frozen=True):
+    kind: str
+    version: int
+
+
+def _length_cuts(bounds: NDArray[np.int64], stripes: NDArray[np.int64], first_cut: int) -> tuple[list[Cut], int]:
+    """A balanced tree over ascending bounds with a partition in each gap, and what stands for it in its parent."""
+    if len(bounds) == 0:
+        return [], ~int(stripes[0])
+    middle = len(bounds) // 2
+    below, below_child = _length_cuts(bounds[:middle], stripes[: middle + 1], first_cut + 1)
+    above, above_child = _length_cuts(bounds[middle + 1 :], stripes[middle + 1 :], first_cut + 1 + len(below))
+    return [Cut(BY_LENGTH, int(bounds[middle]), 0, below_child, above_child), *below, *above], first_cut

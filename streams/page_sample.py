@@ -1,0 +1,111 @@
+"""A bounded sample of the pages in some inputs, the same whatever order they come in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+
+from dustream.core.settings import Settings
+from dustream.core.text.extractors import TextSource
+from dustream.core.tier2.points import PointBatch, batch_of, tie_of
+from dustream.schemas.crawl import CrawlEvent
+from dustream.schemas.pages import Crawl
+from dustream.streams.embedded.signing import Chunk, sign_chunks
+from dustream.streams.readers import Record, open_inputs
+from dustream.streams.readers.field_map import FieldMap
+
+CHUNK_EVENTS = 128
+DEFAULT_SOURCE = Settings().text_source
+
+
+class PageSample(NamedTuple):
+    """The last version of each URL chosen; `read` counts records read, `unusable` those that are no page."""
+
+    batch: PointBatch
+    read: int
+    unusable: int
+
+
+class _Reservoir:
+    """Keeps the URLs with the lowest hashes: which ones does not depend on the order they came in."""
+
+    def __init__(self, pages_max: int) -> None:
+        self._pages_max = pages_max
+        self._highest_first: list[tuple[int, str]] = []
+        self.pages: dict[str, Crawl] = {}
+
+    def has_room_for(self, url: str) -> bool:
+        return len(self.pages) < self._pages_max or sample_rank(url) <= -self._highest_first[0][0]
+
+    def put(self, page: Crawl) -> None:
+        known = self.pages.get(page.url)
+        if known is not None:
+            if page.version >= known.version:
+                self.pages[page.url] = page
+            return
+        if not self.has_room_for(page.url):
+            return
+        self.pages[page.url] = page
+        heappush(self._highest_first, (-sample_rank(page.url), page.url))
+        if len(self.pages) > self._pages_max:
+            del self.pages[heappop(self._highest_first)[1]]
+
+
+def sample_rank(url: str) -> int:
+    """Salted, so that being chosen says nothing about a page's tie."""
+    return int.from_bytes(
+        blake2b(url.encode("utf-8", "surrogatepass"), digest_size=8, person=b"sample").digest(), "big"
+    )
+
+
+def sample_pages(
+    paths: Sequence[str],
+    pages_max: int,
+    source: TextSource = TextSource(),  # noqa: B008 - a value
+    jobs: int = 1,
+    field_map: FieldMap | None = None,
+    on_progress: Callable[[int], None] = lambda read: None,
+) -> PageSample:
+    """Up to `pages_max` pages with content from these inputs, signed, in the order of their URLs."""
+    reservoir = _Reservoir(pages_max)
+    read = unusable = 0
+    for signed in sign_chunks(_chunks(paths, field_map), jobs, source):
+        read, bad = signed.chunk.place
+        unusable = bad + unusable + len(signed.intake.rejected) + sum(signed.intake.ignored.values())
+        for page in signed.intake.crawls:
+            if page.signature is not None:
+                reservoir.put(page)
+            else:
+                unusable += 1
+        on_progress(read)
+    return PageSample(_batch([reservoir.pages[url] for url in sorted(reservoir.pages)]), read, unusable)
+
+
+def _chunks(paths: Sequence[str], field_map: FieldMap | None) -> Iterator[Chunk[tuple[int, int]]]:
+    """Events in chunks; a chunk's place is the records read so far, and the rejections since the chunk before."""
+    read = rejections = 0
+    events: list[CrawlEvent] = []
+    for opened in open_inputs(paths, field_map=field_map):
+        for item in opened:
+            read += 1
+            if isinstance(item, Record):
+                events.append(item.event)
+            else:
+                rejections += 1
+            if len(events) == CHUNK_EVENTS:
+                yield Chunk(events, (read, rejections))
+                events, rejections = [], 0
+    yield Chunk(events, (read, rejections))
+
+
+def _batch(pages: list[Crawl]) -> PointBatch:
+    signatures = [page.signature for page in pages if page.signature is not None]
+    return batch_of(
+        [np.frombuffer(signature.shingles, "<u8") for signature in signatures],
+        [tie_of(page.url) for page in pages],
+        [signature.lang for signature in signatures],
+    )
