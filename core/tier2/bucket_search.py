@@ -45,24 +45,29 @@ from dustream.core.tier2.buckets import (
 from dustream.core.tier2.jaccard import similarity_at_least
 from dustream.core.tier2.shingle_cache import ShingleCache, cached_set, is_cached, remember
 
+# What a search for one match per component wants instead of a text to be fetched.
 FINISHED = -1
+JOIN_TEXTS = -2  # texts of one content are of one component by now: join them, then ask again
+MAKE_ROOM = -3  # `Walk` is too short
 
 # Columns of `met`: where a query met which component, a row per run, or per text alone in its bucket (MET_RUN is 0).
 MET_COMPONENT, MET_RUN, MET_TEXT, MET_COLUMN = range(4)
 
 # Places in `Walk.place`: the rows [ROW, END) of the component at hand, its longest run, the step along its runs, whose
-# turn it is among them, and how many matches and comparisons there were so far.
-ROW, END, LONGEST, STEP, TURN, FOUND, COMPARED = range(7)
-PLACES = 7
+# turn it is among them, how many matches and comparisons there were so far, how many of the matches (the first ones)
+# are exact copies, the component that is left out, and what is wanted to go on.
+ROW, END, LONGEST, STEP, TURN, FOUND, COMPARED, COPIES_FOUND, EXCEPT, WANTED = range(10)
+PLACES = 10
+
+# Columns of `Walk.found`; a page number and a component are integers below 2^53, so a double holds them.
+FOUND_PAGE, FOUND_SIMILARITY, FOUND_COMPONENT = range(3)
 
 
 class Walk(NamedTuple):
     """How far a search for one match per component has come, and what it found."""
 
     place: Ints
-    text: Ints
-    component: Ints
-    similarity: NDArray[np.float64]
+    found: NDArray[np.float64]  # (matches, 3)
 
 
 @njit(cache=True)
@@ -333,6 +338,8 @@ def components_met(t: Tables, keys: Words, bare: bool) -> Ints:
             count += 1
             run = int(np.int64(runs[run, NEXT])) if run else 0
             more = run != 0
+    if not count:
+        return met[:0]
     order = np.argsort(met[:count, MET_COMPONENT], kind="mergesort")  # stable: columns stay in order
     return join_met_runs(t, met[order])
 
@@ -371,10 +378,18 @@ def text_at(runs: Shorts, cells: Shorts, met: Ints, row: int, step: int, order_k
 
 
 @njit(cache=True)
-def begin_component(runs: Shorts, met: Ints, place: Ints, settled: Ints) -> bool:
+def is_settled(walk: Walk, component: int) -> bool:
+    """Left out, or matched by an exact copy. One matched by walking is not met again: components come in order."""
+    copies = walk.found[: walk.place[COPIES_FOUND], FOUND_COMPONENT]
+    return bool(component == walk.place[EXCEPT] or np.any(copies == component))
+
+
+@njit(cache=True)
+def begin_component(runs: Shorts, met: Ints, walk: Walk) -> bool:
     """Go on to the next component that is not settled; False if there is none."""
+    place = walk.place
     row = place[END]
-    while row < len(met) and np.any(settled == met[row, MET_COMPONENT]):
+    while row < len(met) and is_settled(walk, met[row, MET_COMPONENT]):
         row += 1
     if row == len(met):
         return False
@@ -406,12 +421,27 @@ def next_text(
 
 
 @njit(cache=True)
-def note_match(walk: Walk, text: int, component: int, similarity: float) -> None:
-    """Write a match down and have done with its component."""
-    found = walk.place[FOUND]
-    walk.text[found], walk.component[found], walk.similarity[found] = text, component, similarity
+def note_match(t: Tables, walk: Walk, text: int, similarity: float, order_key: np.uint64) -> None:
+    """Write a match down and have done with its component. Of exact copies the query's key picks one: no hub either."""
+    copies, found = int(np.int64(t.marks[text, COPIES])), walk.found[walk.place[FOUND]]
+    place = int(np.int64(order_key % np.uint64(run_size(t.runs, copies))))
+    found[FOUND_PAGE] = t.cells[t.runs[copies, CELL] + place]
+    found[FOUND_SIMILARITY], found[FOUND_COMPONENT] = similarity, t.label[text]
     walk.place[FOUND] += 1
     walk.place[STEP] = walk.place[LONGEST]
+
+
+@njit(cache=True)
+def note_copies(t: Tables, walk: Walk, texts: Ints, order_key: np.uint64) -> bool:
+    """The texts with the query's content match; False if two of them are of one component."""
+    for text in texts:
+        if t.label[text] == walk.place[EXCEPT]:
+            continue
+        if is_settled(walk, t.label[text]):
+            return False
+        note_match(t, walk, text, 1.0, order_key)
+        walk.place[COPIES_FOUND] += 1
+    return True
 
 
 @njit(cache=True)
@@ -420,7 +450,6 @@ def walk_components(
     cache: ShingleCache,
     met: Ints,
     walk: Walk,
-    settled: Ints,
     shingles: Words,
     numerator: int,
     denominator: int,
@@ -430,12 +459,12 @@ def walk_components(
 ) -> int:
     """Compare until every component has a match or is exhausted; returns a text to be fetched, or FINISHED."""
     runs, cells, marks, query, place = t.runs, t.cells, t.marks, t.counts[QUERY], walk.place
-    text, other = fetched_text, fetched
+    text, other, key = fetched_text, fetched, mix64(order_key)
     while True:
         if text < 0:
-            text = next_text(runs, cells, marks, met, place, query, order_key)
+            text = next_text(runs, cells, marks, met, place, query, key)
             if text < 0:
-                if not begin_component(runs, met, place, settled):
+                if not begin_component(runs, met, walk):
                     return FINISHED
                 continue
             if not is_cached(cache, text):
@@ -444,5 +473,41 @@ def walk_components(
         similarity = similarity_at_least(shingles, other, numerator, denominator)
         place[COMPARED] += 1
         if similarity >= 0.0:
-            note_match(walk, text, met[place[ROW], MET_COMPONENT], similarity)
+            note_match(t, walk, text, similarity, key)
         text = -1
+
+
+@njit(cache=True)
+def search_components(
+    t: Tables,
+    cache: ShingleCache,
+    walk: Walk,
+    minhash: NDArray[np.uint32],
+    content: Words,
+    bands: int,
+    rows: int,
+    shingles: Words,
+    numerator: int,
+    denominator: int,
+    order_key: np.uint64,
+    except_component: int,
+) -> Ints | None:
+    """Look for one match per component; None when it is finished, else where components were met, and what is wanted
+    before it goes on: a text (then `walk_components`), or room or joined texts (then this once more)."""
+    keys, bare = page_keys(minhash.reshape((1, len(minhash))), content.reshape((1, 2)), bands, rows)
+    texts, met = texts_with_content(t, keys[0, -1], content), components_met(t, keys[0], bare[0])
+    place = walk.place
+    place[:] = 0
+    place[EXCEPT] = except_component
+    if len(texts) + len(met) > len(walk.found):
+        place[WANTED] = MAKE_ROOM
+        return met
+    if not note_copies(t, walk, texts, mix64(order_key)):
+        place[WANTED] = JOIN_TEXTS
+        return met
+    if not len(met):
+        return None
+    begin_query(t.counts, t.marks)
+    text = walk_components(t, cache, met, walk, shingles, numerator, denominator, order_key, FINISHED, shingles)
+    place[WANTED] = text
+    return None if text == FINISHED else met

@@ -17,16 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
 from dustream.core.tier2 import bucket_search, buckets
-from dustream.core.tier2.bands import PERMUTATIONS, bands_for, mix64
+from dustream.core.tier2.bands import PERMUTATIONS, bands_for
 from dustream.core.tier2.buckets import Tables
 from dustream.core.tier2.jaccard import similarity_at_least, threshold_ratio
+from dustream.core.tier2.search_protocol import IndexedPage, Match
 from dustream.core.tier2.shingle_cache import SHINGLE_BYTES, ShingleCache, cached_set, is_cached, remember
 from dustream.schemas.signature import PageSignature
 
@@ -45,23 +46,6 @@ ROWS_MIN = 64
 ROWS_GROWTH = 1.125
 
 BATCH_PAGES = 2048
-
-
-class Match(NamedTuple):
-    """A page present, its exact similarity, and its component."""
-
-    number: int
-    similarity: float
-    component: int
-
-
-class IndexedPage(NamedTuple):
-    """What the index needs of a page; `component` None: that of its copies if there are any, else a new one."""
-
-    number: int
-    content_hash: bytes
-    minhash: NDArray[np.uint32] | bytes
-    component: int | None = None
 
 
 class SimilarityIndex:
@@ -84,6 +68,7 @@ class SimilarityIndex:
         self._tables = empty_tables(self.bands + 1)
         ring = np.empty(max(4, shingle_cache_bytes_max // SHINGLE_BYTES), dtype=np.uint64)
         self._cache = ShingleCache(ring, np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
+        self._walk = empty_walk()
 
     # ---- what is present
 
@@ -108,10 +93,12 @@ class SimilarityIndex:
 
     def copies(self, content_hash: bytes) -> NDArray[np.int64]:
         """Pages present with this content hash, ascending."""
-        contents = content_words([content_hash])
-        key = np.uint64(bucket_search.content_key(contents[0]))
-        texts = buckets.texts_with_content(self._tables, key, contents[0])
+        texts = self._texts_with(content_words([content_hash])[0])
         return _int64(bucket_search.pages_of(self._tables, texts))
+
+    def _texts_with(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        key = np.uint64(bucket_search.content_key(words))
+        return _int64(buckets.texts_with_content(self._tables, key, words))
 
     # ---- pages come and go
 
@@ -227,7 +214,7 @@ class SimilarityIndex:
             while not buckets.move_page(self._tables, page, text):
                 self._make_room()
 
-    def _join_texts(self, texts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _join_texts(self, texts: NDArray[np.int64]) -> None:
         """Texts of one content whose components have merged become one again, the smaller moved to the larger."""
         t, joined = self._tables, dict[int, int]()
         for text in map(int, texts):
@@ -240,7 +227,6 @@ class SimilarityIndex:
             buckets.free_text(t, small)
             self._cache.place[small] = 0
             joined[int(t.label[large])] = large
-        return np.array(sorted(joined.values()), dtype=np.int64)
 
     # ---- searches
 
@@ -333,50 +319,36 @@ class SimilarityIndex:
         page's identity) determines, up to the first match: so the forest has no hubs, and a clique costs one
         comparison, not one per member. A component none of whose candidates matches is gone through to the end.
         """
-        keys, contents, bare = self._signature_keys(signature)
-        key = np.uint64(mix64(np.uint64(order_key & 0xFFFF_FFFF_FFFF_FFFF)))
-        texts = buckets.texts_with_content(self._tables, keys[0, -1], contents[0])
-        if len(texts) > 1:
-            texts = self._join_texts(texts)
-        found = [self._match(text, 1.0, key) for text in texts if self._tables.label[text] != except_component]
-        settled = np.array([except_component, *(match.component for match in found)], dtype=np.int64)
-        met = bucket_search.components_met(self._tables, keys[0], bare[0])
-        walk = self._walk(met, settled, _sets(signature.shingles), key)
-        rows = range(int(walk.place[bucket_search.FOUND]))
-        return sorted(
-            found + [self._match(walk.text[row], float(walk.similarity[row]), key) for row in rows],
-            key=lambda match: match.component,
-        )
-
-    def _walk(
-        self, met: NDArray[np.int64], settled: NDArray[np.int64], shingles: NDArray[np.uint64], key: np.uint64
-    ) -> bucket_search.Walk:
-        """Run the search for one match per component to its end, fetching what it asks for."""
-        size = len(met)
-        buckets.begin_query(self._tables.counts, self._tables.marks)
-        walk = bucket_search.Walk(
-            np.zeros(bucket_search.PLACES, dtype=np.int64),
-            np.empty(size, np.int64),
-            np.empty(size, np.int64),
-            np.empty(size),
-        )
-        text, fetched = bucket_search.FINISHED, shingles
-        while size:
-            text = bucket_search.walk_components(
-                self._tables, self._cache, met, walk, settled, shingles, *self._ratio, key, text, fetched
-            )
-            if text == bucket_search.FINISHED:
+        words, minima = content_words([signature.content_hash])[0], self._minima(signature.minhash)
+        shingles, key, walk = _sets(signature.shingles), np.uint64(order_key & 0xFFFF_FFFF_FFFF_FFFF), self._walk
+        query = (minima, words, self.bands, self.rows, shingles, *self._ratio, key, except_component)
+        while (met := bucket_search.search_components(self._tables, self._cache, walk, *query)) is not None:
+            wanted = int(walk.place[bucket_search.WANTED])
+            if wanted == bucket_search.JOIN_TEXTS:
+                self._join_texts(self._texts_with(words))
+            elif wanted == bucket_search.MAKE_ROOM:
+                enlarge(walk.found, len(walk.found) + len(met))
+            else:
+                self._walk_on(met, wanted, shingles, key)
                 break
-            fetched = self._fetch(text)
-        self.comparisons += int(walk.place[bucket_search.COMPARED])
-        return walk
+        return self._found()
 
-    def _match(self, text: int, similarity: float, key: np.uint64) -> Match:
-        """A match with one of the text's copies, picked by the query's key: exact copies make no hub either."""
-        t = self._tables
-        run = t.marks[text, buckets.COPIES]
-        place = int(key) % self._copy_count(text)
-        return Match(int(t.cells[t.runs[run, buckets.CELL] + place]), similarity, int(t.label[text]))
+    def _walk_on(self, met: NDArray[np.int64], text: int, shingles: NDArray[np.uint64], key: np.uint64) -> None:
+        """Run a search for one match per component to its end, fetching what it asks for."""
+        while text != bucket_search.FINISHED:
+            text = bucket_search.walk_components(
+                self._tables, self._cache, met, self._walk, shingles, *self._ratio, key, text, self._fetch(text)
+            )
+
+    def _found(self) -> list[Match]:
+        """What the last search for one match per component found."""
+        place, found = self._walk
+        self.comparisons += place.item(bucket_search.COMPARED)
+        count = place.item(bucket_search.FOUND)
+        if not count:
+            return []
+        rows = found[:count].tolist()
+        return sorted((Match(int(page), value, int(label)) for page, value, label in rows), key=lambda row: row[2])
 
     def _copy_count(self, text: int) -> int:
         t = self._tables
@@ -435,9 +407,10 @@ class SimilarityIndex:
         keys, bare = bucket_search.page_keys(rows, contents, self.bands, self.rows)
         return keys, contents, bare
 
-    def _minima(self, minhash: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    def _minima(self, minhash: NDArray[np.uint32] | bytes) -> NDArray[np.uint32]:
         """A MinHash as a writable array of its own: kernels are compiled for one kind of array."""
-        minima = np.array(minhash, dtype=np.uint32)
+        view = np.frombuffer(minhash, dtype="<u4") if isinstance(minhash, bytes) else minhash
+        minima = np.array(view, dtype=np.uint32)
         if minima.shape != (self.permutations,):
             raise ValueError(f"MinHash of shape {minima.shape}: this index takes {self.permutations} permutations")
         return minima
@@ -536,6 +509,11 @@ def empty_tables(columns: int) -> Tables:
         page_place=np.zeros((0, 1, 2), dtype=np.int32),
         counts=counts,
     )
+
+
+def empty_walk() -> bucket_search.Walk:
+    """Room for the matches of one search, used again by the next."""
+    return bucket_search.Walk(np.zeros(bucket_search.PLACES, dtype=np.int64), np.zeros((ROWS_MIN, 3)))
 
 
 def enlarge(array: NDArray[np.generic], rows: int) -> None:

@@ -12,17 +12,17 @@ Rules (docs/protocol.md):
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
-import numpy as np
 from msgspec.structs import replace
 
 from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Send, TaskState
-from dustream.core.tier2.forest import Forest, ForestRow, RepairRow
-from dustream.core.tier2.search_protocol import MakeSearch
+from dustream.core.tier2.forest import Forest, ForestRow, RepairRow, order_key
+from dustream.core.tier2.search_protocol import IndexedPage, MakeSearch, Match, Search
 from dustream.core.tier2.stars import WORK_MAX, AgendaRow, DuplicateRow, Seen, Stars
-from dustream.core.tier2.vertices import StarRow, VertexRow, Vertices
+from dustream.core.tier2.vertices import Present, StarRow, VertexRow, Vertices
 from dustream.core.winners import Markets
 from dustream.schemas.pages import Edge, Route, Star
 from dustream.schemas.signature import PageSignature
@@ -40,6 +40,7 @@ from dustream.schemas.tier2 import (
 )
 
 NEWS_ITEMS_MAX = 1_000
+BATCH_PAGES = 2048  # taken into the searches at once when the task opens
 
 TABLES: dict[str, Any] = {
     "vertices": VertexRow,
@@ -75,20 +76,31 @@ class Tier2Processor:
     def open(self, state: TaskState) -> None:
         self._partition = state.partition
         self._vertices = vertices = Vertices(state)
-        self._everyone = self._make_search(vertices.shingles)
-        winners = [self._make_search(vertices.shingles) for _ in self._markets.orders]
-        for number in vertices.numbers():
-            row, content = vertices.row(number), vertices.content(number)
-            minhash = np.frombuffer(content.minhash, dtype="<u4")
-            self._everyone.insert(number, content.content_hash, minhash)
-            for star, search in zip(row.stars, winners, strict=True):
-                if star.winner:
-                    search.insert(number, content.content_hash, minhash)
-        self._forest = Forest(state, vertices, self._everyone, self._threshold, self._edge_found)
+        make = self._make_search
+        self._present = Present(vertices, make(vertices.shingles), make(vertices.shingles))
+        winners = [make(vertices.shingles) for _ in self._markets.orders]
+        self._forest = Forest(state, vertices, self._present, self._edge_found)
         self._stars = [
-            Stars(state, market, order, vertices, self._everyone, search, self._threshold, self._work_max)
+            Stars(state, market, order, vertices, self._present, search, self._threshold, self._work_max)
             for market, (order, search) in enumerate(zip(self._markets.orders, winners, strict=True))
         ]
+        numbers = iter(vertices.numbers())
+        while batch := list(islice(numbers, BATCH_PAGES)):
+            self._fill(batch, winners)
+
+    def _fill(self, numbers: list[int], winners: list[Search]) -> None:
+        """Take some of the stored vertices into the searches."""
+        pages: list[IndexedPage] = []
+        won: list[list[IndexedPage]] = [[] for _ in winners]
+        for number in numbers:
+            content = self._vertices.content(number)
+            pages.append(IndexedPage(number, content.content_hash, content.minhash, self._forest.label(number)))
+            for star, some in zip(self._vertices.row(number).stars, won, strict=True):
+                if star.winner:
+                    some.append(IndexedPage(number, content.content_hash, content.minhash))
+        self._present.fill(pages)
+        for search, some in zip(winners, won, strict=True):
+            search.rebuild(some)
 
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
         self._out = []
@@ -105,13 +117,11 @@ class Tier2Processor:
 
     def _store(self, message: Store) -> None:
         content = message.signature
-        candidates = self._candidates(content)
-        entries = candidates[self._vertices.is_entry[candidates]]
-        matches = self._forest.matches(content, entries)
+        matches = self._matches(self._present.entries, content)
+        seen = _seen(matches or self._matches(self._present.visitors, content))
         stars = tuple(StarRow(key) for key in message.keys)
         row = VertexRow(message.vertex, True, self._partition, message.probes, content.content_hash, stars)
         number = self._add(row, content, matches)
-        seen = Seen(candidates, self._forest.compared)
         winner = tuple(stars.enter(number, seen) for stars in self._stars)
         for partition in message.probes:
             probe = Probe(message.vertex, self._partition, content, message.keys, winner)
@@ -119,23 +129,21 @@ class Tier2Processor:
 
     def _probe(self, message: Probe) -> None:
         content = message.signature
-        candidates = self._candidates(content)
-        matches = self._forest.matches(content, candidates[self._vertices.is_entry[candidates]])
+        matches = self._matches(self._present.entries, content)
         if not matches:
             return
         stars = tuple(StarRow(key, told=told) for key, told in zip(message.keys, message.winner, strict=True))
         row = VertexRow(message.vertex, False, message.home, (), content.content_hash, stars)
         number = self._add(row, content, matches)
         for each in self._stars:
-            each.enter(number, Seen(candidates, self._forest.compared))
+            each.enter(number, _seen(matches))
 
-    def _candidates(self, content: PageSignature) -> Any:
-        return self._everyone.candidates(content.content_hash, np.frombuffer(content.minhash, dtype="<u4"))
+    def _matches(self, search: Search, content: PageSignature) -> list[Match]:
+        return search.first_match_per_component(content, order_key(content)) if len(search) else []
 
-    def _add(self, row: VertexRow, content: PageSignature, matches: list[tuple[int, float]]) -> int:
+    def _add(self, row: VertexRow, content: PageSignature, matches: list[Match]) -> int:
         number = self._vertices.add(row, content)
-        self._everyone.insert(number, content.content_hash, np.frombuffer(content.minhash, dtype="<u4"))
-        self._forest.add(number, matches)
+        self._forest.add(number, content, matches)
         return number
 
     def _remove(self, message: Remove) -> None:
@@ -153,7 +161,6 @@ class Tier2Processor:
 
     def _take_out(self, number: int, vertex: str) -> None:
         row = self._vertices.row(number)
-        self._everyone.remove(number)
         for stars in self._stars:
             stars.leave(number, row)
         self._forest.remove(number)
@@ -221,6 +228,10 @@ class Tier2Processor:
         vertex = self._vertices.row(one).vertex
         edge = Edge(self._vertices.row(other).vertex, similarity)
         self._out.append(Send("pages", url_of(vertex), Route(vertex, edge)))
+
+
+def _seen(matches: list[Match]) -> Seen:
+    return Seen(not matches, {match.number: match.similarity for match in matches})
 
 
 def _with_cover(star: StarRow, source: int, item: Covered) -> dict[int, Cover]:

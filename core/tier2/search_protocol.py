@@ -3,11 +3,13 @@ force."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dustream.schemas.signature import PageSignature
 
 
 class PartitionMap(Protocol):
@@ -19,12 +21,48 @@ class PartitionMap(Protocol):
         """The home, and the other partitions that may hold a match, ascending."""
 
 
-class Search(Protocol):
-    """The pages of one partition by local number."""
+class Match(NamedTuple):
+    """A page present, its exact similarity, and its component."""
 
-    def insert(self, number: int, content_hash: bytes, minhash: NDArray[np.uint32]) -> None: ...
+    number: int
+    similarity: float
+    component: int
+
+
+class IndexedPage(NamedTuple):
+    """What a search needs of a page; `component` None: that of its copies if there are any, else a new one."""
+
+    number: int
+    content_hash: bytes
+    minhash: NDArray[np.uint32] | bytes
+    component: int | None = None
+
+
+class Search(Protocol):
+    """The pages of one partition by local number, each with the label of its component of the match graph, which the
+    caller keeps up to date: a search for one match per component then need not look at all candidates."""
+
+    def __len__(self) -> int: ...
+
+    def insert(
+        self, number: int, content_hash: bytes, minhash: NDArray[np.uint32], component: int | None = None
+    ) -> None: ...
+
+    def rebuild(self, pages: Iterable[IndexedPage]) -> None:
+        """Many pages at once."""
 
     def remove(self, number: int) -> None: ...
+
+    def relabel(self, numbers: Iterable[int], component: int) -> None:
+        """Components merge: all pages of one get the label of the other."""
+
+    def separate(self, numbers: Iterable[int], component: int) -> None:
+        """A component splits: these pages of it get a fresh label."""
+
+    def first_match_per_component(
+        self, signature: PageSignature, order_key: int, except_component: int = -1
+    ) -> list[Match]:
+        """One match in every component that has any but `except_component`; which one, `order_key` decides."""
 
     def candidates(self, content_hash: bytes, minhash: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Numbers that may match, ascending. Whether a pair is proposed is a fact of the pair."""
@@ -38,19 +76,53 @@ class Search(Protocol):
 ShinglesOf = Callable[[int], NDArray[np.uint64]]
 MakeSearch = Callable[[ShinglesOf], Search]
 
+_MIX = 0x9E3779B97F4A7C15
+_WORD = 0xFFFF_FFFF_FFFF_FFFF
+
 
 class BruteForceSearch:
     """Every page is a candidate. The oracle of the tests; fit for a few hundred pages."""
 
-    def __init__(self, shingles_of: ShinglesOf) -> None:
+    def __init__(self, tau: float, shingles_of: ShinglesOf) -> None:
+        self._tau = tau
         self._shingles_of = shingles_of
         self._hashes: dict[int, bytes] = {}
+        self._labels: dict[int, int] = {}
 
-    def insert(self, number: int, content_hash: bytes, minhash: NDArray[np.uint32]) -> None:
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def insert(
+        self, number: int, content_hash: bytes, minhash: NDArray[np.uint32], component: int | None = None
+    ) -> None:
         self._hashes[number] = content_hash
+        self._labels[number] = -1 if component is None else component
+
+    def rebuild(self, pages: Iterable[IndexedPage]) -> None:
+        for page in pages:
+            self.insert(page.number, page.content_hash, np.zeros(0, dtype=np.uint32), page.component)
 
     def remove(self, number: int) -> None:
-        del self._hashes[number]
+        del self._hashes[number], self._labels[number]
+
+    def relabel(self, numbers: Iterable[int], component: int) -> None:
+        self._labels |= dict.fromkeys(numbers, component)
+
+    separate = relabel
+
+    def first_match_per_component(
+        self, signature: PageSignature, order_key: int, except_component: int = -1
+    ) -> list[Match]:
+        near = self.candidates(signature.content_hash, np.zeros(0, dtype=np.uint32))
+        shingles = np.frombuffer(signature.shingles, dtype="<u8")
+        similarities = self.similarities(shingles, signature.content_hash, near)
+        each = zip(near.tolist(), similarities.tolist(), strict=True)
+        found: dict[int, Match] = {}
+        for number, similarity in sorted(each, key=lambda pair: (pair[0] ^ order_key) * _MIX & _WORD):
+            label = self._labels[number]
+            if similarity >= self._tau and label != except_component:
+                found.setdefault(label, Match(number, similarity, label))
+        return sorted(found.values(), key=lambda match: match.component)
 
     def candidates(self, content_hash: bytes, minhash: NDArray[np.uint32]) -> NDArray[np.int64]:
         return np.array(sorted(self._hashes), dtype=np.int64)

@@ -23,12 +23,11 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Table, TaskState
 from dustream.core.tier2.search_protocol import Search
-from dustream.core.tier2.vertices import StarRow, VertexRow, Vertices, row_key
+from dustream.core.tier2.vertices import Present, StarRow, VertexRow, Vertices, minhash_of, row_key
 from dustream.core.winners import WinnerOrder
 from dustream.schemas.pages import Star, Verdict
 from dustream.schemas.signature import PageSignature
@@ -60,9 +59,10 @@ class Told(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the forest's search found out about a new vertex: its candidates, and its similarity to some of them."""
+    """What the forest's search found out about a new vertex: whether nobody present matches it, and its similarity to
+    some of those that do."""
 
-    candidates: NDArray[np.int64]
+    alone: bool
     similarities: dict[int, float]
 
 
@@ -75,7 +75,7 @@ class Stars:
         market: int,
         order: WinnerOrder,
         vertices: Vertices,
-        everyone: Search,
+        present: Present,
         winners: Search,
         threshold: float,
         work_max: int = WORK_MAX,
@@ -84,7 +84,7 @@ class Stars:
         self._prefix = f"{market:02x}"
         self._order = order
         self._vertices = vertices
-        self._everyone = everyone
+        self._present = present
         self._winners = winners
         self._threshold = threshold
         self._work_max = work_max
@@ -94,7 +94,6 @@ class Stars:
         self._heap: list[bytes] = []
         self._work = 0
         self._told: list[Told] = []
-        self.is_winner = vertices.flags(market)
         self.is_cut = any(True for _ in self._stored.scan(self._prefix))
 
     # Vertices come and go
@@ -102,7 +101,7 @@ class Stars:
     def enter(self, number: int, seen: Seen | None = None) -> bool:
         """Decide a vertex that is new here, or has a new key: is it a winner?"""
         row = self._vertices.row(number)
-        alone = seen is not None and not len(seen.candidates)
+        alone = seen is not None and seen.alone
         if not alone:
             star = row.stars[self._market]
             star = self._with_local(number, star, self._best_winner(number, row, star.key, seen))
@@ -260,24 +259,13 @@ class Stars:
         if content is None:
             self._winners.remove(number)
         else:
-            self._winners.insert(number, content.content_hash, _minhash(content))
-        while number >= len(self.is_winner):
-            self.is_winner = np.concatenate([self.is_winner, np.zeros_like(self.is_winner)])
-        self.is_winner[number] = content is not None
-
-    def _winners_near(self, content: PageSignature, seen: Seen | None) -> list[int]:
-        if seen is None:
-            near = self._winners.candidates(content.content_hash, _minhash(content))
-        else:
-            known = seen.candidates[seen.candidates < len(self.is_winner)]
-            near = known[self.is_winner[known]]
-        return [int(number) for number in near]
+            self._winners.insert(number, content.content_hash, minhash_of(content))
 
     def _best_winner(self, number: int, row: VertexRow, key: bytes, seen: Seen | None = None) -> Cover | None:
         """The best of the winners present that are better than the vertex and match it."""
         content = self._vertices.content(number)
         better = []
-        for other in self._winners_near(content, seen):
+        for other in self._winners.candidates(content.content_hash, minhash_of(content)).tolist():
             other_row = self._vertices.row(other)
             other_key = other_row.stars[self._market].key
             if other_key < key and (row.entry or other_row.entry):
@@ -303,15 +291,13 @@ class Stars:
         """A new winner takes over the worse vertices that match it and have none, or a worse one."""
         assert item.cover_after is not None
         row, content = self._vertices.row(number), self._vertices.content(number)
-        candidates = self._everyone.candidates(content.content_hash, _minhash(content))
+        candidates = self._present.candidates(number, content)
         candidates = candidates[candidates > item.cover_after]
         room = max(1, self._work_max - self._work)
         some, more = candidates[:room], len(candidates) > room
         self._work += len(some)
         worse = [other for other in some.tolist() if self._may_take(other, row, key)]
-        shingles = np.frombuffer(content.shingles, dtype="<u8")
-        numbers = np.array(worse, dtype=np.int64)
-        similarities = self._everyone.similarities(shingles, content.content_hash, numbers)
+        similarities = self._present.similarities(content, np.array(worse, dtype=np.int64))
         for other, similarity in zip(worse, similarities.tolist(), strict=True):
             if similarity >= self._threshold:
                 self._take(other, Cover(key, similarity, False), content)
@@ -374,7 +360,3 @@ def _merged(one: AgendaRow, other: AgendaRow) -> AgendaRow:
     return AgendaRow(
         one.look or other.look, one.lost or other.lost, one.release or other.release, min(afters, default=None)
     )
-
-
-def _minhash(content: PageSignature) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    return np.frombuffer(content.minhash, dtype="<u4")

@@ -1,8 +1,9 @@
 """The vertices present in one partition, by local number: entries (at home here) and visitors (probes that matched
-here)."""
+here); and the search among them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dustream.core.processor import Table, TaskState
+from dustream.core.tier2.search_protocol import IndexedPage, Search
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.tier2 import Cover
 
@@ -65,13 +67,6 @@ class Vertices:
     def numbers(self) -> list[int]:
         return sorted(self._numbers.values())
 
-    def flags(self, market: int) -> NDArray[np.bool_]:
-        """By number: who is a winner."""
-        flags = np.zeros_like(self.is_entry)
-        for number in self._numbers.values():
-            flags[number] = self.row(number).stars[market].winner
-        return flags
-
     def row(self, number: int) -> VertexRow:
         row = self._rows.get(row_key(number))
         assert row is not None
@@ -116,3 +111,76 @@ class Vertices:
         while number >= len(self.is_entry):
             self.is_entry = np.concatenate([self.is_entry, np.zeros_like(self.is_entry)])
         self.is_entry[number] = row.entry
+
+
+class Present:
+    """The search among the vertices present, entries and visitors apart: of a pair compared here, one is at home here.
+
+    Labels are those of the forest's components; a component holds entries and visitors."""
+
+    def __init__(self, vertices: Vertices, entries: Search, visitors: Search) -> None:
+        self._vertices = vertices
+        self.entries = entries
+        self.visitors = visitors
+
+    def fill(self, pages: Sequence[IndexedPage]) -> None:
+        """Vertices from their rows."""
+        self.entries.rebuild(page for page in pages if self._is_entry(page.number))
+        self.visitors.rebuild(page for page in pages if not self._is_entry(page.number))
+
+    def insert(self, number: int, content: PageSignature, label: int) -> None:
+        self._searched(number).insert(number, content.content_hash, minhash_of(content), label)
+
+    def remove(self, number: int) -> None:
+        self._searched(number).remove(number)
+
+    def relabel(self, numbers: Sequence[int], label: int) -> None:
+        """A component merges into another one."""
+        entries, visitors = self._apart(numbers)
+        if entries:
+            self.entries.relabel(entries, label)
+        if visitors:
+            self.visitors.relabel(visitors, label)
+
+    def separate(self, numbers: Sequence[int], label: int) -> None:
+        """A piece of a component is one of its own now."""
+        entries, visitors = self._apart(numbers)
+        if entries:
+            self.entries.separate(entries, label)
+        if visitors:
+            self.visitors.separate(visitors, label)
+
+    def met_by(self, number: int) -> tuple[Search, ...]:
+        """Where a vertex looks for matches: an entry everywhere, a visitor among the entries."""
+        if self._is_entry(number) and len(self.visitors):
+            return self.entries, self.visitors
+        return (self.entries,)
+
+    def candidates(self, number: int, content: PageSignature) -> NDArray[np.int64]:
+        """All that a vertex may match, ascending."""
+        minhash, content_hash = minhash_of(content), content.content_hash
+        found = [search.candidates(content_hash, minhash) for search in self.met_by(number)]
+        return found[0] if len(found) == 1 else np.sort(np.concatenate(found))
+
+    def similarities(self, content: PageSignature, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Exact Jaccard similarity to each of the numbers."""
+        shingles, is_entry = np.frombuffer(content.shingles, dtype="<u8"), self._vertices.is_entry[numbers]
+        found = np.empty(len(numbers), dtype=np.float64)
+        for search, mask in ((self.entries, is_entry), (self.visitors, ~is_entry)):
+            if mask.any():
+                found[mask] = search.similarities(shingles, content.content_hash, numbers[mask])
+        return found
+
+    def _is_entry(self, number: int) -> bool:
+        return bool(self._vertices.is_entry[number])
+
+    def _searched(self, number: int) -> Search:
+        return self.entries if self._is_entry(number) else self.visitors
+
+    def _apart(self, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
+        entries = [number for number in numbers if self._is_entry(number)]
+        return entries, [number for number in numbers if not self._is_entry(number)]
+
+
+def minhash_of(content: PageSignature) -> NDArray[np.uint32]:
+    return np.frombuffer(content.minhash, dtype="<u4")

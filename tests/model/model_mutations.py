@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
+import numpy as np
 from model_check import run_history
 from model_world import random_history
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from dustream.core.pages.vertex import url_of
 from dustream.core.tier2 import processor as tier2_processor
 from dustream.core.tier2.forest import Forest
 from dustream.core.tier2.stars import AgendaRow, Stars
-from dustream.core.tier2.vertices import StarRow
+from dustream.core.tier2.vertices import Present, StarRow
 from dustream.schemas.tier2 import Cover, Covered, Win
 
 HISTORIES_MAX = 3_000
@@ -69,7 +70,7 @@ def _worst_winner(self: Any, number: int, row: Any, key: bytes, seen: Any = None
         other_row = self._vertices.row(other)
         other_key = other_row.stars[self._market].key
         if other_key < key and (row.entry or other_row.entry) and (found is None or other_key > found.key):
-            [similarity] = self._winners.similarities(None, content.content_hash, tier2_processor.np.array([other]))
+            [similarity] = self._winners.similarities(None, content.content_hash, np.array([other]))
             if similarity >= self._threshold:
                 found = Cover(other_key, float(similarity), other_row.content_hash == content.content_hash)
     return found
@@ -126,6 +127,9 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "the standing is not worked out again": [(GroupsProcessor, "_stand", _nothing)],
     "nothing is deferred": [(GroupsProcessor, "_defer", lambda self, group, message: self._handle(group, message))],
     "no replacement edges": [(Forest, "_repair", _nothing)],
+    "the search is not told of a split": [(Present, "separate", _nothing)],
+    "the search is not told of a merger": [(Present, "relabel", _nothing)],
+    "an entry does not look at visitors": [(Present, "met_by", lambda self, number: (self.entries,))],
     "a winner that goes keeps its duplicates": [(Stars, "leave", _leaves_at_once)],
     "a new winner takes nobody": [(Stars, "_cover", _takes_nobody)],
     "dethroned, duplicates kept": [(Stars, "_release", _keeps_duplicates)],

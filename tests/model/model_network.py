@@ -21,7 +21,7 @@ from dustream.core.pages.processor import PagesProcessor
 from dustream.core.processor import Processor, Send
 from dustream.core.tier2.processor import TABLES as TIER2_TABLES
 from dustream.core.tier2.processor import Tier2Processor
-from dustream.core.tier2.search_protocol import Search, ShinglesOf
+from dustream.core.tier2.search_protocol import BruteForceSearch, Search, ShinglesOf
 from dustream.core.topology import partition_of
 from dustream.core.winners import Markets
 from dustream.schemas.groups import GroupsMessage
@@ -97,29 +97,27 @@ class Task:
         self.processor.open(self)
 
 
-class KnownSimilarities:
+class KnownSimilarities(BruteForceSearch):
     """Search by the world's table of similarities."""
 
-    def __init__(self, contents: Contents) -> None:
-        self._contents = contents
-        self._present: dict[int, int] = {}
-
-    def insert(self, number: int, content_hash: bytes, minhash: NDArray[np.uint32]) -> None:
-        self._present[number] = int.from_bytes(content_hash, "big")
-
-    def remove(self, number: int) -> None:
-        del self._present[number]
+    def __init__(self, contents: Contents, shingles_of: ShinglesOf) -> None:
+        super().__init__(THRESHOLD, shingles_of)
+        self._similar = contents.similar
 
     def candidates(self, content_hash: bytes, minhash: NDArray[np.uint32]) -> NDArray[np.int64]:
-        similar = self._contents.similar[int.from_bytes(content_hash, "big")]
-        found = [number for number, content in self._present.items() if similar[content] > 0.5]
+        similar = self._similar[_content(content_hash)]
+        found = [number for number, other in self._hashes.items() if similar[_content(other)] > 0.5]
         return np.array(sorted(found), dtype=np.int64)
 
     def similarities(
         self, shingles: NDArray[np.uint64], content_hash: bytes, numbers: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        similar = self._contents.similar[int.from_bytes(content_hash, "big")]
-        return np.array([similar[self._present[number]] for number in numbers.tolist()], dtype=np.float64)
+        similar = self._similar[_content(content_hash)]
+        return np.array([similar[_content(self._hashes[number])] for number in numbers.tolist()], dtype=np.float64)
+
+
+def _content(content_hash: bytes) -> int:
+    return int.from_bytes(content_hash, "big")
 
 
 class Network:
@@ -163,7 +161,7 @@ class Network:
             from dustream.core.tier2.index import SimilarityIndex
 
             return SimilarityIndex(THRESHOLD, shingles_of, shingle_cache_bytes_max=1 << 16)
-        return KnownSimilarities(self.history.contents)
+        return KnownSimilarities(self.history.contents, shingles_of)
 
     # Running
 

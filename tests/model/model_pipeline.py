@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -98,7 +99,7 @@ class Pipeline:
         if name == "pages":
             return PagesProcessor(AskEverybody(PARTITIONS), self._markets, lambda url: "site", **options)
         if name == "tier2":
-            return Tier2Processor(THRESHOLD, self._markets, BruteForceSearch, **options)
+            return Tier2Processor(THRESHOLD, self._markets, partial(BruteForceSearch, THRESHOLD), **options)
         return GroupsProcessor(**options)
 
     def feed(self, *events: Any) -> Pipeline:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from dustream.core.errors import BadSetting
-from dustream.core.tier2.index import IndexedPage, SimilarityIndex
+from dustream.core.tier2.index import SimilarityIndex
+from dustream.core.tier2.search_protocol import IndexedPage
 from dustream.schemas.signature import PageSignature
 
 TAU = 0.8
@@ -316,6 +317,31 @@ def test_one_match_in_every_component_that_has_any_though_most_members_do_not_ma
         assert similarity(page, pages[match.number]) == match.similarity >= TAU
     label = index.component_of(0)
     assert index.first_match_per_component(pages[3], 1, except_component=label) == []
+
+
+def test_every_component_is_found_though_a_page_meets_hundreds() -> None:
+    random = np.random.default_rng(39)
+    base = fresh_shingles(random, 60)
+    pages = {number: signature(mutated(random, base, 2)) for number in range(300)}
+    index = index_of(pages)
+    for number, page in pages.items():
+        insert(index, number, page, component=1000 - number)
+    matches = index.first_match_per_component(signature(base), 7, except_component=900)
+    assert [match.number for match in matches] == [number for number in range(299, -1, -1) if number != 100]
+    assert all(match.similarity == similarity(signature(base), pages[match.number]) for match in matches)
+
+
+def test_copies_whose_components_merged_are_one_text_again() -> None:
+    page = families(seed=45, count=1, members_max=1)[0]
+    index = index_of(dict.fromkeys(range(4), page))
+    for number, component in enumerate((5, 6, 6, 7)):
+        insert(index, number, page, component)
+    assert index.text_count == 3
+    index.relabel([1, 2], 5)
+    matches = index.first_match_per_component(page, 11)
+    assert [(match.component, match.similarity) for match in matches] == [(5, 1.0), (7, 1.0)]
+    assert (index.text_count, len(index), index.comparisons) == (2, 4, 0)
+    assert [match.number for match in index.first_match_per_component(page, 11, except_component=5)] == [3]
 
 
 # ---- memory
