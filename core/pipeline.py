@@ -69,5 +69,5 @@ def _specs(tables: Mapping[str, Any]) -> tuple[TableSpec, ...]:
 
 
 def _search(settings: Settings, shingles_of: ShinglesOf) -> SimilarityIndex:
-    indexes = settings.partitions * (1 + len(settings.markets))  # per partition: everybody, and each market's winners
+    indexes = settings.partitions * (2 + len(settings.markets))  # per partition: entries, visitors, winners by market
     return SimilarityIndex(settings.threshold, shingles_of, shingle_cache_bytes_max=SHINGLE_CACHE_BYTES // indexes)

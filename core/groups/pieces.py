@@ -35,6 +35,15 @@ def smaller_pieces(seeds: Sequence[Node], neighbours: Callable[[Node], Iterable[
         parent[other] = one
         found[other], frontier[other] = [], []
 
+    def advance(number: int) -> None:
+        for node in neighbours(frontier[number].pop()):
+            if node not in search_of:
+                search_of[node] = number
+                found[number].append(node)
+                frontier[number].append(node)
+            elif (other := root(search_of[node])) != number:
+                meet(number, other)
+
     finished: list[int] = []
     active = list(range(len(seeds)))
     while len(active) > 1:
@@ -45,16 +54,15 @@ def smaller_pieces(seeds: Sequence[Node], neighbours: Callable[[Node], Iterable[
             if not frontier[number]:
                 finished.append(number)
                 continue
-            for node in neighbours(frontier[number].pop()):
-                if node not in search_of:
-                    search_of[node] = number
-                    found[number].append(node)
-                    frontier[number].append(node)
-                elif (other := root(search_of[node])) != number:
-                    meet(number, other)
+            advance(number)
             still.append(number)
         active = [number for number in still if parent[number] == number]
-    if not active:
-        finished.sort(key=lambda number: len(found[number]))
-        finished.pop()
-    return [found[number] for number in finished]
+    finished.sort(key=lambda number: len(found[number]))
+    largest = len(found[finished[-1]]) if finished else 0
+    for number in active:  # searches that met may have finished a larger piece than the one that is left
+        while frontier[number] and len(found[number]) <= largest:
+            advance(number)
+        if len(found[number]) > largest:
+            return [found[each] for each in finished]
+        finished = sorted([*finished, number], key=lambda each: len(found[each]))
+    return [found[number] for number in finished[:-1]]
