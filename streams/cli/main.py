@@ -9,7 +9,24 @@ from importlib import import_module
 
 from dustream.core.errors import BadSetting, DustreamError
 
-COMMANDS = ("demo", "run", "status", "generate", "partitions", "learn", "normalize", "rules")
+COMMANDS = (
+    "demo",
+    "run",
+    "status",
+    "generate",
+    "partitions",
+    "learn",
+    "normalize",
+    "rules",
+    "broker",
+    "topics",
+    "publish",
+    "worker",
+    "watch",
+    "dead",
+    "replay",
+    "compare",
+)
 
 DESCRIPTION = """\
 Near-duplicate groups of crawled pages, kept up to date while pages arrive, change, redirect and die.

@@ -1,0 +1,85 @@
+"""`dustream dead`: what could not be used, and sending it again."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dustream.streams.kafka.dead import FoundLetter
+
+DESCRIPTION = """\
+List the dead letters of an application (records and messages that could not be used, with where they stood and why), or
+send them again once the cause is gone.
+
+Name letters by partition:offset as `list` shows them; without names, all are meant. --reason narrows to those whose
+reason contains a text.
+"""
+
+EXAMPLES = """\
+examples:
+  dustream dead list
+  dustream dead list --reason 'processor failed' --json
+  dustream dead redrive 3:17 3:18
+  dustream dead redrive --all --reason 'processor failed'
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    from dustream.streams.cli.topics import add_cluster
+
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "dead",
+        help="list dead letters, or send them again",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("action", choices=("list", "redrive"))
+    parser.add_argument("letters", nargs="*", metavar="PARTITION:OFFSET", help="which (default: all)")
+    add_cluster(parser)
+    parser.add_argument("--reason", metavar="TEXT", help="only letters whose reason contains this")
+    parser.add_argument("--all", action="store_true", help="redrive without naming letters")
+    parser.add_argument("--originals", action="store_true", help="with --json: the original bytes too, as base64")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from dustream.core.errors import BadSetting
+    from dustream.streams.cli.topics import read_application
+    from dustream.streams.kafka.dead import choose, read_letters, redrive
+
+    cluster, application = read_application(args)
+    if args.action == "redrive" and not (args.letters or args.all):
+        raise BadSetting("name the letters to send again (see `dustream dead list`), or give --all")
+    chosen = choose(read_letters(cluster, application), args.letters, args.reason)
+    if args.action == "list":
+        for letter in chosen:
+            print(_as_json(letter, args.originals) if args.json else _line(letter))
+        return 0
+    sent = redrive(cluster, application, chosen)
+    left = len(chosen) - sent
+    if args.json:
+        print(f'{{"redriven":{sent},"without_original":{left}}}')
+    else:
+        print(f"{sent} sent again" + (f"; {left} have no original bytes: publish their files again" if left else ""))
+    return 1 if left and not sent else 0
+
+
+def _line(letter: FoundLetter) -> str:
+    shown = letter.letter
+    size = "no original" if letter.original is None else f"{len(letter.original)} bytes"
+    return f"{letter.place}\t{shown.source} at {shown.position}\t{shown.url or '-'}\t{size}\t{shown.reason}"
+
+
+def _as_json(letter: FoundLetter, with_original: bool) -> str:
+    import msgspec
+
+    shown = {
+        "place": letter.place,
+        "topic": letter.topic,
+        "letter": letter.letter,
+        "original_bytes": None if letter.original is None else len(letter.original),
+    }
+    return msgspec.json.encode(shown | ({"original": letter.original} if with_original else {})).decode()

@@ -1,0 +1,127 @@
+"""`dustream publish`: crawl events from files into Kafka."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dustream.core.errors import UnreadableInput
+    from dustream.streams.embedded.sources import InputPlan, Place
+
+DESCRIPTION = """\
+Read crawled pages and publish them as crawl events. INPUT is as for `dustream run`.
+
+Events are keyed by URL and packed, many to a record; --single publishes one JSON event a record, as other Kafka clients
+do. Interrupted, the same command goes on where it was (an event that arrives twice changes nothing).
+"""
+
+EXAMPLES = """\
+examples:
+  dustream publish crawl.warc.gz
+  dustream publish 'crawl/*.jsonl.zst' --bootstrap kafka:9092 --name trial
+  kcat -b 127.0.0.1:9092 -P -t dustream.crawl.pages < one-event-per-line.jsonl
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    from dustream.streams.cli.topics import add_cluster
+
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "publish",
+        help="publish crawled pages to Kafka",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("inputs", nargs="+", metavar="INPUT", help="file, folder, pattern, or - for standard input")
+    add_cluster(parser)
+    parser.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="OURS=THEIRS",
+        help="read a field under another name, as in fetched_at=t",
+    )
+    parser.add_argument("--single", action="store_true", help="one event a record, as JSON")
+    parser.add_argument(
+        "--state",
+        type=Path,
+        metavar="DIR",
+        help="where progress is kept (default: ~/.local/share/dustream/publish/NAME)",
+    )
+    parser.add_argument("--json", action="store_true", help="print counts as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    import msgspec
+
+    from dustream.streams.cli.topics import read_application
+    from dustream.streams.kafka.publish import publish_files
+    from dustream.streams.readers import parse_field_map
+
+    cluster, application = read_application(args)
+    state = args.state or Path.home() / ".local" / "share" / "dustream" / "publish" / args.name
+    bar = PublishBar(show=not args.quiet and sys.stderr.isatty())
+    try:
+        done = publish_files(
+            cluster,
+            application,
+            args.inputs,
+            state,
+            field_map=parse_field_map(args.map),
+            single=args.single,
+            on_plans=bar.plans,
+            on_progress=bar.progress,
+            on_refused=bar.refused,
+        )
+    finally:
+        bar.close()
+    if args.json:
+        print(msgspec.json.encode(done).decode())
+    else:
+        print(
+            f"{done.events:,} events in {done.records:,} records ({done.bytes_sent / 1e6:,.1f} MB), "
+            f"{done.rejected:,} rejected"
+        )
+    return 1 if bar.refusals and not done.events else 0
+
+
+class PublishBar:
+    """Progress on the terminal."""
+
+    def __init__(self, *, show: bool) -> None:
+        self._show = show
+        self._bar: Any = None
+        self._read: dict[str, int] = {}
+        self.refusals = 0
+
+    def plans(self, plans: list[InputPlan]) -> None:
+        for plan in plans:
+            if plan.done:
+                print(f"dustream: {plan.path}: already published, not read again", file=sys.stderr)
+            elif plan.start:
+                print(f"dustream: {plan.path}: going on at record {plan.start}", file=sys.stderr)
+        if self._show:
+            from tqdm import tqdm
+
+            total = sum(plan.bytes_total for plan in plans if not plan.done)
+            self._bar = tqdm(total=total or None, unit="B", unit_scale=True, unit_divisor=1024, leave=False)
+
+    def progress(self, place: Place, events: int) -> None:
+        if self._bar is not None:
+            self._read[place.path] = place.bytes_read
+            self._bar.set_description(f"{events} events")
+            self._bar.update(sum(self._read.values()) - self._bar.n)
+
+    def refused(self, path: str, error: UnreadableInput) -> None:
+        self.refusals += 1
+        print(f"dustream: refused: {error}", file=sys.stderr)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()

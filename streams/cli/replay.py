@@ -1,0 +1,165 @@
+"""`dustream replay`: a historical log into a fresh application."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dustream.core.topology import Topology
+    from dustream.streams.kafka.application import Application
+    from dustream.streams.kafka.cluster import Cluster
+
+POLL_S = 1.0
+
+DESCRIPTION = """\
+Feed a historical log into a fresh application with its own topics and state, perhaps with other settings, and work it
+through. The application that runs is not touched; compare the two before you switch over.
+
+The log is the crawl topic of --name (or --input-topic), all of it or a part: --since and --until are times at which
+records were written, --offsets are PARTITION:FROM-TO. With INPUT, it is read from files instead.
+"""
+
+EXAMPLES = """\
+examples:
+  dustream replay --into trial --threshold 0.85
+  dustream replay --into trial --since 2026-01-01 --until 2026-02-01 --fresh
+  dustream replay --into trial --offsets 0:0-5000 --offsets 1:0-5000
+  dustream replay --into trial 'crawl/*.warc.gz' --config other.toml
+  dustream compare dustream trial
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    from dustream.streams.cli.run import add_settings
+    from dustream.streams.cli.topics import add_cluster
+
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "replay",
+        help="work a historical log through a fresh application",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("inputs", nargs="*", metavar="INPUT", help="files instead of the crawl topic")
+    parser.add_argument("--into", required=True, metavar="NAME", help="the fresh application")
+    add_cluster(parser)
+    add_settings(parser)
+    parser.add_argument("--since", metavar="TIME", help="records written at or after this time (RFC 3339, or a day)")
+    parser.add_argument("--until", metavar="TIME", help="records written before this time")
+    parser.add_argument("--offsets", action="append", default=[], metavar="P:FROM-TO", help="only these offsets")
+    parser.add_argument("--fresh", action="store_true", help="throw away what an earlier replay into NAME left")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="workers to run; 0: only feed (default 1)")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="local state of the workers (default: a temporary folder)"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write the files of `dustream run` here")
+    parser.add_argument("--json", action="store_true", help="print counts as JSON")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    import tempfile
+
+    from dustream.core.errors import BadSetting
+    from dustream.streams.cli.topics import read_application
+
+    cluster, source = read_application(args)
+    if args.into == args.name:
+        raise BadSetting("--into must name another application than the one replayed")
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="dustream-replay-") as temporary:
+        data = args.data or Path(temporary)
+        target, topology, fed = _feed(args, cluster, source, data)
+        if args.workers:
+            _work(args, cluster, target, topology, data)
+            _report(args, cluster, target, fed, time.monotonic() - started, Path(temporary))
+        else:
+            print(f"{fed} fed into {target.name}; now: dustream worker --name {target.name}")
+    return 0
+
+
+def _feed(
+    args: argparse.Namespace, cluster: Cluster, source: Application, data: Path
+) -> tuple[Application, Topology, str]:
+    from dustream.streams.cli.run import read_settings
+    from dustream.streams.kafka.application import CRAWL_PAGES, Application
+    from dustream.streams.kafka.assembly import planned_topology, with_input_partitions
+    from dustream.streams.kafka.publish import publish_files
+    from dustream.streams.kafka.replay import copy_log, parse_offsets, plan_stretches, prepare
+    from dustream.streams.kafka.topics import partition_counts, plan_topics
+
+    target = Application(args.into)
+    topology = planned_topology(read_settings(args), cluster, target)
+    if args.inputs:
+        prepare(cluster, plan_topics(topology, target), target, fresh=args.fresh)
+        done = publish_files(cluster, target, args.inputs, data / "published")
+        return target, topology, f"{done.events:,} events"
+    log = source.topic(CRAWL_PAGES)
+    stretches = plan_stretches(cluster, log, args.since, args.until, parse_offsets(args.offsets))
+    topology = with_input_partitions(topology, partition_counts(cluster)[log])
+    prepare(cluster, plan_topics(topology, target), target, fresh=args.fresh)
+    bar = _bar(args, sum(stretch.end - stretch.start for stretch in stretches), "feeding")
+    copied = copy_log(cluster, log, stretches, target, bar.update)
+    bar.close()
+    return target, topology, f"{copied:,} records"
+
+
+def _work(args: argparse.Namespace, cluster: Cluster, target: Application, topology: Topology, data: Path) -> None:
+    """Run workers until there is nothing left to do."""
+    import subprocess
+
+    from dustream.core.errors import DustreamError
+    from dustream.streams.kafka.settled import unsettled
+
+    options = ["--bootstrap", cluster.bootstrap, "--name", target.name, "--log-level", "warning", *_settings(args)]
+    command = [sys.executable, "-m", "dustream.streams.cli.main", "worker", *options]
+    workers = [subprocess.Popen([*command, "--data", str(data / f"worker-{number}")]) for number in range(args.workers)]
+    bar = _bar(args, None, "working")
+    try:
+        while left := unsettled(cluster, target, topology):
+            bar.set_description("to do: " + ", ".join(f"{count:,} {topic}" for topic, count in sorted(left.items())))
+            if any(worker.poll() is not None for worker in workers):
+                raise DustreamError("a worker ended before the work was done: see above")
+            time.sleep(POLL_S)
+    finally:
+        bar.close()
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            worker.wait()
+
+
+def _settings(args: argparse.Namespace) -> list[str]:
+    names = ("config", "threshold", "text", "partitions")
+    given = [(name, getattr(args, name)) for name in names if getattr(args, name) is not None]
+    return [text for name, value in given for text in (f"--{name}", str(value))]
+
+
+def _report(
+    args: argparse.Namespace, cluster: Cluster, target: Application, fed: str, seconds: float, temporary: Path
+) -> None:
+    import msgspec
+
+    from dustream.streams.kafka.outcome import export
+    from dustream.streams.store.rocks import RocksStore
+
+    store = RocksStore(temporary / "outcome")
+    outcome = export(cluster, target, store, args.out or temporary / "out")
+    store.close()
+    if args.json:
+        print(msgspec.json.encode({"into": target.name, "seconds": round(seconds, 3), **outcome._asdict()}).decode())
+        return
+    roles = ", ".join(f"{count:,} {role}" for role, count in outcome.roles.items())
+    print(f"{fed} replayed into {target.name} in {seconds:.1f} s: {roles}; {outcome.groups:,} groups")
+    print(f"state hash {outcome.state_hash}; next: dustream compare {args.name} {target.name}")
+
+
+def _bar(args: argparse.Namespace, total: int | None, text: str) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(total=total, desc=text, leave=False, disable=args.quiet or not sys.stderr.isatty())

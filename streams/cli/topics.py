@@ -1,0 +1,107 @@
+"""`dustream topics`: the topics of an application, and the options that name the application and its cluster."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dustream.core.topology import Topology
+    from dustream.streams.kafka.application import Application
+    from dustream.streams.kafka.cluster import Cluster
+
+DESCRIPTION = """\
+Create, describe or check the topics of an application: its crawl topic, what runs between its stages, what it tells the
+world, and the changelogs of its state.
+
+  create    make what is missing; what is there must fit
+  describe  print the topology and every topic as it should be
+  check     compare that with the cluster
+
+Partitions cannot be changed later: choose --partitions at least as high as the workers you will ever need.
+"""
+
+EXAMPLES = """\
+examples:
+  dustream topics create
+  dustream topics create --name trial --partitions 16 --replication 3
+  dustream topics check --input-topic crawler.fetched
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    from dustream.streams.cli.run import add_settings
+
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "topics",
+        help="create, describe or check the Kafka topics",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("action", choices=("create", "describe", "check"))
+    add_cluster(parser)
+    add_settings(parser)
+    parser.add_argument(
+        "--replication", type=int, default=-1, metavar="N", help="copies of each (default: the cluster's)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Which cluster and which application."""
+    parser.add_argument(
+        "--bootstrap", metavar="HOST:PORT", help="the Kafka cluster (default: DUSTREAM_BOOTSTRAP, or 127.0.0.1:9092)"
+    )
+    parser.add_argument(
+        "--name", default="dustream", metavar="NAME", help="the application: prefix of its topics (default: dustream)"
+    )
+    parser.add_argument(
+        "--input-topic", metavar="TOPIC", help="read crawl events from this topic (default: NAME.crawl.pages)"
+    )
+
+
+def read_application(args: argparse.Namespace) -> tuple[Cluster, Application]:
+    """The cluster, which must answer, and the application."""
+    from dustream.streams.kafka.application import Application
+    from dustream.streams.kafka.cluster import read_cluster, require_answer
+
+    cluster = read_cluster(args.bootstrap)
+    require_answer(cluster)
+    return cluster, Application(args.name, args.input_topic)
+
+
+def run(args: argparse.Namespace) -> int:
+    from dustream.streams.cli.run import read_settings
+    from dustream.streams.kafka.assembly import planned_topology
+    from dustream.streams.kafka.topics import check_topics, create_topics, plan_topics
+
+    cluster, application = read_application(args)
+    topology = planned_topology(read_settings(args), cluster, application)
+    plans = plan_topics(topology, application)
+    if args.action == "create":
+        created = create_topics(cluster, plans, args.replication)
+        _print(
+            args, {"created": created}, f"{len(created)} topics created, {len(plans.plans) - len(created)} were there"
+        )
+        return 0
+    if args.action == "describe":
+        _describe(args, topology, plans)
+        return 0
+    findings = check_topics(cluster, plans)
+    problems = [finding.problem for finding in findings if finding.problem]
+    _print(args, {"problems": problems}, "\n".join(problems) or f"all {len(findings)} topics are as they should be")
+    return 1 if problems else 0
+
+
+def _describe(args: argparse.Namespace, topology: Topology, plans: Any) -> None:
+    import msgspec
+
+    _print(args, msgspec.to_builtins(plans.plans), topology.describe() + "\n\n" + plans.describe())
+
+
+def _print(args: argparse.Namespace, value: Any, text: str) -> None:
+    import msgspec
+
+    print(msgspec.json.encode(value).decode() if args.json else text)

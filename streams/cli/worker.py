@@ -1,0 +1,87 @@
+"""`dustream worker`: run the pipeline on Kafka."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+DESCRIPTION = """\
+Work on the application's partitions until told to stop. Start as many workers as you like, on as many machines: they
+share the partitions among them. Whatever is killed when, every event counts exactly once.
+
+--data holds a copy of the state that is rebuilt from Kafka when it is lost; workers on one machine need one each.
+SIGTERM (or Ctrl-C) lets running batches end and stops.
+"""
+
+EXAMPLES = """\
+examples:
+  dustream worker --data /var/lib/dustream/1
+  dustream worker --data /var/lib/dustream/2 --processors intake
+  curl http://127.0.0.1:6070/ready; curl http://127.0.0.1:6070/metrics     (with --health-port 6070)
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    from dustream.streams.cli.run import add_settings
+    from dustream.streams.cli.topics import add_cluster
+
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "worker",
+        help="run the pipeline on Kafka",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_cluster(parser)
+    add_settings(parser)
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="local copy of the state (default: ~/.local/share/dustream/worker/NAME)",
+    )
+    parser.add_argument(
+        "--processors", default="", metavar="A,B", help="only these: intake, pages, tier2, groups (default: all)"
+    )
+    parser.add_argument("--health-port", type=int, metavar="N", help="serve /live, /ready and /metrics on 127.0.0.1:N")
+    parser.add_argument(
+        "--session-timeout",
+        type=float,
+        default=10.0,
+        metavar="S",
+        help="seconds until a silent worker's partitions go to others (default 10)",
+    )
+    parser.add_argument(
+        "--drain-timeout",
+        type=float,
+        default=20.0,
+        metavar="S",
+        help="seconds that running batches get to end after SIGTERM (default 20)",
+    )
+    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    parser.add_argument("--json", action="store_true", help="log as JSON lines")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from dustream.streams.cli.run import read_settings
+    from dustream.streams.kafka.application import Application
+    from dustream.streams.kafka.cluster import read_cluster
+    from dustream.streams.kafka.service import Service, run_service
+    from dustream.streams.kafka.worker import WorkerOptions
+    from dustream.streams.kafka.worker_log import configure_log
+
+    configure_log(args.log_level, as_json=args.json)
+    options = WorkerOptions(
+        data=args.data or Path.home() / ".local" / "share" / "dustream" / "worker" / args.name,
+        processors=tuple(name for name in args.processors.split(",") if name),
+        health_port=args.health_port,
+        session_timeout_s=args.session_timeout,
+        drain_timeout_s=args.drain_timeout,
+    )
+    service = Service(
+        read_cluster(args.bootstrap), Application(args.name, args.input_topic), read_settings(args), options
+    )
+    run_service(service)
+    return 0

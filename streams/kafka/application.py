@@ -1,0 +1,42 @@
+"""An application: one pipeline with its own topics, state and consumer group, told from others by its name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dustream.core.errors import BadSetting
+
+DEFAULT_NAME = "dustream"
+CRAWL_PAGES = "crawl.pages"
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Application:
+    """Names of everything an application owns. `input_topic` may belong to somebody else."""
+
+    name: str = DEFAULT_NAME
+    input_topic: str | None = None
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise BadSetting(f"the name {self.name!r} cannot be used: 1 to 64 letters, digits, - and _")
+
+    def topic(self, name: str) -> str:
+        """The name on the cluster of a topic of the topology."""
+        if name == CRAWL_PAGES and self.input_topic is not None:
+            return self.input_topic
+        return f"{self.name}.{name}"
+
+    def changelog(self, processor: str) -> str:
+        return f"{self.name}.{processor}.changelog"
+
+    def transactional_id(self, processor: str, partition: int) -> str:
+        """Whoever opens this id has the task; who had it before is fenced."""
+        return f"{self.name}-{processor}-{partition}"
+
+    @property
+    def group(self) -> str:
+        """The consumer group of the workers."""
+        return f"{self.name}-workers"

@@ -1,0 +1,89 @@
+"""The topology as it runs on Kafka: the pipeline, with intake before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dustream.core.pipeline import PAGES, STATUS, pipeline
+from dustream.core.processor import Processor, Send, TaskState
+from dustream.core.settings import Settings
+from dustream.core.topology import ProcessorSpec, Topology
+from dustream.streams.embedded.engine import EmbeddedEngine, Feed
+from dustream.streams.kafka.application import CRAWL_PAGES, Application
+from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.intake import CrashGuard, IntakeProcessor
+from dustream.streams.kafka.metrics import Metrics
+from dustream.streams.kafka.records import DEAD_LETTERS
+from dustream.streams.kafka.topics import partition_counts
+from dustream.streams.store.memory import MemoryStore
+
+INTAKE = "intake"
+WARM_UP_PAGES = 40
+
+
+def _no_intake() -> Processor:
+    raise RuntimeError("this topology is for planning only")
+
+
+def planned_topology(settings: Settings, cluster: Cluster, application: Application) -> Topology:
+    """The topology for looking at. The crawl topic may be somebody else's: it keeps the partitions it has."""
+    pipe = pipeline(settings)
+    partitions = partition_counts(cluster).get(application.topic(CRAWL_PAGES), settings.partitions)
+    intake = ProcessorSpec(INTAKE, CRAWL_PAGES, (PAGES, DEAD_LETTERS), (), partitions, _no_intake)
+    return Topology(pipe.topics, (intake, *pipe.processors))
+
+
+def with_input_partitions(topology: Topology, partitions: int) -> Topology:
+    """The topology for a crawl topic with another number of partitions."""
+    specs = (replace(spec, partitions=partitions) if spec.name == INTAKE else spec for spec in topology.processors)
+    return Topology(topology.topics, tuple(specs))
+
+
+def running_topology(planned: Topology, settings: Settings, data: Path, metrics: Metrics) -> Topology:
+    """The same with an intake that works, and statuses counted by role."""
+    guard = CrashGuard(data / "intake.guard")
+
+    def make_intake() -> Processor:
+        return IntakeProcessor(planned, PAGES, settings.text_source, guard, metrics)
+
+    def running(spec: ProcessorSpec) -> ProcessorSpec:
+        if spec.name == INTAKE:
+            return replace(spec, make=make_intake)
+        return replace(spec, make=lambda: Counted(spec.make(), metrics)) if STATUS in spec.outputs else spec
+
+    return Topology(planned.topics, tuple(running(spec) for spec in planned.processors))
+
+
+class Counted:
+    """A processor whose statuses are counted."""
+
+    def __init__(self, processor: Processor, metrics: Metrics) -> None:
+        self._processor = processor
+        self._metrics = metrics
+
+    def open(self, state: TaskState) -> None:
+        self._processor.open(state)
+
+    def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
+        sends = self._processor.process(state, messages)
+        for send in sends:
+            if send.topic == STATUS:
+                self._metrics.add("statuses", role=send.message.role)
+        return sends
+
+
+def warm_up(settings: Settings) -> None:
+    """Compile what is compiled on first use before any partition is ours: heartbeats would wait for it."""
+    from dustream.core.intake import take_in
+    from dustream.schemas.crawl import CrawlEvent
+
+    text = "the quick brown fox jumps over the lazy dog and goes on to tell of page number "
+    events = [
+        CrawlEvent(url=f"https://warm.example/{number}", fetched_at=number + 1, html=f"<p>{text * 8}{number // 2}</p>")
+        for number in range(WARM_UP_PAGES)
+    ]
+    crawls = take_in(events, settings.text_source).crawls
+    EmbeddedEngine(pipeline(settings), MemoryStore()).run([Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])])

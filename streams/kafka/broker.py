@@ -1,0 +1,253 @@
+"""A Kafka broker of our own, for trying things out and for tests: Apache Kafka's jars on the local Java, no Docker.
+
+One node that is broker and controller (KRaft), reachable on loopback only. Its folder holds everything it has:
+
+    server.properties   written at every start
+    log/                the topics
+    broker.log          what the broker says
+    broker.json         process id and ports while it runs
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from dustream.core.errors import DustreamError
+from dustream.streams.kafka.cluster import Cluster, answers
+
+KAFKA_VERSION = "4.3.0"
+DEFAULT_PORT = 9092
+START_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 20.0
+HEAP_MB_MAX = 512
+CLUSTER_ID = "ZHVzdHJlYW0tYnJva2VyMQ"  # 16 bytes in base64, as Kafka wants it; nodes of one folder never meet others
+LOG_TAIL_BYTES = 2_000
+PACKAGES = "Java 17 or newer and Maven (Debian: openjdk-17-jre-headless maven; macOS: brew install openjdk maven)"
+
+
+class BrokerFailed(DustreamError):
+    """The broker cannot be fetched or does not start."""
+
+
+class RunningBroker(Struct, frozen=True):
+    """broker.json."""
+
+    pid: int
+    port: int
+    controller_port: int
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+
+def cache_folder() -> Path:
+    """Where fetched jars are kept: DUSTREAM_CACHE, or ~/.cache/dustream."""
+    return Path(os.environ.get("DUSTREAM_CACHE") or Path.home() / ".cache" / "dustream")
+
+
+def default_data() -> Path:
+    return Path.home() / ".local" / "share" / "dustream" / "broker"
+
+
+def fetch_jars(say: Callable[[str], None] = lambda text: None) -> Path:
+    """The folder with Kafka's jars, fetched by Maven if this is the first time."""
+    jars = cache_folder() / f"kafka-{KAFKA_VERSION}"
+    if jars.is_dir():
+        return jars
+    require_tools()
+    say(f"fetching Apache Kafka {KAFKA_VERSION} into {jars} (43 MB, once)")
+    part = jars.with_name(f"{jars.name}.part-{os.getpid()}")
+    command = ["mvn", "-B", "-q", "-f", str(Path(__file__).with_name("pom.xml")), "dependency:copy-dependencies",
+               "-DincludeScope=runtime", f"-DoutputDirectory={part}"]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        shutil.rmtree(part, ignore_errors=True)
+        raise BrokerFailed(f"Maven could not fetch Apache Kafka: {(done.stdout + done.stderr)[-LOG_TAIL_BYTES:]}")
+    try:
+        part.rename(jars)
+    except OSError:  # another process was first
+        shutil.rmtree(part, ignore_errors=True)
+    return jars
+
+
+def require_tools() -> None:
+    """BrokerFailed unless Java and Maven are there."""
+    if missing := [tool for tool in ("java", "mvn") if shutil.which(tool) is None]:
+        raise BrokerFailed(
+            f"{' and '.join(missing)} not found: install {PACKAGES}, "
+            "or use a Kafka that runs elsewhere with --bootstrap HOST:PORT"
+        )
+
+
+@dataclass(frozen=True)
+class Broker:
+    """The broker of one folder."""
+
+    data: Path
+
+    def running(self) -> RunningBroker | None:
+        """The broker's process, if it is alive."""
+        try:
+            known = msgspec.json.decode(self._state.read_bytes(), type=RunningBroker)
+        except (OSError, msgspec.DecodeError):
+            return None
+        return known if self._is_ours(known.pid) else None
+
+    def start(self, port: int = DEFAULT_PORT, say: Callable[[str], None] = lambda text: None) -> RunningBroker:
+        """Start the broker if it does not run, and return when it answers."""
+        if (running := self.running()) is not None:
+            if not answers(Cluster(running.bootstrap)):
+                raise BrokerFailed(f"the broker in {self.data} runs but does not answer: stop it, and start it again")
+            return running
+        if not _is_free(port):
+            raise BrokerFailed(f"port {port} is in use: choose another with --port")
+        jars = fetch_jars(say)
+        self.data.mkdir(parents=True, exist_ok=True)
+        controller_port = port + 1 if _is_free(port + 1) else free_port()
+        self._properties.write_text(properties(self.data, port, controller_port))
+        if not (self.data / "log" / "meta.properties").exists():
+            self._format(jars)
+        running = RunningBroker(self._launch(jars), port, controller_port)
+        self._state.write_bytes(msgspec.json.encode(running))
+        self._wait(running)
+        return running
+
+    def stop(self) -> bool:
+        """Stop the broker; False if none runs."""
+        running = self.running()
+        if running is None:
+            return False
+        os.kill(running.pid, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while self._is_ours(running.pid):
+            _reap(running.pid)
+            if time.monotonic() > deadline:
+                os.kill(running.pid, signal.SIGKILL)
+            time.sleep(0.05)
+        self._state.unlink(missing_ok=True)
+        return True
+
+    def kill(self) -> None:
+        """Kill the broker at once, as a power failure would."""
+        running = self.running()
+        if running is None:
+            raise BrokerFailed(f"no broker runs in {self.data}")
+        os.kill(running.pid, signal.SIGKILL)
+        while self._is_ours(running.pid):
+            _reap(running.pid)
+            time.sleep(0.02)
+
+    @property
+    def _state(self) -> Path:
+        return self.data / "broker.json"
+
+    @property
+    def _properties(self) -> Path:
+        return self.data / "server.properties"
+
+    def _format(self, jars: Path) -> None:
+        command = [
+            *_java(jars, heap_mb=256),
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            CLUSTER_ID,
+            "-c",
+            str(self._properties),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise BrokerFailed(f"{self.data} could not be prepared: {(done.stdout + done.stderr)[-LOG_TAIL_BYTES:]}")
+
+    def _launch(self, jars: Path) -> int:
+        with (self.data / "broker.log").open("ab") as log:
+            command = [*_java(jars, heap_mb=HEAP_MB_MAX), "kafka.Kafka", str(self._properties)]
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            ).pid
+
+    def _wait(self, running: RunningBroker) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not answers(Cluster(running.bootstrap), timeout_s=1.0):
+            _reap(running.pid)
+            if not self._is_ours(running.pid) or time.monotonic() > deadline:
+                tail = (self.data / "broker.log").read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
+                self.stop()
+                raise BrokerFailed(f"the broker did not start; {self.data / 'broker.log'} ends with:\n{tail}")
+
+    def _is_ours(self, pid: int) -> bool:
+        """Whether the process is this folder's broker: ids are used again by other programs."""
+        shown = subprocess.run(
+            ["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)], capture_output=True, text=True
+        ).stdout
+        return str(self._properties) in shown and not shown.startswith("Z")
+
+
+def properties(data: Path, port: int, controller_port: int) -> str:
+    """server.properties of a single node on loopback."""
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": data / "log",
+        "auto.create.topics.enable": "false",
+        "num.partitions": 8,
+        "offsets.topic.replication.factor": 1,
+        "offsets.topic.num.partitions": 4,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "transaction.state.log.num.partitions": 4,
+        "group.initial.rebalance.delay.ms": 0,
+        "group.min.session.timeout.ms": 1000,
+    }
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _java(jars: Path, heap_mb: int) -> list[str]:
+    if shutil.which("java") is None:
+        require_tools()
+    options = [f"-Xmx{heap_mb}m", "-Xms64m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+               "-Dorg.slf4j.simpleLogger.showDateTime=true"]  # fmt: skip
+    return ["java", *options, "-cp", f"{jars}/*"]
+
+
+def _reap(pid: int) -> None:
+    """Let go of a child that has ended; a broker started by another process is not ours to wait for."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return

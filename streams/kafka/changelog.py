@@ -1,0 +1,125 @@
+"""Reading logs to their end, outside of any consumer group: above all changelogs, into local copies of the state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.local_state import LocalState, task_prefix
+from dustream.streams.kafka.progress import PROGRESS_KEY
+from dustream.streams.kafka.topics import ADMIN_TIMEOUT_S, TOMBSTONE_RETENTION_H
+from dustream.streams.store.base import Change
+
+READ_RECORDS = 5_000
+READ_WAIT_S = 0.05
+SILENCE_S_MAX = 60.0
+COPY_AGE_S_MAX = TOMBSTONE_RETENTION_H * 3_600 // 2
+
+
+@contextmanager
+def reading(cluster: Cluster, topic: str, partition: int, offset: int, *, reset: str = "error") -> Iterator[Consumer]:
+    """A consumer of committed records that belongs to no group, placed at an offset."""
+    settings: dict[str, Any] = {
+        "group.id": "dustream-reader",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": reset,
+        "fetch.wait.max.ms": 100,
+    }
+    consumer = Consumer(cluster.confluent() | settings)
+    try:
+        consumer.assign([TopicPartition(topic, partition, offset)])
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def read_to_end(
+    cluster: Cluster, topic: str, partition: int, offset: int, *, reset: str = "error"
+) -> Iterator[list[Any]]:
+    """The committed records from an offset to the end, in lists; Unreachable if the broker is silent."""
+    with reading(cluster, topic, partition, offset, reset=reset) as consumer:
+        heard_at_s = time.monotonic()
+        while True:
+            records, ended = _sort(consumer.consume(READ_RECORDS, READ_WAIT_S))
+            if records:
+                yield records
+            if ended:
+                return
+            if records:
+                heard_at_s = time.monotonic()
+            elif time.monotonic() - heard_at_s > SILENCE_S_MAX:
+                raise Unreachable(f"{topic}-{partition} does not answer: is the broker up?")
+
+
+def _sort(messages: list[Any]) -> tuple[list[Any], bool]:
+    records, ended = [], False
+    for message in messages:
+        error = message.error()
+        if error is None:
+            records.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            ended = True
+        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            raise KafkaException(error)
+    return records, ended
+
+
+def first_offset_from(cluster: Cluster, topic: str, partition: int, offset: int) -> int | None:
+    """The offset of the first committed record at or after `offset`; None if there is none yet."""
+    for records in read_to_end(cluster, topic, partition, offset, reset="earliest"):
+        first: int = records[0].offset()
+        return first
+    return None
+
+
+def topic_id(cluster: Cluster, topic: str) -> str:
+    """The topic's identity: a topic deleted and created anew has another."""
+    admin = AdminClient(cluster.confluent())
+    found = admin.describe_topics(TopicCollection([topic]), request_timeout=ADMIN_TIMEOUT_S)
+    try:
+        return str(found[topic].result().topic_id)
+    except KafkaException as error:
+        raise Unreachable(f"the topic {topic} cannot be described: {error.args[0].str()}") from None
+
+
+def catch_up(
+    cluster: Cluster,
+    changelog: str,
+    changelog_id: str,
+    processor: str,
+    partition: int,
+    state: LocalState,
+    on_rows: Callable[[int], None],
+) -> None:
+    """Bring a task's local copy up to its changelog; from nothing if the copy is of another topic, or too old.
+
+    Compaction drops tombstones after a day: a copy that missed them would keep rows that were deleted.
+    """
+    prefix = task_prefix(processor, partition)
+    header = state.header(prefix)
+    if header is None or header.changelog_id != changelog_id or time.time() - header.written_at_s > COPY_AGE_S_MAX:
+        state.wipe(prefix)
+        header = None
+    position, progress = (header.position, header.progress) if header else (0, b"")
+    try:
+        for records in read_to_end(cluster, changelog, partition, position, reset="error" if header else "earliest"):
+            changes: list[Change] = []
+            for record in records:
+                if record.key() == PROGRESS_KEY:
+                    progress = record.value()
+                else:
+                    changes.append((prefix + record.key(), record.value()))
+            position = records[-1].offset() + 1
+            state.write([*changes, state.header_change(prefix, changelog_id, position, progress)])
+            on_rows(len(records))
+    except KafkaException:  # the copy stands beyond the end of the log: it is not this log's copy
+        state.wipe(prefix)
+        raise

@@ -1,0 +1,112 @@
+"""A small client: publish crawl events, and follow what they became.
+
+with Client("127.0.0.1:9092") as client:
+    client.publish({"url": "https://example.org/", "fetched_at": "2026-01-01T00:00:00Z", "html": "<p>…"})
+for status in Client("127.0.0.1:9092").statuses():
+    print(status.url, status.role, status.winner)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from dustream.core.errors import BadEvent
+from dustream.core.events import page_identity
+from dustream.core.pipeline import STATUS
+from dustream.core.topology import partition_of
+from dustream.schemas.crawl import CrawlEvent
+from dustream.schemas.status import DuplicateStatus
+from dustream.streams.kafka.application import DEFAULT_NAME, Application
+from dustream.streams.kafka.changelog import read_to_end
+from dustream.streams.kafka.cluster import Unreachable, read_cluster
+from dustream.streams.kafka.publish import Publisher
+from dustream.streams.kafka.topics import partition_counts
+
+FOLLOW_RECORDS = 500
+FOLLOW_WAIT_S = 0.2
+
+
+class Client:
+    """Talks to one application. Security settings come from the environment."""
+
+    def __init__(self, bootstrap: str | None = None, name: str = DEFAULT_NAME, input_topic: str | None = None) -> None:
+        self._cluster = read_cluster(bootstrap)
+        self._application = Application(name, input_topic)
+        self._publisher: Publisher | None = None
+        self._decoder = msgspec.json.Decoder(DuplicateStatus)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.flush()
+
+    def publish(self, event: CrawlEvent | dict[str, Any]) -> None:
+        """Publish one event. It is on its way; `flush`, or leaving the `with` block, waits until it has arrived."""
+        if isinstance(event, dict):
+            try:
+                event = msgspec.convert(event, CrawlEvent)
+            except msgspec.ValidationError as error:
+                raise BadEvent(f"the event cannot be used: {error}") from None
+        if self._publisher is None:
+            self._publisher = Publisher(self._cluster, self._application, single=True)
+        self._publisher.publish(event)
+
+    def flush(self) -> None:
+        if self._publisher is not None:
+            self._publisher.flush()
+
+    def statuses(self, *, from_beginning: bool = True, follow: bool = False) -> Iterator[DuplicateStatus]:
+        """Statuses as they were written; a later one of a URL replaces an earlier one. Without `follow`, up to now."""
+        topic = self._application.topic(STATUS)
+        partitions = self._partitions(topic)
+        if not follow:
+            for partition in range(partitions):
+                for records in read_to_end(self._cluster, topic, partition, 0, reset="earliest"):
+                    for record in records:
+                        yield self._decoder.decode(record.value())
+            return
+        yield from self._follow(topic, partitions, from_beginning)
+
+    def status(self, url: str) -> DuplicateStatus | None:
+        """The newest status of one URL: reads the whole partition it is in."""
+        url = page_identity(url)
+        topic = self._application.topic(STATUS)
+        found = None
+        partition = partition_of(url, self._partitions(topic))
+        for records in read_to_end(self._cluster, topic, partition, 0, reset="earliest"):
+            for record in records:
+                if record.key() == url.encode():
+                    found = record.value()
+        return None if found is None else self._decoder.decode(found)
+
+    def newest(self) -> dict[str, DuplicateStatus]:
+        """The newest status of every URL."""
+        return {status.url: status for status in self.statuses()}
+
+    def _partitions(self, topic: str) -> int:
+        counts = partition_counts(self._cluster)
+        if topic not in counts:
+            raise Unreachable(f"the topic {topic} does not exist: run `dustream topics create` first")
+        return counts[topic]
+
+    def _follow(self, topic: str, partitions: int, from_beginning: bool) -> Iterator[DuplicateStatus]:
+        settings = {"group.id": "dustream-watch", "enable.auto.commit": False, "isolation.level": "read_committed",
+                    "auto.offset.reset": "earliest"}  # fmt: skip
+        consumer = Consumer(self._cluster.confluent() | settings)
+        try:
+            where = 0 if from_beginning else -1  # -1: the end, in Kafka's terms
+            consumer.assign([TopicPartition(topic, partition, where) for partition in range(partitions)])
+            while True:
+                for record in consumer.consume(FOLLOW_RECORDS, FOLLOW_WAIT_S):
+                    error = record.error()
+                    if error is None:
+                        yield self._decoder.decode(record.value() or b"")
+                    elif error.fatal():
+                        raise KafkaException(error)
+        finally:
+            consumer.close()

@@ -1,0 +1,142 @@
+"""Which Kafka cluster, and how to get in: from --bootstrap and the environment.
+
+DUSTREAM_BOOTSTRAP          host:port[,host:port…]                                   default 127.0.0.1:9092
+DUSTREAM_SECURITY_PROTOCOL  PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL               default PLAINTEXT
+DUSTREAM_SASL_MECHANISM     PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
+DUSTREAM_SASL_USERNAME      and DUSTREAM_SASL_PASSWORD, or DUSTREAM_SASL_PASSWORD_FILE with the password in it
+DUSTREAM_SSL_CA             file with the certificates to trust                      default: those of the system
+DUSTREAM_SSL_CERT           and DUSTREAM_SSL_KEY: files with a certificate of our own and its key
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dustream.core.errors import BadSetting, DustreamError
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+REACH_TIMEOUT_S = 5.0
+
+
+class Unreachable(DustreamError):
+    """No broker answers."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where a cluster is and how to log in. The password is in no repr and so in no log."""
+
+    bootstrap: str = DEFAULT_BOOTSTRAP
+    protocol: str = "PLAINTEXT"
+    mechanism: str | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.protocol not in PROTOCOLS:
+            raise BadSetting(f"DUSTREAM_SECURITY_PROTOCOL must be one of {', '.join(PROTOCOLS)}")
+        if self.uses_sasl and (self.mechanism not in MECHANISMS or not self.username or self.password is None):
+            raise BadSetting(
+                f"{self.protocol} needs DUSTREAM_SASL_MECHANISM ({', '.join(MECHANISMS)}), DUSTREAM_SASL_USERNAME "
+                "and DUSTREAM_SASL_PASSWORD or DUSTREAM_SASL_PASSWORD_FILE"
+            )
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self.protocol.startswith("SASL")
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    def confluent(self, **settings: Any) -> dict[str, Any]:
+        """Settings of a confluent-kafka client; underscores stand for dots."""
+        known: dict[str, Any] = {
+            "bootstrap.servers": self.bootstrap,
+            "security.protocol": self.protocol,
+            "log_level": 0,
+        }
+        optional = {
+            "ssl.ca.location": self.ca,
+            "ssl.certificate.location": self.cert,
+            "ssl.key.location": self.key,
+            "sasl.mechanism": self.mechanism if self.uses_sasl else None,
+            "sasl.username": self.username if self.uses_sasl else None,
+            "sasl.password": self.password if self.uses_sasl else None,
+        }
+        known |= {name: value for name, value in optional.items() if value is not None}
+        return known | {name.replace("_", "."): value for name, value in settings.items()}
+
+    def aiokafka(self) -> dict[str, Any]:
+        """Settings of an aiokafka client."""
+        settings: dict[str, Any] = {
+            "bootstrap_servers": self.bootstrap.split(","),
+            "security_protocol": self.protocol,
+            "ssl_context": self.ssl_context(),
+        }
+        if self.uses_sasl:
+            settings |= {
+                "sasl_mechanism": self.mechanism,
+                "sasl_plain_username": self.username,
+                "sasl_plain_password": self.password,
+            }
+        return settings
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        if not self.uses_tls:
+            return None
+        context = ssl.create_default_context(cafile=self.ca)
+        if self.cert:
+            context.load_cert_chain(self.cert, self.key)
+        return context
+
+
+def read_cluster(bootstrap: str | None, environment: Mapping[str, str] = os.environ) -> Cluster:
+    """The cluster of --bootstrap, or else of the environment."""
+    password = environment.get("DUSTREAM_SASL_PASSWORD")
+    if (file := environment.get("DUSTREAM_SASL_PASSWORD_FILE")) is not None:
+        try:
+            password = Path(file).read_text().rstrip("\n")
+        except OSError as error:
+            raise BadSetting(f"DUSTREAM_SASL_PASSWORD_FILE {file} cannot be read: {error.strerror}") from None
+    return Cluster(
+        bootstrap=bootstrap or environment.get("DUSTREAM_BOOTSTRAP", DEFAULT_BOOTSTRAP),
+        protocol=environment.get("DUSTREAM_SECURITY_PROTOCOL", "PLAINTEXT").upper(),
+        mechanism=environment.get("DUSTREAM_SASL_MECHANISM"),
+        username=environment.get("DUSTREAM_SASL_USERNAME"),
+        password=password,
+        ca=environment.get("DUSTREAM_SSL_CA"),
+        cert=environment.get("DUSTREAM_SSL_CERT"),
+        key=environment.get("DUSTREAM_SSL_KEY"),
+    )
+
+
+def answers(cluster: Cluster, timeout_s: float = REACH_TIMEOUT_S) -> bool:
+    """Whether a broker of the cluster answers in time."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    try:
+        AdminClient(cluster.confluent()).list_topics(timeout=timeout_s)
+    except KafkaException:
+        return False
+    return True
+
+
+def require_answer(cluster: Cluster) -> None:
+    """Unreachable unless a broker answers."""
+    if not answers(cluster):
+        raise Unreachable(
+            f"no Kafka broker answers at {cluster.bootstrap}: start one with `dustream broker start`, "
+            "or name another with --bootstrap or DUSTREAM_BOOTSTRAP"
+        )

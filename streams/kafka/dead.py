@@ -1,0 +1,99 @@
+"""Dead letters: what could not be used, and sending it again once the cause is gone.
+
+What was meant for a later stage goes again by way of the crawl topic: intake hands it on, so that it is counted and
+numbered like everything else, and arrives exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from confluent_kafka import Producer
+from msgspec import Struct
+
+from dustream.core.errors import BadSetting
+from dustream.schemas.dead_letter import DeadLetter
+from dustream.streams.kafka.application import CRAWL_PAGES, Application
+from dustream.streams.kafka.changelog import read_to_end
+from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.intake import PARTITION_HEADER
+from dustream.streams.kafka.records import (
+    DEAD_LETTERS,
+    ORIGINAL_HEADER,
+    ORIGINAL_KEY_HEADER,
+    ORIGINAL_TOPIC_HEADER,
+)
+from dustream.streams.kafka.topics import RECORD_BYTES_MAX, partition_counts
+
+FLUSH_TIMEOUT_S = 60.0
+
+
+class FoundLetter(Struct, frozen=True):
+    """A dead letter where it lies. `original` is None where the bytes are only in the file they came from."""
+
+    partition: int
+    offset: int
+    letter: DeadLetter
+    topic: str | None
+    key: bytes | None
+    original: bytes | None
+
+    @property
+    def place(self) -> str:
+        """How people name it: partition:offset."""
+        return f"{self.partition}:{self.offset}"
+
+
+def read_letters(cluster: Cluster, application: Application) -> Iterator[FoundLetter]:
+    """All dead letters of an application, by partition and offset."""
+    name = application.topic(DEAD_LETTERS)
+    decoder = msgspec.json.Decoder(DeadLetter)
+    counts = partition_counts(cluster)
+    if name not in counts:
+        raise Unreachable(f"the topic {name} does not exist: run `dustream topics create` first")
+    for partition in range(counts[name]):
+        for records in read_to_end(cluster, name, partition, 0, reset="earliest"):
+            for record in records:
+                headers = dict(record.headers() or ())
+                topic = headers.get(ORIGINAL_TOPIC_HEADER)
+                yield FoundLetter(
+                    partition,
+                    record.offset(),
+                    decoder.decode(record.value()),
+                    None if topic is None else topic.decode(),
+                    headers.get(ORIGINAL_KEY_HEADER),
+                    headers.get(ORIGINAL_HEADER),
+                )
+
+
+def choose(letters: Iterable[FoundLetter], places: list[str], reason: str | None) -> list[FoundLetter]:
+    """The letters at these places (all, if none is named) whose reason contains a text."""
+    known = list(letters)
+    if missing := sorted(set(places) - {letter.place for letter in known}):
+        raise BadSetting(f"no dead letter at {', '.join(missing)}: see `dustream dead list`")
+    return [
+        letter
+        for letter in known
+        if (not places or letter.place in places) and (reason is None or reason in letter.letter.reason)
+    ]
+
+
+def redrive(cluster: Cluster, application: Application, letters: Iterable[FoundLetter]) -> int:
+    """Send letters again; how many could be. They stay among the dead letters: a log forgets nothing by itself."""
+    producer = Producer(cluster.confluent(enable_idempotence=True, message_max_bytes=RECORD_BYTES_MAX))
+    topic, sent = application.topic(CRAWL_PAGES), 0
+    for letter in letters:
+        if letter.original is None or letter.topic is None:
+            continue
+        partition = letter.letter.source.rpartition("-")[2]
+        headers: list[tuple[str, str | bytes | None]] = [
+            (ORIGINAL_TOPIC_HEADER, letter.topic.encode()),
+            (PARTITION_HEADER, partition.encode()),
+        ]
+        producer.produce(topic, letter.original, letter.key, headers=headers)
+        producer.poll(0)
+        sent += 1
+    if left := producer.flush(FLUSH_TIMEOUT_S):
+        raise Unreachable(f"{left} records were not confirmed: see what arrived, and try again")
+    return sent

@@ -1,0 +1,135 @@
+"""The local copy of the state: one RocksDB per worker, with the rows of every task it has or had.
+
+It is never ahead of the changelogs, so it may be lost, damaged or old: opening a task brings it up to date, from
+nothing if need be.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from dustream.core.errors import StateMismatch
+from dustream.streams.store.base import Change
+from dustream.streams.store.rocks import RocksStore
+
+log = logging.getLogger(__name__)
+
+DAMAGED_MARK = "DAMAGED"
+WIPE_ROWS = 10_000
+
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+class StateLost(StateMismatch):
+    """The local copy cannot be read: start the worker again, it is built anew from the changelogs."""
+
+
+class CopyHeader(Struct, frozen=True, array_like=True):
+    """How far a task's local copy has followed its changelog, and when."""
+
+    changelog_id: str
+    position: int
+    written_at_s: int
+    progress: bytes
+
+
+_HEADER = msgspec.msgpack.Decoder(CopyHeader)
+
+
+class LocalState:
+    """A store whose failures are never mistaken for those of a handler."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        data.mkdir(parents=True, exist_ok=True)
+        self._store = _open(data)
+        self._closed = False
+
+    def get(self, key: bytes) -> bytes | None:
+        try:
+            return self._store.get(key)
+        except Exception as error:
+            raise self._lost(error) from error
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self.write([(key, value)])
+
+    def delete(self, key: bytes) -> None:
+        self.write([(key, None)])
+
+    def scan(self, prefix: bytes = b"", after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        try:
+            yield from self._store.scan(prefix, after)
+        except Exception as error:
+            raise self._lost(error) from error
+
+    def write(self, changes: Iterable[Change]) -> None:
+        try:
+            self._store.write(changes)
+        except Exception as error:
+            raise self._lost(error) from error
+
+    def close(self) -> None:
+        self._closed = True
+        self._store.close()
+
+    def header(self, prefix: bytes) -> CopyHeader | None:
+        data = self.get(b"copy/" + prefix)
+        return None if data is None else _HEADER.decode(data)
+
+    def header_change(self, prefix: bytes, changelog_id: str, position: int, progress: bytes) -> Change:
+        header = CopyHeader(changelog_id, position, int(time.time()), progress)
+        return b"copy/" + prefix, _ENCODER.encode(header)
+
+    def wipe(self, prefix: bytes) -> None:
+        """Forget a task."""
+        self.write([(b"copy/" + prefix, None)])
+        after = b""
+        while keys := [key for key, _ in islice(self.scan(prefix, after), WIPE_ROWS)]:
+            self.write((key, None) for key in keys)
+            after = keys[-1]
+
+    def _lost(self, error: Any) -> StateLost:
+        if not self._closed:  # a reader that has not heard of the end yet finds it closed, not damaged
+            (self._data / DAMAGED_MARK).touch()
+        return StateLost(
+            f"the local state in {self._data} cannot be read ({error}): start the worker again to rebuild it"
+        )
+
+
+def task_prefix(processor: str, partition: int) -> bytes:
+    """Where a task's rows stand in the store (the tables add their names)."""
+    return f"task/{processor}/{partition:05d}/".encode()
+
+
+def _open(data: Path) -> RocksStore:
+    folder = data / "state"
+    if (data / DAMAGED_MARK).exists():
+        _set_aside(folder)
+        (data / DAMAGED_MARK).unlink()
+    try:
+        return RocksStore(folder)
+    except StateMismatch as error:
+        if "in use" in str(error):
+            raise StateMismatch(f"another worker uses {data}: give each its own --data") from None
+        log.error("%s", error)
+        _set_aside(folder)
+        return RocksStore(folder)
+
+
+def _set_aside(folder: Path) -> None:
+    """Keep the last damaged copy for those who want to know why; everything in it is in the changelogs too."""
+    aside = folder.with_name("state.damaged")
+    shutil.rmtree(aside, ignore_errors=True)
+    if folder.exists():
+        folder.rename(aside)
+    log.error("the local state in %s is damaged: moved to %s, rebuilding from the changelogs", folder, aside)

@@ -1,0 +1,75 @@
+"""What a worker counts, in the text format that Prometheus reads."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+HELP: dict[str, tuple[str, str]] = {
+    "messages": ("counter", "messages handled"),
+    "transactions": ("counter", "transactions committed"),
+    "records_out": ("counter", "records written, state rows included"),
+    "state_rows": ("counter", "state rows changed"),
+    "dead_letters": ("counter", "records and messages that could not be used"),
+    "handling_seconds": ("counter", "seconds spent in handlers, waiting for their turn included"),
+    "writing_seconds": ("counter", "seconds from a handled batch to its commit"),
+    "repeated_records": ("counter", "records that came again and were skipped"),
+    "holes": ("counter", "records lost on the way to a handler and fetched again"),
+    "lost_records": ("counter", "input records deleted by retention before they were read"),
+    "recovered_rows": ("counter", "changelog records read while opening tasks"),
+    "task_opens": ("counter", "tasks opened"),
+    "task_failures": ("counter", "tasks closed by an error"),
+    "rebalances": ("counter", "times the partitions were dealt out anew"),
+    "position": ("gauge", "offset of the next input record"),
+    "lag": ("gauge", "input records not handled yet, transaction markers included"),
+    "pages_taken": ("counter", "crawl events taken in"),
+    "events_rejected": ("counter", "crawl events that cannot be used"),
+    "events_ignored": ("counter", "crawl events that tell nothing about their page"),
+    "statuses": ("counter", "statuses written, by role"),
+    "tasks": ("gauge", "tasks of this worker"),
+    "ready": ("gauge", "1 when all tasks of this worker are open"),
+}
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Metrics:
+    """Counters and gauges with labels; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._values: dict[tuple[str, Labels], float] = {}
+
+    def add(self, name: str, amount: float = 1, **labels: str) -> None:
+        if amount:
+            key = (name, tuple(sorted(labels.items())))
+            with self._lock:
+                self._values[key] = self._values.get(key, 0) + amount
+
+    def set(self, name: str, value: float, **labels: str) -> None:
+        with self._lock:
+            self._values[name, tuple(sorted(labels.items()))] = value
+
+    def drop(self, name: str, **labels: str) -> None:
+        """Forget a gauge whose thing is gone."""
+        with self._lock:
+            self._values.pop((name, tuple(sorted(labels.items()))), None)
+
+    def text(self) -> str:
+        """The exposition format, version 0.0.4."""
+        with self._lock:
+            values = sorted(self._values.items())
+        lines: list[str] = []
+        previous = ""
+        for (name, labels), value in values:
+            kind, help_text = HELP[name]
+            full = f"dustream_{name}_total" if kind == "counter" else f"dustream_{name}"
+            if name != previous:
+                lines += [f"# HELP {full} {help_text}", f"# TYPE {full} {kind}"]
+                previous = name
+            shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
+            lines.append(f"{full}{{{shown}}} {value:.10g}" if shown else f"{full} {value:.10g}")
+        return "".join(f"{line}\n" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,172 @@
+"""Crawl events into the crawl topic: from files, many to a record, and going on after an interruption.
+
+An event that was published twice changes nothing: its page is seen again at the same version with the same content. So
+progress is written after the broker has confirmed what it speaks of, and an interruption repeats at most that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import zstandard
+from confluent_kafka import KafkaException, Producer
+from msgspec import Struct
+
+from dustream.core.errors import BadInput, UnreadableInput
+from dustream.core.topology import partition_of
+from dustream.schemas import wire
+from dustream.schemas.crawl import CrawlEvent
+from dustream.schemas.dead_letter import DeadLetter
+from dustream.streams.embedded.signing import Chunk
+from dustream.streams.embedded.sources import InputPlan, Place, plan_input, read_chunks
+from dustream.streams.kafka.application import CRAWL_PAGES, Application
+from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.intake import pack
+from dustream.streams.kafka.records import DEAD_LETTERS
+from dustream.streams.kafka.topics import RECORD_BYTES_MAX, partition_counts
+from dustream.streams.readers import expand_paths
+from dustream.streams.store.rocks import RocksStore
+
+PACK_EVENTS_MAX = 32
+PACK_BYTES = 1 << 20  # before compression; web pages shrink to a fifth
+CHUNKS_PER_SYNC = 32
+QUEUE_BYTES_MAX = 64 << 20
+FLUSH_TIMEOUT_S = 120.0
+COMPRESSION_LEVEL = 1
+
+
+class Published(Struct, frozen=True):
+    """What a run of `dustream publish` did."""
+
+    events: int
+    records: int
+    rejected: int
+    bytes_sent: int
+
+
+class Publisher:
+    """Packs events by partition and sends them. `single`: one event a record, as JSON, as any other client would."""
+
+    def __init__(self, cluster: Cluster, application: Application, *, single: bool = False) -> None:
+        self._topic = application.topic(CRAWL_PAGES)
+        self._dead_letters = application.topic(DEAD_LETTERS)
+        counts = partition_counts(cluster)
+        if self._topic not in counts or self._dead_letters not in counts:
+            raise Unreachable(f"the topic {self._topic} does not exist: run `dustream topics create` first")
+        self._partitions = counts[self._topic]
+        self._letter_partitions = counts[self._dead_letters]
+        self._single = single
+        self._producer = Producer(
+            cluster.confluent(
+                enable_idempotence=True,
+                linger_ms=20,
+                queue_buffering_max_kbytes=QUEUE_BYTES_MAX >> 10,
+                message_max_bytes=RECORD_BYTES_MAX,
+                compression_type="none",
+            )
+        )
+        self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
+        self._packs: dict[int, list[CrawlEvent]] = {}
+        self._sizes: dict[int, int] = {}
+        self._failure: Any = None
+        self.events = self.records = self.rejected = self.bytes_sent = 0
+
+    def publish(self, event: CrawlEvent) -> None:
+        """Send an event; it is safe after the next `flush`."""
+        self.events += 1
+        partition = partition_of(event.url, self._partitions)
+        if self._single:
+            self._produce(self._topic, partition, event.url.encode(), wire.encode(event))
+            return
+        self._packs.setdefault(partition, []).append(event)
+        self._sizes[partition] = self._sizes.get(partition, 0) + _event_bytes(event)
+        if len(self._packs[partition]) >= PACK_EVENTS_MAX or self._sizes[partition] >= PACK_BYTES:
+            self._send_pack(partition)
+
+    def reject(self, letter: DeadLetter) -> None:
+        """Send a record that could not be read to the dead letters."""
+        self.rejected += 1
+        partition = partition_of(letter.source, self._letter_partitions)
+        self._produce(self._dead_letters, partition, letter.source.encode(), wire.encode(letter))
+
+    def flush(self) -> None:
+        """Return when the broker has everything."""
+        for partition in list(self._packs):
+            self._send_pack(partition)
+        left = self._producer.flush(FLUSH_TIMEOUT_S)
+        if self._failure is not None:
+            raise BadInput(f"the broker refused a record: {self._failure}")
+        if left:
+            raise Unreachable(f"{left} records were not confirmed within {FLUSH_TIMEOUT_S:.0f} s: publish again")
+
+    def _send_pack(self, partition: int) -> None:
+        events = self._packs.pop(partition)
+        self._sizes.pop(partition)
+        self._produce(self._topic, partition, None, pack(events, self._compressor))
+
+    def _produce(self, topic: str, partition: int, key: bytes | None, value: bytes) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, on_delivery=self._delivered)
+                break
+            except BufferError:
+                self._producer.poll(0.1)
+            except KafkaException as error:
+                raise BadInput(f"a record of {len(value)} bytes cannot be sent: {error.args[0].str()}") from None
+        self._producer.poll(0)
+        self.records += 1
+        self.bytes_sent += len(value)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._failure = error.str()
+
+
+def publish_files(
+    cluster: Cluster,
+    application: Application,
+    inputs: list[str],
+    state: Path,
+    *,
+    field_map: dict[str, str] | None = None,
+    single: bool = False,
+    on_plans: Callable[[list[InputPlan]], None] = lambda plans: None,
+    on_progress: Callable[[Place, int], None] = lambda place, events: None,
+    on_refused: Callable[[str, UnreadableInput], None] = lambda path, error: None,
+) -> Published:
+    """Publish files, from where an earlier run with the same `state` was interrupted."""
+    store = RocksStore(state)
+    try:
+        plans = [plan_input(path, store) for path in expand_paths(inputs)]
+        on_plans(plans)
+        publisher = Publisher(cluster, application, single=single)
+        for places in _confirmed(publisher, read_chunks(plans, field_map or {}, on_refused)):
+            store.write(place.change() for place in places)
+            on_progress(places[-1], publisher.events)
+    finally:
+        store.close()
+    return Published(publisher.events, publisher.records, publisher.rejected, publisher.bytes_sent)
+
+
+def _confirmed(publisher: Publisher, chunks: Iterator[Chunk[Place]]) -> Iterator[list[Place]]:
+    """The places of chunks, when the broker has all that stood there."""
+    places: list[Place] = []
+    for chunk in chunks:
+        for event in chunk.events:
+            publisher.publish(event)
+        for letter in chunk.place.rejections:
+            publisher.reject(letter)
+        places.append(chunk.place)
+        if len(places) >= CHUNKS_PER_SYNC:
+            publisher.flush()
+            yield places
+            places = []
+    if places:
+        publisher.flush()
+        yield places
+
+
+def _event_bytes(event: CrawlEvent) -> int:
+    return len(event.html or "") + len(event.body or b"") + len(event.text or "")

@@ -1,0 +1,146 @@
+"""Records as tasks see and write them.
+
+Between our stages a record carries many messages to one partition (msgpack), with its link in a header. Public topics
+have one JSON message a record, with its key as text. A dead letter carries what it is about in headers, byte by byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from dustream.core.processor import Send
+from dustream.core.topology import Topology, partition_of
+from dustream.schemas.dead_letter import DeadLetter
+from dustream.streams.kafka.application import Application
+from dustream.streams.kafka.progress import Link
+from dustream.streams.kafka.topics import public_partitions
+
+DEAD_LETTERS = "dead.letters"
+RECORD_BYTES = 128 << 10  # where a record is cut, unless one message alone is larger
+ORIGINAL_HEADER = "dustream-original"
+ORIGINAL_TOPIC_HEADER = "dustream-original-topic"
+ORIGINAL_KEY_HEADER = "dustream-original-key"
+EXCERPT_BYTES_MAX = 400
+
+_MSGPACK = msgspec.msgpack.Encoder()
+_JSON = msgspec.json.Encoder()
+
+
+class InRecord(NamedTuple):
+    """A record of an input log. Between the offsets `since` and `offset` the log has no other."""
+
+    topic: str
+    partition: int
+    since: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Mapping[str, bytes]
+
+
+class OutRecord(NamedTuple):
+    """A record to write."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class Letter(Struct, frozen=True):
+    """A dead letter and what it is about: the bytes, and the topic (of the topology) they were meant for."""
+
+    letter: DeadLetter
+    original: bytes
+    topic: str
+    key: bytes | None = None
+
+
+def record_letter(record: InRecord, topic: str, reason: str) -> Letter:
+    """The dead letter of a record that cannot be read."""
+    value = record.value or b""
+    letter = DeadLetter(
+        source=f"{record.topic}-{record.partition}",
+        position=record.offset,
+        reason=reason,
+        excerpt=value[:EXCERPT_BYTES_MAX].decode("utf-8", "backslashreplace") or None,
+    )
+    return Letter(letter, value, topic, record.key)
+
+
+def message_letter(record: InRecord, topic: str, message: Any, reason: str) -> Letter:
+    """The dead letter of one message of a record that made its handler fail."""
+    letter = DeadLetter(
+        source=f"{record.topic}-{record.partition}",
+        position=record.offset,
+        reason=reason,
+        url=getattr(message, "url", None),
+        excerpt=repr(message)[:EXCERPT_BYTES_MAX],
+    )
+    return Letter(letter, _MSGPACK.encode(message), topic)
+
+
+class Outbox:
+    """Turns what a processor sends into records, numbering those of its links."""
+
+    def __init__(self, topology: Topology, application: Application, sender: str, sent: Mapping[str, int]) -> None:
+        self._topology = topology
+        self._application = application
+        self._sender = sender
+        self._partitions = public_partitions(topology)
+        self.sent = dict(sent)
+        self._linked: dict[tuple[str, int], list[Any]] = {}
+        self._public: list[OutRecord] = []
+        self.messages = 0
+
+    def add(self, sends: Iterable[Send]) -> None:
+        for send in sends:
+            self.messages += 1
+            reader = self._topology.reader(send.topic)
+            if reader is not None:
+                partition = partition_of(send.key, reader.partitions)
+                self._linked.setdefault((send.topic, partition), []).append(send.message)
+            else:
+                self._public.append(self._public_record(send))
+
+    def _public_record(self, send: Send) -> OutRecord:
+        topic = self._application.topic(send.topic)
+        partition = partition_of(send.key, self._partitions)
+        key = str(send.key).encode()
+        if isinstance(send.message, Letter):
+            return OutRecord(topic, partition, key, _JSON.encode(send.message.letter), _letter_headers(send.message))
+        return OutRecord(topic, partition, key, _JSON.encode(send.message))
+
+    def records(self) -> Iterator[OutRecord]:
+        """Everything added, as records; once."""
+        for (topic, partition), messages in self._linked.items():
+            name = self._application.topic(topic)
+            link = f"{topic}-{partition}"
+            for value in _cut(messages):
+                number = self.sent.get(link, 0)
+                self.sent[link] = number + 1
+                yield OutRecord(name, partition, None, value, (Link(self._sender, number).header(),))
+        yield from self._public
+
+
+def _letter_headers(letter: Letter) -> tuple[tuple[str, bytes], ...]:
+    headers = [(ORIGINAL_HEADER, letter.original), (ORIGINAL_TOPIC_HEADER, letter.topic.encode())]
+    if letter.key is not None:
+        headers.append((ORIGINAL_KEY_HEADER, letter.key))
+    return tuple(headers)
+
+
+def _cut(messages: list[Any]) -> Iterator[bytes]:
+    """Lists of messages, encoded, none larger than RECORD_BYTES unless it holds one message only."""
+    value = _MSGPACK.encode(messages)
+    if len(value) <= RECORD_BYTES or len(messages) == 1:
+        yield value
+        return
+    half = len(messages) // 2
+    yield from _cut(messages[:half])
+    yield from _cut(messages[half:])

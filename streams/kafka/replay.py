@@ -1,0 +1,155 @@
+"""Replay: a historical log into a fresh application, with its own topics and state, perhaps with other settings.
+
+Everything is decided by the events' own times and order, so two replays of one log are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from msgspec import Struct
+
+from dustream.core.errors import BadSetting, StateMismatch
+from dustream.core.events import parse_time_ms
+from dustream.streams.kafka.application import CRAWL_PAGES, Application
+from dustream.streams.kafka.changelog import read_to_end
+from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.topics import (
+    ADMIN_TIMEOUT_S,
+    RECORD_BYTES_MAX,
+    TopicPlans,
+    create_topics,
+    delete_topics,
+    partition_counts,
+)
+
+FLUSH_TIMEOUT_S = 120.0
+TIMESTAMP_SET = 1
+
+
+class Stretch(Struct, frozen=True):
+    """A part of one partition of a log: offsets from `start` up to, not including, `end`."""
+
+    partition: int
+    start: int
+    end: int
+
+
+def parse_offsets(texts: list[str]) -> dict[int, tuple[int, int | None]]:
+    """Offsets as people write them: PARTITION:FROM-TO, either side open."""
+    found: dict[int, tuple[int, int | None]] = {}
+    for text in texts:
+        partition, colon, rest = text.partition(":")
+        start, dash, end = rest.partition("-")
+        if not (colon and dash and partition.isdecimal() and (start + "0").isdecimal() and (end + "0").isdecimal()):
+            raise BadSetting(f"--offsets {text} cannot be read: write PARTITION:FROM-TO, as in 0:100-2000 or 0:100-")
+        found[int(partition)] = (int(start or 0), int(end) if end else None)
+    return found
+
+
+def plan_stretches(
+    cluster: Cluster, topic: str, since: str | None, until: str | None, offsets: dict[int, tuple[int, int | None]]
+) -> list[Stretch]:
+    """What to replay of a topic. Times are those at which records were written to it."""
+    counts = partition_counts(cluster)
+    if topic not in counts:
+        raise BadSetting(f"there is no topic {topic} to replay: name it with --source or --input-topic")
+    if unknown := sorted(set(offsets) - set(range(counts[topic]))):
+        raise BadSetting(f"{topic} has no partition {unknown[0]}: they are numbered 0 to {counts[topic] - 1}")
+    consumer = Consumer(cluster.confluent(group_id="dustream-replay", enable_auto_commit=False))
+    try:
+        return [
+            _stretch(consumer, TopicPartition(topic, partition), since, until, offsets.get(partition))
+            for partition in range(counts[topic])
+            if not offsets or partition in offsets
+        ]
+    except KafkaException as error:
+        raise Unreachable(f"{topic} does not answer: {error.args[0].str()}") from None
+    finally:
+        consumer.close()
+
+
+def _stretch(
+    consumer: Consumer,
+    place: TopicPartition,
+    since: str | None,
+    until: str | None,
+    offsets: tuple[int, int | None] | None,
+) -> Stretch:
+    low, high = consumer.get_watermark_offsets(place, timeout=ADMIN_TIMEOUT_S)
+    start = low if since is None else _offset_at(consumer, place, since, high)
+    end = high if until is None else _offset_at(consumer, place, until, high)
+    if offsets is not None:
+        start = max(start, offsets[0])
+        end = end if offsets[1] is None else min(end, offsets[1])
+    return Stretch(place.partition, start, max(start, end))
+
+
+def _offset_at(consumer: Consumer, place: TopicPartition, time_text: str, high: int) -> int:
+    asked = TopicPartition(place.topic, place.partition, parse_time_ms(time_text))
+    [found] = consumer.offsets_for_times([asked], timeout=ADMIN_TIMEOUT_S)
+    return high if found.offset < 0 else int(found.offset)
+
+
+def prepare(cluster: Cluster, plans: TopicPlans, application: Application, *, fresh: bool) -> None:
+    """The application's topics, created and empty. `fresh`: throw away what an earlier replay left."""
+    there = set(partition_counts(cluster))
+    known = [plan.name for plan in plans.plans if plan.name in there]
+    if known and not fresh:
+        raise StateMismatch(
+            f"the application {application.name} exists already: choose another name for --into, or give --fresh to "
+            f"throw away its {len(known)} topics"
+        )
+    if known:
+        delete_topics(cluster, known)
+    create_topics(cluster, plans)
+
+
+def copy_log(
+    cluster: Cluster,
+    source: str,
+    stretches: list[Stretch],
+    application: Application,
+    on_records: Callable[[int], None] = lambda offsets: None,
+) -> int:
+    """Copy records as they are, each to the partition it came from; how many. `on_records` is told of every list."""
+    producer = Producer(cluster.confluent(enable_idempotence=True, linger_ms=20, message_max_bytes=RECORD_BYTES_MAX))
+    target, copied = application.topic(CRAWL_PAGES), 0
+    for stretch in stretches:
+        for records in _records_of(cluster, source, stretch):
+            for record in records:
+                _produce(producer, target, record)
+            copied += len(records)
+            on_records(len(records))
+    if left := producer.flush(FLUSH_TIMEOUT_S):
+        raise Unreachable(f"{left} records were not confirmed: replay again with --fresh")
+    return copied
+
+
+def _records_of(cluster: Cluster, source: str, stretch: Stretch) -> Iterator[list[Any]]:
+    if stretch.start >= stretch.end:
+        return
+    for records in read_to_end(cluster, source, stretch.partition, stretch.start, reset="earliest"):
+        yield [record for record in records if record.offset() < stretch.end]
+        if records[-1].offset() >= stretch.end - 1:
+            return
+
+
+def _produce(producer: Producer, target: str, record: Any) -> None:
+    kind, time_ms = record.timestamp()
+    while True:
+        try:
+            producer.produce(
+                target,
+                record.value(),
+                record.key(),
+                record.partition(),
+                timestamp=time_ms if kind == TIMESTAMP_SET else 0,
+                headers=record.headers() or [],
+            )
+            producer.poll(0)
+            return
+        except BufferError:
+            producer.poll(0.1)

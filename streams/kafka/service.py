@@ -1,0 +1,86 @@
+"""A worker's life: warm up, wait for the cluster, check the topics, work; after a breakdown, begin anew."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from types import FrameType
+
+from dustream.core.errors import DustreamError
+from dustream.core.settings import Settings
+from dustream.core.topology import Topology
+from dustream.streams.kafka.application import Application
+from dustream.streams.kafka.assembly import planned_topology, running_topology, warm_up
+from dustream.streams.kafka.cluster import Cluster, Unreachable, answers
+from dustream.streams.kafka.local_state import StateLost
+from dustream.streams.kafka.metrics import Metrics
+from dustream.streams.kafka.topics import plan_topics, require_topics
+from dustream.streams.kafka.worker import Worker, WorkerCrashed, WorkerOptions
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+RETRY_S_MAX = 30.0
+STEADY_S = 60.0  # who worked this long before a breakdown starts again at once
+
+
+@dataclass(frozen=True)
+class Service:
+    """What to run where."""
+
+    cluster: Cluster
+    application: Application
+    settings: Settings
+    options: WorkerOptions
+
+
+def run_service(service: Service) -> None:
+    """Work until SIGTERM or SIGINT. Breakdowns of the connection and of the local copy are survived; wrong settings and
+    topics that do not fit are not."""
+    stopping = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopping.set()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    log.info("warming up")
+    warm_up(service.settings)
+    metrics = Metrics()
+    delay_s = RETRY_S
+    while not stopping.is_set():
+        if not answers(service.cluster):
+            log.warning("no broker answers at %s: trying again in %.0f s", service.cluster.bootstrap, delay_s)
+            stopping.wait(delay_s)
+            continue
+        started = time.monotonic()
+        try:
+            topology = _topology(service, metrics)
+            asyncio.run(_work(service, topology, metrics))
+            return
+        except (WorkerCrashed, StateLost, Unreachable) as error:
+            delay_s = RETRY_S if time.monotonic() - started > STEADY_S else min(delay_s * 2, RETRY_S_MAX)
+            log.error("%s; beginning anew in %.0f s", error, delay_s)
+            stopping.wait(delay_s)
+
+
+def _topology(service: Service, metrics: Metrics) -> Topology:
+    planned = planned_topology(service.settings, service.cluster, service.application)
+    require_topics(service.cluster, plan_topics(planned, service.application))
+    return running_topology(planned, service.settings, service.options.data, metrics)
+
+
+async def _work(service: Service, topology: Topology, metrics: Metrics) -> None:
+    fingerprint = service.settings.fingerprint()
+    worker = Worker(service.cluster, service.application, topology, fingerprint, service.options, metrics)
+    try:
+        await worker.run()
+    except DustreamError:
+        raise
+    except Exception as error:
+        log.exception("the worker broke down")
+        raise WorkerCrashed(f"the worker broke down: {error!r}") from error

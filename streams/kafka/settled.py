@@ -1,0 +1,66 @@
+"""Whether an application has come to rest: everything published has been worked through to the last status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from dustream.core.topology import Topology
+from dustream.streams.kafka.application import Application
+from dustream.streams.kafka.changelog import first_offset_from
+from dustream.streams.kafka.cluster import Cluster, Unreachable
+
+REQUEST_TIMEOUT_S = 5.0
+
+
+def unsettled(cluster: Cluster, application: Application, topology: Topology) -> dict[str, int]:
+    """By topic, how many offsets lie between tasks and the ends of their logs; empty if the application is at rest.
+
+    A position is committed in the transaction that writes what came of the records before it. So if no task has a
+    record behind its position, positions being read before ends, nothing is on its way between them either.
+    """
+    try:
+        return _unsettled(cluster, application, topology)
+    except KafkaException as error:
+        raise Unreachable(f"the cluster at {cluster.bootstrap} does not answer: {error.args[0].str()}") from None
+
+
+def _unsettled(cluster: Cluster, application: Application, topology: Topology) -> dict[str, int]:
+    admin = AdminClient(cluster.confluent())
+    places = [
+        TopicPartition(application.topic(spec.input), partition)
+        for spec in topology.processors
+        for partition in range(spec.partitions)
+    ]
+    positions = _positions(cluster, application, places)
+    ends = _ends(admin, places)
+    behind: dict[str, int] = {}
+    at_rest = True
+    for place in places:
+        position = positions.get((place.topic, place.partition), 0)
+        distance = ends[place.topic, place.partition] - position
+        if distance > 0:
+            behind[place.topic] = behind.get(place.topic, 0) + distance
+            # what lies between may be transaction markers only; one record is enough to know
+            at_rest = at_rest and first_offset_from(cluster, place.topic, place.partition, position) is None
+    return {} if at_rest else behind
+
+
+def _positions(cluster: Cluster, application: Application, places: list[TopicPartition]) -> dict[tuple[str, int], int]:
+    """The group's committed offsets, by a consumer that does not join it: librdkafka 2.16's admin call for this crashes
+    while a coordinator is being elected."""
+    consumer = Consumer(cluster.confluent(group_id=application.group, enable_auto_commit=False))
+    try:
+        committed = consumer.committed(places, timeout=REQUEST_TIMEOUT_S)
+    finally:
+        consumer.close()
+    return {(place.topic, place.partition): max(0, place.offset) for place in committed}
+
+
+def _ends(admin: AdminClient, places: list[TopicPartition]) -> dict[tuple[str, int], int]:
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    asked: dict[Any, Any] = dict.fromkeys(places, latest)
+    found = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
+    return {(place.topic, place.partition): result.result().offset for place, result in found.items()}

@@ -1,0 +1,210 @@
+"""Workers are killed and paused, and the broker with them, while pages are worked through; then the statuses must be
+those of an undisturbed run, and nothing may have been lost.
+
+    python tests/kafka/chaos.py [--pages 20000] [--workers 3] [--kills 20] [--pauses 3] [--broker-kills 1] [--seeds 1 …]
+
+Kills come at random moments of a plan made from the seed; what the machine does in between is its own affair.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import msgspec
+
+from dustream.core.settings import Settings
+from dustream.streams.embedded.job import RunRequest, run_job
+from dustream.streams.generate.web import generate
+from dustream.streams.kafka.application import Application
+from dustream.streams.kafka.assembly import planned_topology
+from dustream.streams.kafka.broker import Broker, free_port
+from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.outcome import export
+from dustream.streams.kafka.publish import publish_files
+from dustream.streams.kafka.settled import unsettled
+from dustream.streams.kafka.topics import create_topics, plan_topics
+from dustream.streams.store.memory import MemoryStore
+
+REAL = Path(__file__).with_name("real.py")
+SESSION_TIMEOUT_S = 4.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to disturb."""
+
+    pages: int
+    workers: int
+    kills: int
+    pauses: int
+    broker_kills: int
+    seed: int
+    partitions: int = 4
+    settle_s_max: float = 1800.0
+
+    def faults(self) -> list[str]:
+        faults = ["kill"] * self.kills + ["pause"] * self.pauses + ["broker"] * self.broker_kills
+        random.Random(self.seed).shuffle(faults)
+        return faults
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came out, disturbed and not."""
+
+    expected: str
+    found: str
+    faults: int
+    seconds: float
+
+
+class Crew:
+    """The workers."""
+
+    def __init__(self, cluster: Cluster, name: str, partitions: int, folder: Path, count: int) -> None:
+        self._command = [sys.executable, str(REAL), cluster.bootstrap, name]
+        self._partitions = partitions
+        self._folder = folder
+        self.workers = [self._start(number) for number in range(count)]
+
+    def _start(self, number: int) -> subprocess.Popen[bytes]:
+        data = str(self._folder / f"worker-{number}")
+        with (self._folder / f"worker-{number}.log").open("ab") as log:
+            arguments = [*self._command, data, str(self._partitions), str(SESSION_TIMEOUT_S)]
+            return subprocess.Popen(arguments, stdout=log, stderr=log)
+
+    def kill(self, number: int) -> None:
+        self.workers[number].kill()
+        self.workers[number].wait()
+        self.workers[number] = self._start(number)
+
+    def pause(self, number: int) -> None:
+        os.kill(self.workers[number].pid, signal.SIGSTOP)
+        time.sleep(SESSION_TIMEOUT_S * 2)
+        os.kill(self.workers[number].pid, signal.SIGCONT)
+
+    def check(self) -> None:
+        for number, worker in enumerate(self.workers):
+            if worker.poll() is not None:
+                tail = (self._folder / f"worker-{number}.log").read_text()[-3000:]
+                raise AssertionError(f"worker {number} ended by itself ({worker.returncode}):\n{tail}")
+
+    def stop(self) -> None:
+        for worker in self.workers:
+            worker.terminate()
+        for worker in self.workers:
+            try:
+                worker.wait(60)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
+
+
+def write_web(path: Path, pages: int, seed: int) -> None:
+    encoder = msgspec.json.Encoder()
+    with path.open("wb") as file:
+        for event in generate(pages, seed, 2_000):
+            file.write(encoder.encode(event) + b"\n")
+
+
+def undisturbed(web: Path, folder: Path, partitions: int) -> str:
+    """The state hash of an embedded run."""
+    request = RunRequest([str(web)], folder / "out", folder / "state", Settings(partitions=partitions), jobs=1)
+    return run_job(request).state_hash
+
+
+def run_chaos(plan: Plan, broker: Broker, folder: Path) -> Report:
+    """One round."""
+    started = time.monotonic()
+    running = broker.running()
+    assert running is not None
+    cluster, application = Cluster(running.bootstrap), Application(f"chaos-{plan.seed}-{os.getpid()}")
+    settings = Settings(partitions=plan.partitions)
+    topology = planned_topology(settings, cluster, application)
+    create_topics(cluster, plan_topics(topology, application))
+    web = folder / "web.jsonl"
+    write_web(web, plan.pages, plan.seed)
+    expected = undisturbed(web, folder / "embedded", plan.partitions)
+    publish_files(cluster, application, [str(web)], folder / "published")
+    crew = Crew(cluster, application.name, plan.partitions, folder, plan.workers)
+    try:
+        _disturb(plan, crew, broker, running.port)
+        _settle(plan, crew, lambda: unsettled(cluster, application, topology))
+    finally:
+        crew.stop()
+    found = export(cluster, application, MemoryStore(), folder / "out").state_hash
+    return Report(expected, found, len(plan.faults()), time.monotonic() - started)
+
+
+def _disturb(plan: Plan, crew: Crew, broker: Broker, port: int) -> None:
+    draw = random.Random(plan.seed + 1)
+    for fault in plan.faults():
+        time.sleep(draw.uniform(2, 8))
+        victim = draw.randrange(plan.workers)
+        print(f"  {fault} {victim if fault != 'broker' else ''}", flush=True)
+        if fault == "kill":
+            crew.kill(victim)
+        elif fault == "pause":
+            crew.pause(victim)
+        else:
+            broker.kill()
+            time.sleep(2)
+            broker.start(port)
+        crew.check()
+
+
+def _settle(plan: Plan, crew: Crew, look: Callable[[], object]) -> None:
+    deadline = time.monotonic() + plan.settle_s_max
+    while time.monotonic() < deadline:
+        crew.check()
+        try:
+            if not look():
+                return
+        except Unreachable:
+            pass
+        time.sleep(1)
+    raise AssertionError(f"not at rest after {plan.settle_s_max:.0f} s")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=20_000)
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--pauses", type=int, default=3)
+    parser.add_argument("--broker-kills", type=int, default=1)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4, 5])
+    args = parser.parse_args()
+    failures = 0
+    for seed in args.seeds:
+        plan = Plan(args.pages, args.workers, args.kills, args.pauses, args.broker_kills, seed)
+        with tempfile.TemporaryDirectory(prefix="kafka-chaos-") as folder:
+            broker = Broker(Path(folder) / "broker")
+            broker.start(free_port())
+            try:
+                report = run_chaos(plan, broker, Path(folder))
+            finally:
+                broker.stop()
+        equal = report.expected == report.found
+        failures += not equal
+        print(
+            f"seed {seed}: {report.faults} faults, {report.seconds:.0f} s, {'equal' if equal else 'DIFFERENT'}",
+            flush=True,
+        )
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""Faults on a real broker. Whatever happens, a reader of committed records sees every word counted exactly once."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from playground import Playground, pause, wake, words
+
+from dustream.streams.kafka.broker import Broker
+from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.records import ORIGINAL_HEADER
+from dustream.streams.store.rocks import RocksStore
+
+LINES = 600
+
+
+@pytest.fixture
+def ground(cluster: Cluster, tmp_path: Path) -> Iterator[Playground]:
+    ground = Playground(cluster, tmp_path, tmp_path.name.replace("_", "-")[-40:])
+    yield ground
+    ground.stop_all()
+
+
+def test_undisturbed_and_stopped_in_peace(ground: Playground) -> None:
+    ground.write(words(LINES))
+    ground.start()
+    ground.settle()
+    ground.check()
+    assert ground.stop() == 0
+    assert "dustream_repeated_records" not in ground.log("a"), "a stop in peace repeats nothing"
+
+
+def test_killed_around_transactions(ground: Playground) -> None:
+    ground.write(words(LINES))
+    for moment in ("before-transaction", "inside-transaction", "after-commit"):
+        ground.start("a", "--crash", moment, "3")
+        assert ground.workers.pop("a").wait(60) == -9, "it was to be killed"
+        ground.write(words(LINES // 3))
+    ground.start("a")
+    ground.settle()
+    ground.check()
+
+
+def test_what_cannot_be_used_becomes_a_dead_letter_with_its_bytes(ground: Playground) -> None:
+    ground.write([*words(50), "poison1 0", *words(50)])
+    producer = Producer(ground.cluster.confluent())
+    producer.produce(ground.topic("lines"), b"\xff\xfe not a line", b"k")
+    producer.produce(ground.topic("words"), b"\xc1 not from a task", b"k", 0)
+    producer.flush()
+    ground.start()
+    ground.settle()
+    ground.lines.remove("poison1 0")
+    ground.check()
+    letters = {dict(letter.headers())[ORIGINAL_HEADER]: letter.value() for letter in ground.read("dead.letters")}
+    assert letters.keys() == {b"\x92\xa7poison1\x00", b"\xff\xfe not a line", b"\xc1 not from a task"}
+    assert b"cannot count this" in letters[b"\x92\xa7poison1\x00"]
+
+
+def test_polls_thrown_away_are_fetched_again(ground: Playground) -> None:
+    ground.start("a", "--forget", "lines,words", "2", "4")
+    for _ in range(6):
+        ground.write(words(60))
+        time.sleep(0.3)
+    ground.wait(lambda: ground.log("a").count("thrown away") >= 4, "not enough was thrown away")
+    ground.settle()
+    ground.check()
+
+
+def test_last_poll_thrown_away_is_fetched_again(ground: Playground) -> None:
+    ground.start("a", "--forget", "lines,words", "1", "2")
+    ground.write(["alone 0"])
+    ground.wait(lambda: ground.log("a").count("thrown away") == 2, "nothing was thrown away")
+    ground.settle()
+    ground.check()
+
+
+def test_group_without_committed_offsets_starts_from_the_state(ground: Playground) -> None:
+    ground.write(words(LINES // 2))
+    ground.start()
+    ground.settle()
+    ground.stop()
+    admin = AdminClient(ground.cluster.confluent())
+    admin.delete_consumer_groups([ground.application.group])[ground.application.group].result()
+    ground.write(words(LINES // 2))
+    ground.start()
+    ground.settle()
+    ground.check()
+
+
+def test_true_gaps_in_the_input_are_no_holes(ground: Playground) -> None:
+    producer = Producer(ground.cluster.confluent(transactional_id=f"{ground.application.name}-gaps"))
+    producer.init_transactions()
+    for number in range(6):
+        producer.begin_transaction()
+        for line in words(40):
+            producer.produce(ground.topic("lines"), line.encode(), line.split()[0].encode())
+        if number % 2:
+            producer.abort_transaction()
+        else:
+            producer.commit_transaction()
+            ground.lines += words(40)
+    ground.start()
+    ground.settle()
+    ground.check()
+
+
+def test_input_deleted_before_it_was_read_does_not_stop_the_rest(ground: Playground) -> None:
+    ground.write(words(LINES // 2))
+    ground.start()
+    ground.settle()
+    ground.stop()
+    kept = list(ground.lines)
+    ground.write(words(100))
+    admin = AdminClient(ground.cluster.confluent())
+    end_of_all = -1
+    everything = [TopicPartition(ground.topic("lines"), partition, end_of_all) for partition in range(4)]
+    for done in admin.delete_records(everything).values():
+        done.result()
+    ground.lines = kept
+    ground.start()
+    ground.write(words(LINES // 2))
+    ground.settle()
+    ground.check()
+    assert "deleted by retention" in ground.log("a")
+
+
+def test_broker_killed_and_restarted(ground: Playground, broker: Broker) -> None:
+    ground.start()
+    ground.write(words(LINES))
+    ground.wait(lambda: sum(ground.seen().values()) > 20, "work did not begin")
+    running = broker.running()
+    assert running is not None
+    broker.kill()
+    time.sleep(1)
+    broker.start(running.port)
+    ground.write(words(LINES))
+    if ground.workers["a"].poll() is not None:
+        ground.start()
+    ground.settle()
+    ground.check()
+
+
+def test_worker_paused_past_its_session_writes_nothing_when_it_wakes(ground: Playground) -> None:
+    sleeper = ground.start("a", "--session-timeout", "2")
+    ground.write(words(LINES))
+    ground.wait(lambda: sum(ground.seen().values()) > 20, "work did not begin")
+    pause(sleeper)
+    ground.start("b", "--session-timeout", "2")
+    ground.write(words(LINES))
+    ground.settle()
+    wake(sleeper)
+    ground.write(words(LINES))
+    ground.settle()
+    ground.check()
+
+
+def test_partitions_move_between_three_workers(ground: Playground) -> None:
+    for worker in "abc":
+        ground.start(worker)
+        ground.write(words(LINES // 2))
+        time.sleep(1)
+    ground.kill("a")
+    ground.write(words(LINES // 2))
+    ground.stop("b")
+    ground.write(words(LINES // 2))
+    ground.settle()
+    ground.check()
+
+
+def test_lost_or_damaged_state_is_rebuilt_from_the_changelogs(ground: Playground) -> None:
+    ground.write([*words(LINES), *(f"forget{number} 0" for number in range(20))])
+    ground.start()
+    ground.settle()
+    ground.stop()
+    before = rows(ground.data("a"))
+    assert before
+    for times, harm in enumerate((lose, damage), start=2):
+        harm(ground.data("a"))
+        ground.start()
+        ground.wait(lambda times=times: ground.log("a").count("open at") == 8 * times, "the tasks did not open again")
+        ground.stop()
+        assert rows(ground.data("a")) == before
+    assert ground.seen()["forget1"] == 1, "nothing is done again while the state is rebuilt"
+
+
+def lose(data: Path) -> None:
+    shutil.rmtree(data)
+
+
+def damage(data: Path) -> None:
+    for file in (data / "state").glob("*"):
+        if file.name.startswith(("MANIFEST", "CURRENT")) or file.suffix in (".log", ".sst"):
+            file.write_bytes(b"\0garbage\xff" * 100)
+
+
+def rows(data: Path) -> dict[bytes, bytes]:
+    store = RocksStore(data / "state", read_only=True)
+    found = dict(store.scan(b"task/"))
+    store.close()
+    return found

@@ -1,0 +1,142 @@
+"""The parts of the Kafka engine that need no broker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+import toy
+import zstandard
+
+from dustream.core.errors import BadSetting
+from dustream.core.processor import Send
+from dustream.schemas.crawl import CrawlEvent
+from dustream.streams.embedded.results import StatusLine
+from dustream.streams.kafka.application import Application
+from dustream.streams.kafka.cluster import Cluster, read_cluster
+from dustream.streams.kafka.compare import compare
+from dustream.streams.kafka.intake import CrashGuard, pack, unpack
+from dustream.streams.kafka.metrics import Metrics
+from dustream.streams.kafka.progress import read_link
+from dustream.streams.kafka.records import RECORD_BYTES, Outbox
+from dustream.streams.kafka.replay import parse_offsets
+from dustream.streams.kafka.topics import plan_topics
+
+EVENTS = [CrawlEvent(url=f"https://example.org/{number}", body=b"\xff\0" * number) for number in range(40)]
+
+
+def test_pack_and_single_event_are_told_apart() -> None:
+    assert unpack(pack(EVENTS, zstandard.ZstdCompressor())) == EVENTS
+    assert unpack(msgspec.json.encode(EVENTS[3])) == [EVENTS[3]]
+
+
+def test_damaged_or_boasting_pack_is_refused() -> None:
+    whole = pack(EVENTS, zstandard.ZstdCompressor())
+    with pytest.raises(ValueError, match="damaged"):
+        unpack(whole[:-9])
+    bomb = zstandard.ZstdCompressor().compress(bytes(300 << 20))
+    with pytest.raises(ValueError, match="size"):
+        unpack(bomb)
+    stream = zstandard.ZstdCompressor().compressobj()
+    with pytest.raises(ValueError, match="size"):
+        unpack(stream.compress(b"x") + stream.flush())
+
+
+def test_outbox_numbers_links_and_cuts_large_records() -> None:
+    outbox = Outbox(toy.topology(2), Application("t"), "read-0", {"words-1": 5})
+    outbox.add(Send("words", 1, toy.Word("x" * (RECORD_BYTES // 3), number)) for number in range(7))
+    outbox.add([Send("words", 0, toy.Word("y", 0))])
+    records = list(outbox.records())
+    numbers = [link.number for record in records if record.partition == 1 and (link := read_link(record.headers))]
+    assert numbers == list(range(5, 5 + len(numbers))) and len(numbers) > 2
+    assert all(len(record.value or b"") <= RECORD_BYTES for record in records)
+    together = [
+        word for record in records if record.partition == 1 for word in msgspec.msgpack.decode(record.value or b"")
+    ]
+    assert [echoes for _, echoes in together] == list(range(7)), "order is kept across the cuts"
+    assert outbox.sent == {"words-1": 5 + len(numbers), "words-0": 1}
+
+
+def test_password_is_never_shown() -> None:
+    environment = {
+        "DUSTREAM_SECURITY_PROTOCOL": "sasl_ssl",
+        "DUSTREAM_SASL_MECHANISM": "SCRAM-SHA-512",
+        "DUSTREAM_SASL_USERNAME": "me",
+        "DUSTREAM_SASL_PASSWORD": "s3cret",
+    }
+    cluster = read_cluster("broker:1", environment)
+    assert cluster.confluent()["sasl.password"] == "s3cret" == cluster.aiokafka()["sasl_plain_password"]
+    assert "s3cret" not in repr(cluster)
+    with pytest.raises(BadSetting, match="DUSTREAM_SASL_USERNAME"):
+        Cluster(protocol="SASL_SSL", password="x")
+
+
+def test_topics_are_compacted_where_the_newest_counts() -> None:
+    plans = {plan.name: plan for plan in plan_topics(toy.topology(3), Application("t")).plans}
+    assert (
+        plans["t.counts"].config["cleanup.policy"] == "compact" == plans["t.count.changelog"].config["cleanup.policy"]
+    )
+    assert "cleanup.policy" not in plans["t.seen"].config
+    assert {plan.partitions for plan in plans.values()} == {3}
+
+
+def test_crawl_topic_may_have_partitions_of_its_own() -> None:
+    topology = toy.topology(3)
+    read, count = topology.processors
+    topology = replace(topology, processors=(replace(read, partitions=7), count))
+    plans = {plan.name: plan.partitions for plan in plan_topics(topology, Application("t")).plans}
+    assert plans["t.lines"] == plans["t.read.changelog"] == 7
+    assert plans["t.words"] == plans["t.counts"] == plans["t.dead.letters"] == 3
+    outbox = Outbox(topology, Application("t"), "read-6", {})
+    outbox.add(Send("counts", f"w{number}", toy.Count(1)) for number in range(50))
+    assert {record.partition for record in outbox.records()} == {0, 1, 2}
+
+
+def test_metrics_are_prometheus_text() -> None:
+    metrics = Metrics()
+    assert metrics.text() == ""
+    metrics.add("events_ignored", 2, reason='a "quoted"\nreason')
+    metrics.set("lag", 7, processor="pages", partition="0")
+    lines = metrics.text().splitlines()
+    assert 'dustream_events_ignored_total{reason="a \\"quoted\\"\\nreason"} 2' in lines
+    assert 'dustream_lag{partition="0",processor="pages"} 7' in lines
+    assert "# TYPE dustream_lag gauge" in lines
+
+
+def test_offsets_as_people_write_them() -> None:
+    assert parse_offsets(["0:5-9", "2:-7", "3:4-"]) == {0: (5, 9), 2: (0, 7), 3: (4, None)}
+    for wrong in ("5-9", "0:5", "x:1-2", "0:1-b"):
+        with pytest.raises(BadSetting, match="PARTITION:FROM-TO"):
+            parse_offsets([wrong])
+
+
+def test_comparison_says_what_changed_and_why() -> None:
+    def line(url: str, role: str, winner: str | None = None, similarity: float | None = None) -> StatusLine:
+        relation = "near" if winner else None
+        return StatusLine(url, role, "g", winner, relation, similarity, None, 1)  # type: ignore[arg-type]
+
+    before = {"a": line("a", "winner"), "b": line("b", "duplicate", "a", 0.91), "c": line("c", "unique")}
+    after = {"a": line("a", "unique"), "b": line("b", "unique"), "c": line("c", "unique"), "d": line("d", "unique")}
+    counts, changes = compare(before, after)
+    assert counts.same == 1 and counts.changed == {"only after": 1, "role": 2}
+    assert changes[1].why == "no duplicate any more: was near duplicate of a, similarity 0.9100, is unique now"
+
+
+def test_records_being_parsed_in_a_crash_are_suspect_after_it(tmp_path: Path) -> None:
+    path = tmp_path / "guard"
+    crash = (
+        "import os, sys; from pathlib import Path; from dustream.streams.kafka.intake import CrashGuard\n"
+        "guard = CrashGuard(Path(sys.argv[1]))\n"
+        "with guard.watching(1, 5, 6): pass\n"
+        "with guard.watching(2, 10, 20): os._exit(1)\n"
+    )
+    subprocess.run([sys.executable, "-c", crash, str(path)], env=os.environ, check=False)
+    guard = CrashGuard(path)
+    assert guard.suspects(2, 20, 25) and guard.suspects(2, 0, 10)
+    assert not guard.suspects(2, 21, 30) and not guard.suspects(1, 5, 6)
+    guard.close()

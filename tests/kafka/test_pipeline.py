@@ -1,0 +1,140 @@
+"""The real pipeline on the real broker: what comes out is what an embedded run gives, whatever is killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from chaos import REAL, Plan, run_chaos, undisturbed, write_web
+
+from dustream.core.settings import Settings
+from dustream.core.topology import Topology
+from dustream.schemas.crawl import CrawlEvent
+from dustream.streams.kafka.application import CRAWL_PAGES, Application
+from dustream.streams.kafka.assembly import planned_topology
+from dustream.streams.kafka.broker import Broker
+from dustream.streams.kafka.client import Client
+from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.compare import compare, read_outcome
+from dustream.streams.kafka.dead import choose, read_letters, redrive
+from dustream.streams.kafka.outcome import export
+from dustream.streams.kafka.publish import publish_files
+from dustream.streams.kafka.replay import copy_log, plan_stretches, prepare
+from dustream.streams.kafka.settled import unsettled
+from dustream.streams.kafka.topics import create_topics, plan_topics
+from dustream.streams.store.memory import MemoryStore
+
+PAGES = 150
+PARTITIONS = 3
+WAIT_S_MAX = 120.0
+
+
+class Site(NamedTuple):
+    """An application with two workers, fed with a generated web, at rest."""
+
+    cluster: Cluster
+    application: Application
+    topology: Topology
+    web: Path
+    embedded_hash: str
+
+
+@pytest.fixture(scope="module")
+def site(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("pipeline")
+    application = Application(f"pipeline-{time.time_ns()}")
+    topology = planned_topology(Settings(partitions=PARTITIONS), cluster, application)
+    create_topics(cluster, plan_topics(topology, application))
+    web = folder / "web.jsonl"
+    write_web(web, PAGES, seed=3)
+    embedded_hash = undisturbed(web, folder / "embedded", PARTITIONS)
+    workers = [start(cluster, application, folder / f"worker-{number}") for number in range(2)]
+    publish_files(cluster, application, [str(web)], folder / "published")
+    site = Site(cluster, application, topology, web, embedded_hash)
+    try:
+        settle(site)
+        yield site
+    finally:
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            worker.wait(60)
+
+
+def start(cluster: Cluster, application: Application, data: Path) -> subprocess.Popen[bytes]:
+    data.parent.mkdir(parents=True, exist_ok=True)
+    with data.with_suffix(".log").open("ab") as log:
+        command = [sys.executable, str(REAL), cluster.bootstrap, application.name, str(data), str(PARTITIONS)]
+        return subprocess.Popen(command, stdout=log, stderr=log)
+
+
+def settle(site: Site) -> None:
+    deadline = time.monotonic() + WAIT_S_MAX
+    while time.monotonic() < deadline:
+        try:
+            if not unsettled(site.cluster, site.application, site.topology):
+                return
+        except Unreachable:
+            pass
+        time.sleep(0.3)
+    raise AssertionError("the application did not come to rest")
+
+
+def test_statuses_equal_those_of_an_embedded_run(site: Site, tmp_path: Path) -> None:
+    outcome = export(site.cluster, site.application, MemoryStore(), tmp_path)
+    assert outcome.state_hash == site.embedded_hash
+    assert outcome.roles["duplicate"] > PAGES // 10
+
+
+def test_publishing_again_reads_nothing_again(site: Site, tmp_path: Path) -> None:
+    published = site.web.parent / "published"
+    assert publish_files(site.cluster, site.application, [str(site.web)], published).events == 0
+
+
+def test_any_client_may_publish_single_events(site: Site) -> None:
+    with Client(site.cluster.bootstrap, site.application.name) as client:
+        client.publish({"url": "https://new.example/", "fetched_at": "2026-01-01T00:00:00Z", "text": "one of a kind"})
+    settle(site)
+    status = Client(site.cluster.bootstrap, site.application.name).status("https://new.example")
+    assert status is not None and status.role == "unique"
+
+
+def test_redriven_dead_letter_is_taken_in_again(site: Site) -> None:
+    with Client(site.cluster.bootstrap, site.application.name) as client:
+        client.publish(CrawlEvent(url="ftp://wrong.example/", text="x"))
+    settle(site)
+    letters = choose(read_letters(site.cluster, site.application), [], "scheme 'ftp'")
+    assert [letter.letter.url for letter in letters] == ["ftp://wrong.example/"]
+    assert redrive(site.cluster, site.application, letters) == 1
+    settle(site)
+    again = choose(read_letters(site.cluster, site.application), [], "scheme 'ftp'")
+    assert [letter.original for letter in again] == [letters[0].original] * 2
+
+
+def test_replay_into_a_fresh_application_gives_the_same(site: Site, tmp_path: Path) -> None:
+    target = Application(f"{site.application.name}-again")
+    log = site.application.topic(CRAWL_PAGES)
+    prepare(site.cluster, plan_topics(site.topology, target), target, fresh=False)
+    stretches = plan_stretches(site.cluster, log, None, None, {})
+    copied = copy_log(site.cluster, log, stretches, target)
+    assert copied == sum(stretch.end - stretch.start for stretch in stretches)
+    worker = start(site.cluster, target, tmp_path / "worker")
+    try:
+        settle(site._replace(application=target))
+    finally:
+        worker.terminate()
+        worker.wait(60)
+    before = read_outcome(site.application.name, site.cluster.bootstrap)
+    after = read_outcome(target.name, site.cluster.bootstrap)
+    counts, changes = compare(before, after)
+    assert changes == [] and counts.same == len(before) > 100
+
+
+def test_chaos(cluster: Cluster, broker: Broker, tmp_path: Path) -> None:
+    report = run_chaos(Plan(pages=200, workers=2, kills=2, pauses=1, broker_kills=1, seed=7), broker, tmp_path)
+    assert report.found == report.expected

@@ -1,0 +1,171 @@
+"""A small topology with every difficulty in it, and a worker for it that crashes where it is told to.
+
+    lines (written by anybody) ─► read ─► words (linked) ─► count ─► counts (compacted)      seen (a log)
+                                            ▲      │ echoes
+                                            └──────┘
+
+Each line says "WORD ECHOES"; each word is counted at its own partition, and echoes to a neighbour. `seen` gets one
+record for every word counted: its length shows anything lost or done twice, whatever the counts look like.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from msgspec import Struct
+
+from dustream.core.processor import Send, TaskState
+from dustream.core.topology import ProcessorSpec, TableSpec, Topic, Topology
+from dustream.streams.kafka.application import Application
+from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.metrics import Metrics
+from dustream.streams.kafka.records import InRecord
+from dustream.streams.kafka.worker import Worker, WorkerOptions
+from dustream.streams.kafka.worker_log import configure_log
+
+
+class Word(Struct, frozen=True, array_like=True):
+    url: str
+    echoes: int
+
+
+class Count(Struct, frozen=True, array_like=True):
+    count: int
+
+
+class Read:
+    """Stateless, like intake: its messages are the records."""
+
+    def open(self, state: TaskState) -> None:
+        pass
+
+    def process(self, state: TaskState, messages: Sequence[InRecord]) -> list[Send]:
+        sends = []
+        for record in messages:
+            word, echoes = (record.value or b"").decode().split()
+            sends.append(Send("words", word, Word(word, int(echoes))))
+        return sends
+
+
+class CountWords:
+    """Counts each word; derived state must equal the table."""
+
+    def open(self, state: TaskState) -> None:
+        self.total = sum(row.count for _, row in state.table("counts").scan())
+
+    def process(self, state: TaskState, messages: Sequence[Word]) -> list[Send]:
+        table = state.table("counts")
+        sends = []
+        for word in messages:
+            before = table.get(word.url)
+            now = Count((before.count if before else 0) + 1)
+            table.put(word.url, now)
+            self.total += 1
+            if word.url.startswith("poison"):
+                raise ValueError("cannot count this")
+            if word.url.startswith("forget"):
+                table.delete(word.url)
+            if word.echoes:
+                sends.append(Send("words", word.url + "'", Word(word.url + "'", word.echoes - 1)))
+            sends.append(Send("counts", word.url, now))
+            sends.append(Send("seen", word.url, word))
+        return sends
+
+
+def topology(partitions: int = 4) -> Topology:
+    return Topology(
+        topics=(
+            Topic("lines", "url", None, public=True),
+            Topic("words", "url", Word),
+            Topic("counts", "url", Count, public=True, compacted=True),
+            Topic("seen", "url", Word, public=True),
+            Topic("dead.letters", "source", None, public=True),
+        ),
+        processors=(
+            ProcessorSpec("read", "lines", ("words", "dead.letters"), (), partitions, Read),
+            ProcessorSpec(
+                "count",
+                "words",
+                ("words", "counts", "seen", "dead.letters"),
+                (TableSpec("counts", Count),),
+                partitions,
+                CountWords,
+            ),
+        ),
+    )
+
+
+def expected(lines: Sequence[str]) -> Counter[str]:
+    """How often each word is counted."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        word, echoes = line.split()
+        for number in range(int(echoes) + 1):
+            counts[word + "'" * number] += 1
+    return counts
+
+
+def crash_at(moment: str, times: int) -> Callable[[str], None]:
+    """Kill this process, as kill -9 does, when it comes to a moment for the n-th time."""
+    left = times
+
+    def fault(now: str) -> None:
+        nonlocal left
+        if now == moment:
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return fault
+
+
+class ForgetfulWorker(Worker):
+    """Throws away what Faust delivers of a topic, a few takes long: as Faust itself does around a rebalance."""
+
+    forgets: tuple[str, ...] = ()
+    takes: range = range(0)
+    taken: ClassVar[Counter[str]] = Counter()
+
+    async def deliver(self, events: Sequence[Any]) -> None:
+        topic = events[0].message.topic
+        if topic.endswith(self.forgets):
+            self.taken[topic] += 1
+            if self.taken[topic] in self.takes:
+                logging.warning("thrown away: %d records of %s", len(events), topic)
+                return
+        await super().deliver(events)
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bootstrap")
+    parser.add_argument("name")
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--crash", nargs=2, default=("never", "1"), metavar=("MOMENT", "TIMES"))
+    parser.add_argument("--forget", nargs=3, default=("nothing", "0", "0"), metavar=("TOPICS", "FIRST", "AFTER"))
+    parser.add_argument("--session-timeout", type=float, default=3.0)
+    args = parser.parse_args()
+    ForgetfulWorker.forgets = tuple(args.forget[0].split(","))
+    ForgetfulWorker.takes = range(int(args.forget[1]), int(args.forget[2]))
+    options = WorkerOptions(args.data, session_timeout_s=args.session_timeout, drain_timeout_s=5)
+    fault = crash_at(args.crash[0], int(args.crash[1]))
+    application, metrics = Application(args.name), Metrics()
+    await ForgetfulWorker(Cluster(args.bootstrap), application, topology(), "toy", options, metrics, fault).run()
+    print(metrics.text())
+
+
+if __name__ == "__main__":
+    configure_log("info", as_json=False)
+    if without := os.environ.get("DUSTREAM_TOY_WITHOUT"):
+        from mutants import mutate
+
+        mutate(without)
+    asyncio.run(main())
