@@ -2,7 +2,9 @@
 #   make demo    run the main job embedded, on a generated web
 #   make test    all tests
 #   make check   ruff, mypy (strict on core and schemas)
+#   make model   many more random histories through the real processors, and each rule disabled once
 #   make bench   benchmarks, as ratios in one run
+#   make test-kafka, make chaos, make bench-kafka   the Kafka engine on a real broker (Java 17 and Maven)
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +13,7 @@ RUN := $(VENV)/.run-ready
 DEV := $(VENV)/.dev-ready
 TYPES := $(VENV)/types
 
-.PHONY: demo test check format bench schemas lock clean help
+.PHONY: demo test test-kafka chaos model check format bench bench-kafka schemas lock clean help
 
 help:
 	@sed -n '1,/^$$/s/^#  *//p' Makefile
@@ -25,6 +27,8 @@ $(RUN): requirements.lock pyproject.toml | $(BIN)/python
 	@echo "installing what dustream needs into $(VENV) ..."
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	@echo "compiling the hot loops, once (about a minute) ..."
+	$(BIN)/python -m dustream.streams.warm_up
 	@touch $@
 
 $(DEV): requirements-dev.lock $(RUN)
@@ -36,7 +40,18 @@ demo: $(RUN)
 	$(BIN)/dustream demo
 
 test: $(DEV)
-	$(BIN)/pytest
+	$(BIN)/pytest --ignore=tests/kafka
+
+test-kafka: $(DEV)
+	$(BIN)/pytest tests/kafka
+
+chaos: $(DEV)
+	$(BIN)/python tests/kafka/chaos.py
+
+HISTORIES ?= 20000
+model: $(DEV)
+	$(BIN)/python tests/model/run.py --histories $(HISTORIES)
+	$(BIN)/python tests/model/run.py --mutations
 
 # Type checkers do not follow the editable install's mapping of folders to packages: links show them the same tree.
 $(TYPES):
@@ -56,6 +71,9 @@ format: $(DEV)
 
 bench: $(DEV)
 	$(BIN)/python bench/run.py
+
+bench-kafka: $(DEV)
+	$(BIN)/python bench/kafka.py
 
 schemas: $(RUN)
 	$(BIN)/python -m dustream.streams.schema_files schemas/json

@@ -1,0 +1,33 @@
+"""Compiles the hot loops once, so that the first real run does not wait for it: `python -m dustream.streams.warm_up`.
+
+The machine code is cached beside the source (or in NUMBA_CACHE_DIR) and used by every later process.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from dustream.core.intake import take_in
+from dustream.core.pipeline import PAGES, pipeline
+from dustream.core.processor import Send
+from dustream.core.settings import Settings
+from dustream.streams.embedded.engine import EmbeddedEngine, Feed
+from dustream.streams.generate import generate
+from dustream.streams.store.memory import MemoryStore
+
+PAGES_TO_TRY = 200  # enough to meet every common case: copies, near copies, redirects, updates, deaths
+
+
+def warm_up() -> float:
+    """Run a small web through the pipeline; the seconds it took."""
+    started = time.perf_counter()
+    settings = Settings(partitions=2)
+    crawls = take_in(list(generate(pages=PAGES_TO_TRY, seed=1)), settings.text_source).crawls
+    engine = EmbeddedEngine(pipeline(settings), MemoryStore())
+    engine.run([Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])])
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    print(f"hot loops compiled in {warm_up():.0f} s", file=sys.stderr)
