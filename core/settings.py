@@ -25,7 +25,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     text: Annotated[Literal["main", "full"], Meta(description="compare the main text, or all text of a page")] = "main"
     extractor: Annotated[
         ExtractorName, Meta(description="who reads the text out of a page: our scanner, or resiliparse")
-    ] = "resiliparse"
+    ] = "scan"
     partitions: Annotated[int, Meta(description="partitions of every processor")] = 8
     anchor_distance: Annotated[
         float, Meta(description="a page that changes no more than this (Jaccard distance) keeps its place; 0: exact")
@@ -34,10 +34,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     markets: Annotated[tuple[Market, ...], Meta(description="winner orders; the first decides `role`")] = (Market(),)
 
     def __post_init__(self) -> None:
-        if not 0 < self.threshold <= 1:
-            raise BadSetting(
-                f"threshold {self.threshold} makes no sense: choose one above 0 and at most 1, such as 0.9"
-            )
+        if not 0 < self.threshold < 1:
+            raise BadSetting(f"threshold {self.threshold} makes no sense: choose one between 0 and 1, such as 0.9")
         if not 1 <= self.partitions <= PARTITIONS_MAX:
             raise BadSetting(f"partitions {self.partitions} must be from 1 to {PARTITIONS_MAX}")
         if not 0 <= self.anchor_distance < 1:

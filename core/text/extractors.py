@@ -13,13 +13,11 @@ class TextSource(NamedTuple):
     """Which text of a page is compared, and who reads it out of the page."""
 
     mode: TextMode = "main"
-    extractor: ExtractorName = "resiliparse"
+    extractor: ExtractorName = "scan"
 
 
 class Extractor(Protocol):
-    def __call__(
-        self, page: str | bytes, *, content_type: str | None = None, mode: TextMode = "main"
-    ) -> Extracted: ...
+    def __call__(self, page: str | bytes, *, content_type: str | None = None, mode: TextMode = "main") -> Extracted: ...
 
 
 def extractor(name: ExtractorName) -> Extractor:

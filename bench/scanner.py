@@ -1,0 +1,275 @@
+"""The scanner beside the parsers: quality, speed, robustness. `python bench/scanner.py [--mutated N]`
+
+Real pages and the public tests of HTML parsers come from the folder DUSTREAM_DATA (default: ../shared/data beside the
+repository); what cannot be run without it is named. Times are CPU times of one run on one core; ratios are what counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pages import data_folder, read_jsonl_zst
+from resiliparse.extract.html2text import extract_plain_text
+from resiliparse.parse.html import HTMLTree
+
+from dustream.core.text.encoding import decode
+from dustream.core.text.scan import scan, text_of
+from dustream.core.text.scan_blocks import scan_blocks
+from dustream.core.text.scan_main import main_text
+from dustream.core.text.shingles import distinct_shingles, jaccard
+from dustream.core.text.tokens import explain_tokens, hash_stream, text_bytes
+
+SITES = ("A_networkx_doc", "A_kafka_site", "A_dolphinscheduler_zh_en", "C_pages_multisite")
+PAGES_PER_SITE = 150
+OPTIONS = {"links": False, "list_bullets": False, "alt_texts": False}
+HIDDEN = "script,style,noscript,template,iframe,title,audio,video,canvas,[hidden]"
+
+
+def html_pages(folder: Path, name: str, count: int | None, keep_one_in: int = 1) -> list[str]:
+    lines = islice(read_jsonl_zst(folder / f"{name}.jsonl.zst"), 0, None, keep_one_in)
+    rows = (msgspec.json.decode(line) for line in lines)
+    return [row["html"] for row in islice((row for row in rows if row.get("html")), count)]
+
+
+def us_per_page(function: Callable[[Any], Any], pages: list[Any], rounds: int = 3) -> float:
+    best = float("inf")
+    for _ in range(rounds):
+        started = time.process_time()
+        for page in pages:
+            function(page)
+        best = min(best, time.process_time() - started)
+    return best / len(pages) * 1e6
+
+
+def resiliparse_main(page: str) -> str:
+    return str(extract_plain_text(HTMLTree.parse(page), main_content=True, comments=False, **OPTIONS))
+
+
+def resiliparse_full(page: str) -> str:
+    return str(extract_plain_text(HTMLTree.parse(page), main_content=False, **OPTIONS))
+
+
+def resiliparse_with_fields(page: str) -> str:
+    """Buttons and labels, which readers see, and the values of input fields, which the scanner leaves out."""
+    return str(extract_plain_text(HTMLTree.parse(page), main_content=False, form_fields=True, **OPTIONS))
+
+
+def selectolax_full(page: str) -> str:
+    from selectolax.lexbor import LexborHTMLParser
+
+    tree = LexborHTMLParser(page)
+    for node in tree.css(HIDDEN):
+        node.decompose()
+    return str(tree.body.text(separator="\n")) if tree.body else ""
+
+
+def trafilatura_main(page: str) -> str:
+    import trafilatura
+
+    return trafilatura.extract(page) or ""
+
+
+def print_speed(folder: Path) -> None:
+    print("speed: µs a page, one core; parse + main text of resiliparse as a multiple of scan + main")
+    for name in SITES:
+        pages = html_pages(folder, name, PAGES_PER_SITE)
+        utf8 = [page.encode("utf-8", "replace") for page in pages]
+        found = [scan_blocks(page) for page in utf8]
+        blocks, main, whole = us_per_page(scan_blocks, utf8), us_per_page(main_text, found), us_per_page(scan, pages)
+        theirs, size = us_per_page(resiliparse_main, pages, 1), sum(map(len, utf8)) / len(utf8)
+        floor = us_per_page(lambda page: page.count(b"<p"), utf8)
+        print(
+            f"  {name:26} {size / 1e3:6.1f} KB  scan {blocks:5.0f} + main {main:4.1f}  (30 KB: "
+            f"{(blocks + main) / size * 3e4:4.0f})  scan() {whole:5.0f}  resiliparse {theirs:5.0f} = "
+            f"{theirs / (blocks + main):4.1f}×, {theirs / whole:4.1f}× of scan()  bare pass {floor:4.1f}"
+        )
+
+
+def quad_shingles(text: str) -> set[tuple[str, ...]]:
+    words = explain_tokens(text)
+    return {tuple(words[i : i + 4]) for i in range(len(words) - 3)}
+
+
+def print_main_text_quality(folder: Path) -> None:
+    print("main text against what people marked: 4-token shingles, 93 articles")
+    rows = [msgspec.json.decode(line) for line in read_jsonl_zst(folder / "E_articles_with_truth.jsonl.zst")]
+    extractors: dict[str, Callable[[str], str]] = {
+        "scan main": lambda page: scan(page).text,
+        "resiliparse main": resiliparse_main,
+        "trafilatura": trafilatura_main,
+        "scan full": lambda page: scan(page, mode="full").text,
+    }
+    for name, extractor in extractors.items():
+        totals = [0.0, 0.0, 0.0]
+        for row in rows:
+            found, marked = quad_shingles(extractor(row["html"])), quad_shingles(row["article"])
+            common = len(found & marked)
+            precision, recall = common / max(1, len(found)), common / max(1, len(marked))
+            f1 = 2 * precision * recall / (precision + recall) if common else 0.0
+            totals = [total + score for total, score in zip(totals, (precision, recall, f1), strict=True)]
+        print("  {:18} P {:.3f}  R {:.3f}  F1 {:.3f}".format(name, *(total / len(rows) for total in totals)))
+
+
+def shingle_set(text: str) -> Any:
+    return distinct_shingles(hash_stream(text_bytes(text))[0])
+
+
+def print_full_text_agreement(folder: Path) -> None:
+    print("full text: 5-shingle Jaccard with the parsers'")
+    for name in SITES:
+        pages = html_pages(folder, name, PAGES_PER_SITE, keep_one_in=1 if name.startswith("C_") else 20)
+        for judge in (selectolax_full, resiliparse_full, resiliparse_with_fields):
+            ours = (shingle_set(scan(page, mode="full").text) for page in pages)
+            values = sorted(jaccard(mine, shingle_set(judge(page))) for mine, page in zip(ours, pages, strict=True))
+            tenth, median = values[len(values) // 10], values[len(values) // 2]
+            print(f"  {name:26} {judge.__name__:24} median {median:.3f}  10th percentile {tenth:.3f}")
+
+
+# --- the public tests of HTML parsers
+
+
+def tokenizer_cases(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in sorted((folder / "html5lib").glob("tokenizer_*.test")):
+        for case in json.loads(path.read_text(encoding="utf-8")).get("tests", []):
+            yield path.name, case
+
+
+def unescaped(case: dict[str, Any], text: str) -> str:
+    return text.encode("utf-8", "surrogatepass").decode("unicode_escape") if case.get("doubleEscaped") else text
+
+
+def expected_text(case: dict[str, Any]) -> str:
+    """Characters of a test, with what the tree makes of them: NUL is dropped, tags are not text."""
+    pieces = [token[1] if token[0] == "Character" else "" for token in case["output"]]
+    return "".join(pieces)
+
+
+def left_out(case: dict[str, Any]) -> str:
+    """Why a test says nothing about text; "" if it does."""
+    if case.get("initialStates", ["Data state"]) != ["Data state"]:
+        return "starts inside raw text"
+    if case.get("doubleEscaped"):
+        return "escaped lone surrogates and NULs"
+    if any(token[0] == "StartTag" for token in case["output"]):
+        return "start tags: blocks, raw text and line breaks are the tree's affair"
+    if "<![CDATA[" in case["input"]:
+        return "CDATA outside SVG"
+    return ""
+
+
+def visible(text: str) -> str:
+    return "".join(text.replace("\0", "").split())
+
+
+def print_tokenizer_tests(folder: Path) -> None:
+    passed, failed, reasons = 0, [], dict[str, int]()
+    for file, case in tokenizer_cases(folder):
+        if reason := left_out(case):
+            reasons[reason] = reasons.get(reason, 0) + 1
+            continue
+        found = visible(scan(case["input"], mode="full").text)
+        if found == visible(expected_text(case)):
+            passed += 1
+        else:
+            failed.append((file, case["input"], expected_text(case), found))
+    print(f"html5lib tokenizer tests: {passed} of {passed + len(failed)} that concern text; left out: {reasons}")
+    for file, page, expected, found in failed[:20]:
+        print(f"  {file}: {page[:60]!r}: expected {expected[:60]!r}, found {found[:60]!r}")
+
+
+def encoding_cases(folder: Path) -> Iterator[tuple[bytes, str]]:
+    for path in sorted((folder / "html5lib").glob("encoding_*.dat")):
+        for case in path.read_bytes().split(b"#data\n")[1:]:
+            data, _, rest = case.partition(b"\n#encoding\n")
+            yield data, rest.split(b"\n")[0].decode().strip()
+
+
+def print_encoding_tests(folder: Path) -> None:
+    """By what the text comes out as: an ASCII page is the same text in either charset."""
+    same, different = 0, 0
+    for data, name in encoding_cases(folder):
+        is_same = decode(data) == data.decode(name, "replace")
+        same, different = same + is_same, different + (not is_same)
+    print(f"html5lib encoding tests: {same} of {same + different} give the text of the expected charset")
+
+
+# --- mutated pages, and large ones
+
+
+def mutated(pages: list[bytes], rng: random.Random) -> bytes:
+    """Cut, splice, flip, nest, and mix encodings."""
+    page = bytearray(rng.choice(pages))
+    for _ in range(rng.randint(1, 6)):
+        kind, at, other = rng.randrange(6), rng.randrange(len(page) + 1), rng.choice(pages)
+        if kind == 0:
+            del page[at:]
+        elif kind == 1:
+            del page[at : at + rng.randint(1, 400)]
+        elif kind == 2:
+            page[at:at] = other[rng.randrange(len(other)) :][:1000]
+        elif kind == 3 and page:
+            page[at % len(page)] ^= 1 << rng.randrange(8)
+        elif kind == 4:
+            page[at:at] = rng.choice((b"<div>", b"<table>", b"<b>", b"<svg>", b"<!--", b"<p a='")) * rng.randint(1, 600)
+        else:
+            page[at:at] = "Zürich 東京 Москва".encode(rng.choice(("utf-16", "gb18030", "cp1251", "utf-8")), "replace")
+    return bytes(page)
+
+
+def print_mutated(pages: list[bytes], count: int) -> None:
+    rng = random.Random(11)
+    started, size = time.process_time(), 0
+    for _ in range(count):
+        page = mutated(pages, rng)
+        found = scan_blocks(page)
+        assert text_of(found, "main").size <= found.text.size + 1
+        size += len(page)
+        scan(page)
+    print(f"{count} mutated pages, {size / 1e6:.0f} MB: no crash, {time.process_time() - started:.1f} s")
+
+
+def print_large_pages() -> None:
+    print("time by size: ns a byte at 1, 10 and 50 MB")
+    pieces = ("<p>word</p>", "<div>", "<a href=x>", "<", "&amp;", "<!--", "<b><p></b>", "<div class='a b'>", "<ul><li>")
+    for piece in pieces:
+        costs = []
+        for size in (1_000_000, 10_000_000, 50_000_000):
+            page = piece.encode() * (size // len(piece))
+            costs.append(us_per_page(scan_blocks, [page], 1) * 1e3 / size)
+        print(f"  {piece:22}" + "".join(f"{cost:7.2f}" for cost in costs))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mutated", type=int, default=2_000, help="how many mutated pages (default 2,000)")
+    count = parser.parse_args().mutated
+    folder = data_folder()
+    if folder is None:
+        from dustream.streams.generate import generate
+
+        print("no real pages (set DUSTREAM_DATA): speed, main text quality, agreement with parsers and the public")
+        print("tests of HTML parsers were not run; mutated pages are generated ones")
+        pages = [event.html.encode() for event in generate(pages=200, seed=3) if event.html]
+    else:
+        print_speed(folder)
+        print_main_text_quality(folder)
+        print_full_text_agreement(folder)
+        print_tokenizer_tests(folder)
+        print_encoding_tests(folder)
+        pages = [page.encode("utf-8", "replace") for name in SITES for page in html_pages(folder, name, 30)]
+    print_large_pages()
+    print_mutated([page for page in pages if len(page) < 100_000], count)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

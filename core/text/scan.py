@@ -1,0 +1,137 @@
+"""A page → its text and what its head says, by the one-pass scanner: the same door as extract.extract.
+
+The scanner reads bytes and keeps no tree, so nesting, attributes and unclosed elements cost it nothing; the one limit
+is the page's size.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dustream.core.text.encoding import decode
+from dustream.core.text.extract import (
+    ATTRIBUTE_CHARS_MAX,
+    REFRESH_DELAY_S_MAX,
+    TITLE_CHARS_MAX,
+    Extracted,
+    TextMode,
+)
+from dustream.core.text.page_guard import check_size
+from dustream.core.text.scan_blocks import (
+    FACT_CANONICAL,
+    FACT_CHARSET,
+    FACT_LANG,
+    FACT_REFRESH,
+    FACT_ROBOTS,
+    FACT_TITLE,
+    FACT_XML_LANG,
+    FACTS,
+    Blocks,
+    scan_blocks,
+)
+from dustream.core.text.scan_main import main_text
+from dustream.core.text.scan_references import dereferenced
+from dustream.core.text.scan_tables import name_tables
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+# HTML5's "shared declarative refresh steps": a time, then optionally a separator and a URL, perhaps in quotes.
+_REFRESH = re.compile(r"\s*(\d{0,9}(?:\.\d*)?)[\s;,]*(?:url\s*=\s*)?(?P<quote>[\"']?)(?P<url>.*)", re.I | re.S)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a page says about itself. URLs are as written, "" where there are none."""
+
+    title: str = ""
+    lang: str = ""
+    charset: str = ""
+    canonical: str = ""
+    refresh_target: str = ""
+    refresh_delay_s: float = 0.0
+    is_noindex: bool = False
+
+
+def scan(page: str | bytes, *, content_type: str | None = None, mode: TextMode = "main") -> Extracted:
+    """Read a page. Raises BadEvent over page_guard.PAGE_BYTES_MAX.
+
+    `main` is the main content; where there is none, the full text, so that a page is empty only when it shows nothing
+    at all. `full` is everything a reader would see, menus included.
+    """
+    check_size(len(page))
+    html = decode(page, content_type) if isinstance(page, bytes) else page
+    if content_type and content_type.lower().startswith("text/plain"):
+        return Extracted(text=_without_surrogates(html.replace("\0", "")))
+    utf8 = _utf8(html)
+    check_size(len(utf8))
+    found = scan_blocks(utf8)
+    head = head_of(utf8, found)
+    return Extracted(
+        text=text_of(found, mode).tobytes().decode("utf-8", "replace"),
+        title=head.title,
+        lang=head.lang,
+        canonical=head.canonical,
+        refresh_target=head.refresh_target,
+        refresh_delay_s=head.refresh_delay_s,
+    )
+
+
+def text_of(found: Blocks, mode: TextMode) -> NDArray[np.uint8]:
+    """The page's text in UTF-8, without a Python string."""
+    text = main_text(found) if mode == "main" else found.text
+    return text if text.size else found.text
+
+
+def head_of(utf8: bytes, found: Blocks) -> Head:
+    """The facts of a scanned page's head."""
+    target, delay_s = _refresh(utf8, found)
+    return Head(
+        title=" ".join(_fact(utf8, found, FACT_TITLE)[:TITLE_CHARS_MAX].split()),
+        lang=_attribute(utf8, found, FACT_LANG) or _attribute(utf8, found, FACT_XML_LANG),
+        charset=_attribute(utf8, found, FACT_CHARSET),
+        canonical=_attribute(utf8, found, FACT_CANONICAL),
+        refresh_target=target,
+        refresh_delay_s=delay_s,
+        is_noindex="noindex" in _attribute(utf8, found, FACT_ROBOTS).lower(),
+    )
+
+
+def _utf8(html: str) -> bytes:
+    try:
+        return html.encode()
+    except UnicodeEncodeError:  # lone surrogates, which JSON can carry and UTF-8 cannot
+        return _without_surrogates(html).encode()
+
+
+def _without_surrogates(text: str) -> str:
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def _fact(utf8: bytes, found: Blocks, fact: int) -> str:
+    start, end = found.facts[fact].tolist()
+    if start < 0:
+        return ""
+    value = utf8[start:end]
+    if b"&" in value:
+        data = np.frombuffer(value, dtype=np.uint8)
+        value = dereferenced(data, 0, data.size, fact != FACT_TITLE, *name_tables()).tobytes()
+    return value.decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
+def _attribute(utf8: bytes, found: Blocks, fact: int) -> str:
+    value = _fact(utf8, found, fact).strip()
+    return value if len(value) <= ATTRIBUTE_CHARS_MAX else ""
+
+
+def _refresh(utf8: bytes, found: Blocks) -> tuple[str, float]:
+    """The first meta refresh that names a URL: (URL, delay)."""
+    for fact in range(FACT_REFRESH, FACTS):
+        match = _REFRESH.match(_attribute(utf8, found, fact))
+        if match and match["url"]:
+            quote = match["quote"]
+            url = match["url"].split(quote, 1)[0] if quote else match["url"]
+            return url.strip(), min(float(match[1].rstrip(".") or 0), REFRESH_DELAY_S_MAX)
+    return "", 0.0

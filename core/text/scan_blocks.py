@@ -1,0 +1,637 @@
+"""One pass over a page: its visible text, cut into blocks, and the tree of containers they stand in.
+
+A block is a run of text that no block-level tag interrupts; it is one line of the text (more, where a line break or
+preformatted text says so). Containers are the block-level elements, numbered as they open, so that a parent's number is
+lower than its children's. The open elements are followed as far as blocks need it (13.2.6): which end tag closes what,
+and what is closed without one. Formatting that is misnested is taken out where it stands, not opened again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dustream.core.text.scan_memory import borrowed
+from dustream.core.text.scan_references import put_reference
+from dustream.core.text.scan_tables import (
+    ATTRIBUTE,
+    ATTRIBUTES,
+    CONCEALED,
+    KIND,
+    NEGATION,
+    TAG_DOMAIN,
+    TAG_ID_SHIFT,
+    WORD_DOMAIN,
+    mix,
+    name_hash,
+    name_tables,
+    slot_of,
+)
+from dustream.core.text.scan_tokenizer import (
+    attributes,
+    cdata_end,
+    declaration_end,
+    find,
+    is_cdata,
+    is_letter,
+    is_space,
+    raw_text_end,
+    script_end,
+    tag_name,
+)
+
+OPEN_MAX = 512  # elements open at once, as in browsers; deeper ones are siblings
+WORDS_BYTES_MAX = 400  # of a class or id; what follows is not looked at
+ROWS_FIRST = 128  # blocks and containers there is room for at first
+
+BLOCK, VOID, RAW_TEXT = KIND["BLOCK"], KIND["VOID"], KIND["RAW_TEXT"]
+SHOWN_RAW_TEXT, SCRIPT, TITLE, REFERENCED = KIND["SHOWN_RAW_TEXT"], KIND["SCRIPT"], KIND["TITLE"], KIND["REFERENCED"]
+PLAINTEXT, HIDDEN, ANCHOR, LINE_BREAK = KIND["PLAINTEXT"], KIND["HIDDEN"], KIND["ANCHOR"], KIND["LINE_BREAK"]
+HEADING, PARAGRAPH, LIST_ITEM, DESCRIPTION = KIND["HEADING"], KIND["PARAGRAPH"], KIND["LIST_ITEM"], KIND["DESCRIPTION"]
+CELL, ROW, ROW_GROUP, TABLE, OPTION = KIND["CELL"], KIND["ROW"], KIND["ROW_GROUP"], KIND["TABLE"], KIND["OPTION"]
+PREFORMATTED, FOREIGN, SCOPE, FORMATTING = KIND["PREFORMATTED"], KIND["FOREIGN"], KIND["SCOPE"], KIND["FORMATTING"]
+SOFT, UNSTACKED, ROOT, META, LINK = KIND["SOFT"], KIND["UNSTACKED"], KIND["ROOT"], KIND["META"], KIND["LINK"]
+TABLE_PARTS = CELL | ROW | ROW_GROUP
+
+CLASS, ID, ROLE_ATTRIBUTE, ITEMPROP = ATTRIBUTE["class"], ATTRIBUTE["id"], ATTRIBUTE["role"], ATTRIBUTE["itemprop"]
+HREF, REL, LANG, XML_LANG = ATTRIBUTE["href"], ATTRIBUTE["rel"], ATTRIBUTE["lang"], ATTRIBUTE["xml:lang"]
+HTTP_EQUIV, CONTENT, NAME, CHARSET = (
+    ATTRIBUTE["http-equiv"], ATTRIBUTE["content"], ATTRIBUTE["name"], ATTRIBUTE["charset"],
+)  # fmt: skip
+HIDDEN_ATTRIBUTE, STYLE = ATTRIBUTE["hidden"], ATTRIBUTE["style"]
+
+# What the head says: start and end in the page. Of refreshes, the first few: one without a URL means nothing.
+REFRESHES_MAX = 4
+FACT_TITLE, FACT_LANG, FACT_XML_LANG, FACT_CANONICAL, FACT_CHARSET, FACT_ROBOTS, FACT_REFRESH = range(7)
+FACTS = FACT_REFRESH + REFRESHES_MAX
+
+# Columns of the blocks (text range, bytes of it inside links, container), the containers and the stack.
+START, END, LINK_BYTES, CONTAINER = range(4)
+PARENT, KINDS, ROLES, DEPTH = range(4)
+STACK_NAME, STACK_KIND, STACK_CONTAINER, STACK_HIDDEN = range(4)
+
+# The scan's own counters.
+(
+    AT_OUT, AT_BLOCK, AT_SPACE, AT_DEPTH, AT_BEYOND, AT_LINK, AT_LINK_BYTES, AT_CONTAINER, AT_HIDDEN, AT_PRE,
+    AT_FOREIGN, AT_BLOCKS, AT_CONTAINERS, AT_REFRESHES, STATE,
+) = range(15)  # fmt: skip
+NO_SPACE, SPACE, NEW_LINE = range(3)
+TAG_ROLES_MASK = (1 << TAG_ID_SHIFT) - 1
+
+ORDINARY, BLANK, MARKUP, REFERENCE, NUL, LEAD_C2 = range(6)
+_BYTE_CLASS = np.zeros(256, dtype=np.uint8)
+_BYTE_CLASS[[0x20, 0x0A, 0x09, 0x0D, 0x0C]] = BLANK
+_BYTE_CLASS[[0x3C, 0x26, 0x00, 0xC2]] = [MARKUP, REFERENCE, NUL, LEAD_C2]  # C2 A0 is a no-break space
+
+_REFRESH, _ROBOTS = name_hash("refresh", WORD_DOMAIN), name_hash("robots", WORD_DOMAIN)
+_CANONICAL, _NONE = name_hash("canonical", WORD_DOMAIN), name_hash("none", WORD_DOMAIN)
+_PARAGRAPH_NAME = name_hash("p", TAG_DOMAIN)
+
+
+class Blocks(NamedTuple):
+    """A page's visible text and its parts."""
+
+    text: NDArray[np.uint8]
+    blocks: NDArray[np.int32]
+    containers: NDArray[np.int32]
+    facts: NDArray[np.int64]
+
+
+@njit(cache=True)
+def _more_rows(rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    more = np.empty((rows.shape[0] * 4, rows.shape[1]), dtype=np.int32)
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            more[i, j] = rows[i, j]
+    return more
+
+
+# --- words of attribute values
+
+
+@njit(cache=True)
+def _lower_hash(page: NDArray[np.uint8], start: int, end: int) -> np.uint64:
+    """The hash of a whole value, blanks around it left out, as a word."""
+    h = np.uint64(WORD_DOMAIN)
+    for at in range(start, min(end, start + WORDS_BYTES_MAX)):
+        byte = np.int64(page[at])
+        if not is_space(byte):
+            h = mix(h, byte | 0x20 if 0x41 <= byte <= 0x5A else byte)
+    return h
+
+
+@njit(cache=True)
+def _has_word(page: NDArray[np.uint8], start: int, end: int, word: np.uint64) -> bool:
+    """Whether one of the value's blank-separated words is this one."""
+    while start < end:
+        stop = start
+        while stop < end and not is_space(np.int64(page[stop])):
+            stop += 1
+        if _lower_hash(page, start, stop) == word:
+            return True
+        start = stop + 1
+    return False
+
+
+@njit(cache=True)
+def word_roles(
+    page: NDArray[np.uint8], start: int, end: int, keys: NDArray[np.uint64], values: NDArray[np.int64]
+) -> int:
+    """Roles named by the words of a class or id: cut at blanks, signs and capitals ("siteNav", "main-menu")."""
+    page, keys, values = borrowed(page), borrowed(keys), borrowed(values)
+    roles, of_name, is_negated = 0, 0, False
+    end = min(end, start + WORDS_BYTES_MAX)
+    h, size, was_lower = np.uint64(WORD_DOMAIN), 0, False
+    for at in range(start, end + 1):
+        byte = np.int64(page[at]) if at < end else np.int64(0x20)
+        is_capital = 0x41 <= byte <= 0x5A
+        if size > 0 and (not is_letter(byte) or (is_capital and was_lower)):
+            slot = slot_of(keys, h)
+            if slot >= 0:
+                is_negated |= values[slot, 0] == NEGATION
+                of_name |= values[slot, 0]
+            h, size = np.uint64(WORD_DOMAIN), 0
+        if is_letter(byte):
+            h = mix(h, byte | 0x20)
+            size += 1
+        elif is_space(byte):
+            roles |= 0 if is_negated else of_name
+            of_name, is_negated = 0, False
+        was_lower = is_letter(byte) and not is_capital
+    return roles & ~NEGATION
+
+
+@njit(cache=True)
+def _is_display_none(page: NDArray[np.uint8], start: int, end: int) -> bool:
+    """Whether a style says display: none."""
+    none = np.uint64(_NONE)
+    at = start
+    while at + 11 < end:
+        is_display = (page[at] | 0x20) == 0x64 and (page[at + 3] | 0x20) == 0x70 and (page[at + 6] | 0x20) == 0x79
+        if is_display and (page[at + 1] | 0x20) == 0x69:
+            value = at + 7
+            while value < end and (page[value] == 0x3A or is_space(np.int64(page[value]))):
+                value += 1
+            return bool(_lower_hash(page, value, min(end, value + 4)) == none)
+        at += 1
+    return False
+
+
+# --- text
+
+
+@njit(cache=True)
+def _put_space(text: NDArray[np.uint8], out: int, block: int, space: int) -> int:
+    if out > block and text[out - 1] != 0x0A:
+        text[out] = 0x0A if space == NEW_LINE else 0x20
+        return out + 1
+    return out
+
+
+@njit(cache=True)
+def _put_preformatted(page: NDArray[np.uint8], at: int, text: NDArray[np.uint8], out: int, block: int) -> int:
+    """A blank of preformatted text. Lines end in one "\\n"; blanks at the block's start mean nothing."""
+    byte = page[at]
+    if out == block or (byte == 0x0D and at + 1 < page.size and page[at + 1] == 0x0A):
+        return out
+    text[out] = 0x0A if byte == 0x0A or byte == 0x0D else 0x20
+    return out + 1
+
+
+@njit(cache=True)
+def _copy_text(
+    page: NDArray[np.uint8],
+    at: int,
+    end: int,
+    is_raw: bool,
+    has_references: bool,
+    text: NDArray[np.uint8],
+    state: NDArray[np.int64],
+    keys: NDArray[np.uint64],
+    values: NDArray[np.int64],
+) -> int:
+    """Append text up to the next "<" (raw: up to `end`), blanks collapsed, references resolved."""
+    page, text, state, keys, values = borrowed(page), borrowed(text), borrowed(state), borrowed(keys), borrowed(values)
+    out, space, block, is_pre = state[AT_OUT], state[AT_SPACE], state[AT_BLOCK], state[AT_PRE] > 0
+    first = out
+    while at < end:
+        byte = page[at]
+        kind = _BYTE_CLASS[byte]
+        if kind == BLANK or (kind == LEAD_C2 and at + 1 < end and page[at + 1] == 0xA0):
+            if is_pre:
+                out = _put_preformatted(page, at, text, out, block)
+            elif space == NO_SPACE:
+                space = SPACE
+            at += 1 + (kind == LEAD_C2)
+            continue
+        if kind == MARKUP and not is_raw:
+            break
+        if kind == NUL:
+            at += 1
+            continue
+        before, space_before = out, space
+        if space != NO_SPACE:
+            out = _put_space(text, out, block, space)
+            space = NO_SPACE
+        if kind == REFERENCE and has_references:
+            char = out
+            at, out = put_reference(page, at, end, text, out, False, keys, values)
+            is_blank = _BYTE_CLASS[text[char]] == BLANK
+            if is_blank or (out - char == 2 and text[char] == 0xC2 and text[char + 1] == 0xA0):
+                out, space = before, max(space_before, SPACE)
+            continue
+        text[out] = byte
+        out += 1
+        at += 1
+        while at < end:
+            byte = page[at]
+            is_lone_space = byte == 0x20 and at + 1 < end and _BYTE_CLASS[page[at + 1]] == ORDINARY
+            if _BYTE_CLASS[byte] != ORDINARY and not is_lone_space:
+                break
+            text[out] = byte
+            out += 1
+            at += 1
+    if state[AT_LINK] > 0:
+        state[AT_LINK_BYTES] += out - first
+    state[AT_OUT], state[AT_SPACE] = out, space
+    return at
+
+
+@njit(cache=True)
+def _end_block(text: NDArray[np.uint8], blocks: NDArray[np.int32], state: NDArray[np.int64]) -> None:
+    """What was written since the last block's end, if anything, is a block. There is room for one more."""
+    text, blocks, state = borrowed(text), borrowed(blocks), borrowed(state)
+    first, out = state[AT_BLOCK], state[AT_OUT]
+    while out > first and is_space(np.int64(text[out - 1])):
+        out -= 1
+    if out > first:
+        row = state[AT_BLOCKS]
+        blocks[row, START], blocks[row, END] = first, out
+        blocks[row, LINK_BYTES], blocks[row, CONTAINER] = min(state[AT_LINK_BYTES], out - first), state[AT_CONTAINER]
+        state[AT_BLOCKS] += 1
+        text[out] = 0x0A
+        state[AT_BLOCK] = out + 1
+    state[AT_OUT] = state[AT_BLOCK]
+    state[AT_LINK_BYTES] = 0
+    state[AT_SPACE] = NO_SPACE
+
+
+# --- open elements
+
+
+@njit(cache=True, inline="always")
+def _pop(to: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
+    """Close open elements until `to` are left."""
+    depth = state[AT_DEPTH]
+    while depth > to:
+        depth -= 1
+        kind = stack[depth, STACK_KIND]
+        counts[stack[depth, STACK_NAME] & 255] -= 1
+        state[AT_HIDDEN] -= stack[depth, STACK_HIDDEN]
+        state[AT_PRE] -= (kind & PREFORMATTED) != 0
+        state[AT_FOREIGN] -= (kind & FOREIGN) != 0
+        state[AT_CONTAINER] = stack[depth, STACK_CONTAINER]
+    if state[AT_LINK] > depth:
+        state[AT_LINK] = 0
+    state[AT_DEPTH] = depth
+    state[AT_BEYOND] = 0
+
+
+@njit(cache=True, inline="always")
+def _push(
+    name: np.uint64, kind: int, is_hidden: bool, stack: NDArray[np.int64], state: NDArray[np.int64],
+    counts: NDArray[np.int32], container: int,
+) -> None:  # fmt: skip
+    depth = state[AT_DEPTH]
+    if depth == OPEN_MAX:
+        state[AT_BEYOND] += 1
+        return
+    stack[depth, STACK_NAME], stack[depth, STACK_KIND] = np.int64(name), kind
+    stack[depth, STACK_CONTAINER], stack[depth, STACK_HIDDEN] = state[AT_CONTAINER], is_hidden
+    counts[np.int64(name) & 255] += 1
+    state[AT_HIDDEN] += is_hidden
+    state[AT_PRE] += (kind & PREFORMATTED) != 0
+    state[AT_FOREIGN] += (kind & FOREIGN) != 0
+    state[AT_CONTAINER] = container
+    state[AT_DEPTH] = depth + 1
+
+
+@njit(cache=True)
+def _take_out(at: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
+    """Close one inline element and leave open what was opened inside ("adoption agency")."""
+    counts[stack[at, STACK_NAME] & 255] -= 1
+    state[AT_HIDDEN] -= stack[at, STACK_HIDDEN]
+    for i in range(at, state[AT_DEPTH] - 1):
+        for j in range(stack.shape[1]):
+            stack[i, j] = stack[i + 1, j]
+    state[AT_DEPTH] -= 1
+    state[AT_LINK] = 0 if state[AT_LINK] == at + 1 else state[AT_LINK] - (state[AT_LINK] > at + 1)
+
+
+@njit(cache=True)
+def _close_nearest(
+    kinds: int, barrier: int, soft: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]
+) -> None:
+    """Close the nearest open element of these kinds, unless one of the barrier's kinds (soft ones aside) is nearer."""
+    stack, state, counts = borrowed(stack), borrowed(state), borrowed(counts)
+    at = state[AT_DEPTH] - 1
+    while at >= 0 and not stack[at, STACK_KIND] & kinds:
+        if stack[at, STACK_KIND] & barrier and not stack[at, STACK_KIND] & soft:
+            return
+        at -= 1
+    if at >= 0:
+        _pop(at, stack, state, counts)
+
+
+@njit(cache=True)
+def _close_implied(kind: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
+    """What the start tag of a block closes that has no end tag of its own."""
+    stack, state, counts = borrowed(stack), borrowed(state), borrowed(counts)
+    kinds, barrier, soft = kind & (LIST_ITEM | DESCRIPTION | CELL | ROW | ROW_GROUP | OPTION), BLOCK | SCOPE, 0
+    if kinds & (LIST_ITEM | DESCRIPTION):
+        soft = SOFT
+    elif kinds:
+        barrier = TABLE | (ROW if kinds & CELL else kinds & 0)
+    if kinds:
+        _close_nearest(kinds, barrier, soft, stack, state, counts)
+    kinds, barrier, soft = PARAGRAPH | kinds & 0, SCOPE | kinds & 0, kinds & 0
+    if counts[np.int64(np.uint64(_PARAGRAPH_NAME) & np.uint64(255))] > 0:
+        _close_nearest(kinds, barrier, soft, stack, state, counts)
+
+
+@njit(cache=True, inline="always")
+def _find_open(name: np.uint64, kind: int, stack: NDArray[np.int64], depth: int) -> int:
+    """Where the open element stands that this end tag closes; -1 if there is none in scope."""
+    barrier = SCOPE
+    if kind & (TABLE | HIDDEN):
+        barrier = 0
+    elif kind & TABLE_PARTS:
+        barrier = TABLE
+    elif not kind & (BLOCK | FORMATTING):
+        barrier = SCOPE | BLOCK
+    at = depth - 1
+    while at >= 0 and stack[at, STACK_NAME] != np.int64(name):
+        if stack[at, STACK_KIND] & barrier and not kind & stack[at, STACK_KIND] & HEADING:
+            return -1
+        at -= 1
+    return at
+
+
+@njit(cache=True, inline="always")
+def _close(
+    name: np.uint64, kind: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]
+) -> None:
+    """An end tag."""
+    if state[AT_BEYOND] > 0:
+        state[AT_BEYOND] -= 1
+        return
+    if kind & HEADING:  # closes the nearest heading, of whatever rank
+        _close_nearest(kind & HEADING, SCOPE | kind & 0, kind & 0, stack, state, counts)
+        return
+    if counts[np.int64(name & np.uint64(255))] == 0:
+        return
+    at = _find_open(name, kind, stack, state[AT_DEPTH])
+    if at < 0:
+        return
+    if kind & FORMATTING:
+        for i in range(at + 1, state[AT_DEPTH]):
+            if stack[i, STACK_KIND] & BLOCK:
+                _take_out(at, stack, state, counts)
+                return
+    _pop(at, stack, state, counts)
+
+
+# --- tags
+
+
+@njit(cache=True)
+def _note_fact(facts: NDArray[np.int64], fact: int, start: int, end: int) -> None:
+    if facts[fact, 0] < 0:
+        facts[fact, 0], facts[fact, 1] = start, end
+
+
+@njit(cache=True, inline="always")
+def _note_meta(
+    page: NDArray[np.uint8], present: int, found: NDArray[np.int64], facts: NDArray[np.int64], state: NDArray[np.int64]
+) -> None:
+    if present >> CHARSET & 1:
+        _note_fact(facts, FACT_CHARSET, found[CHARSET, 0], found[CHARSET, 1])
+    if not present >> CONTENT & 1:
+        return
+    start, end = found[CONTENT, 0], found[CONTENT, 1]
+    if present >> NAME & 1 and _lower_hash(page, found[NAME, 0], found[NAME, 1]) == np.uint64(_ROBOTS):
+        _note_fact(facts, FACT_ROBOTS, start, end)
+    if not present >> HTTP_EQUIV & 1 or state[AT_REFRESHES] == REFRESHES_MAX:
+        return
+    if _lower_hash(page, found[HTTP_EQUIV, 0], found[HTTP_EQUIV, 1]) == np.uint64(_REFRESH):
+        _note_fact(facts, FACT_REFRESH + state[AT_REFRESHES], start, end)
+        state[AT_REFRESHES] += 1
+
+
+@njit(cache=True, inline="always")
+def _note_facts(
+    page: NDArray[np.uint8], kind: int, present: int, found: NDArray[np.int64], facts: NDArray[np.int64],
+    state: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """What html, link and meta tags say about the page."""
+    if kind & META:
+        _note_meta(page, present, found, facts, state)
+    elif kind & LINK and present >> REL & 1 and present >> HREF & 1:
+        if _has_word(page, found[REL, 0], found[REL, 1], np.uint64(_CANONICAL)):
+            _note_fact(facts, FACT_CANONICAL, found[HREF, 0], found[HREF, 1])
+    elif kind & ROOT:
+        if present >> LANG & 1:
+            _note_fact(facts, FACT_LANG, found[LANG, 0], found[LANG, 1])
+        if present >> XML_LANG & 1:
+            _note_fact(facts, FACT_XML_LANG, found[XML_LANG, 0], found[XML_LANG, 1])
+
+
+@njit(cache=True, inline="always")
+def _roles(
+    page: NDArray[np.uint8], present: int, found: NDArray[np.int64], keys: NDArray[np.uint64],
+    values: NDArray[np.int64],
+) -> int:  # fmt: skip
+    roles = 0
+    for attribute in (CLASS, ID, ROLE_ATTRIBUTE, ITEMPROP):
+        if present >> attribute & 1:
+            roles |= word_roles(page, found[attribute, 0], found[attribute, 1], keys, values)
+    if present >> STYLE & 1 and _is_display_none(page, found[STYLE, 0], found[STYLE, 1]):
+        roles |= CONCEALED
+    return roles
+
+
+@njit(cache=True, inline="always")
+def _add_container(kind: int, roles: int, containers: NDArray[np.int32], state: NDArray[np.int64]) -> int:
+    """There is room for one more."""
+    row, parent = state[AT_CONTAINERS], state[AT_CONTAINER]
+    containers[row, PARENT], containers[row, KINDS] = parent, kind
+    containers[row, ROLES], containers[row, DEPTH] = roles, state[AT_DEPTH]
+    state[AT_CONTAINERS] += 1
+    return int(row)
+
+
+@njit(cache=True, inline="always")
+def _raw_text(
+    page: NDArray[np.uint8], at: int, name: np.uint64, kind: int, text: NDArray[np.uint8], state: NDArray[np.int64],
+    facts: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
+) -> int:  # fmt: skip
+    """Past the content of a raw text element, up to its end tag; shown if readers see it."""
+    if kind & SCRIPT:
+        end = script_end(page, at, name)
+    else:
+        end = page.size if kind & PLAINTEXT else raw_text_end(page, at, name)
+    if kind & TITLE:
+        _note_fact(facts, FACT_TITLE, at, end)
+    if kind & SHOWN_RAW_TEXT and state[AT_HIDDEN] == 0:
+        _copy_text(page, at, end, at < end, kind & REFERENCED != 0, text, state, keys, values)
+    return end
+
+
+@njit(cache=True, inline="always")
+def _open(
+    page: NDArray[np.uint8], name: np.uint64, kind: int, roles: int, present: int, text: NDArray[np.uint8],
+    blocks: NDArray[np.int32], containers: NDArray[np.int32], found: NDArray[np.int64], stack: NDArray[np.int64],
+    counts: NDArray[np.int32], state: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """The start tag of an element that may contain something."""
+    is_hidden = kind & (HIDDEN | TITLE) != 0 or present >> HIDDEN_ATTRIBUTE & 1 != 0
+    container = state[AT_CONTAINER]
+    if kind & BLOCK:
+        _end_block(text, blocks, state)
+        _close_implied(kind, stack, state, counts)
+        container = _add_container(kind, roles | _roles(page, present, found, keys, values), containers, state)
+    elif kind & ANCHOR and state[AT_LINK] > 0:
+        _take_out(state[AT_LINK] - 1, stack, state, counts)
+    _push(name, kind, is_hidden, stack, state, counts, container)
+    if kind & ANCHOR and present >> HREF & 1 and state[AT_BEYOND] == 0:
+        state[AT_LINK] = state[AT_DEPTH]
+
+
+@njit(cache=True, inline="always")
+def _start_tag(
+    page: NDArray[np.uint8], at: int, text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32],
+    facts: NDArray[np.int64], found: NDArray[np.int64], stack: NDArray[np.int64], counts: NDArray[np.int32],
+    state: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
+) -> int:  # fmt: skip
+    name, at = tag_name(page, at + 1)
+    at, present, slash = attributes(page, at, found, keys, values)
+    if at > page.size:
+        return page.size  # not closed: no tag
+    slot = slot_of(keys, name)
+    kind, roles = (values[slot, 0], values[slot, 1] & TAG_ROLES_MASK) if slot >= 0 else (0, 0)
+    if kind & (META | LINK | ROOT):
+        _note_facts(page, kind, present, found, facts, state)
+    if kind & LINE_BREAK:
+        state[AT_SPACE] = NEW_LINE
+    if kind & (VOID | UNSTACKED) or (slash and state[AT_FOREIGN] > 0):
+        if kind & BLOCK:
+            _end_block(text, blocks, state)
+        return at
+    is_raw = kind & RAW_TEXT and not (kind & TITLE and state[AT_FOREIGN] > 0)
+    if not is_raw or kind & SHOWN_RAW_TEXT:
+        _open(page, name, kind, roles, present, text, blocks, containers, found, stack, counts, state, keys, values)
+    if is_raw:
+        return _raw_text(page, at, name, kind, text, state, facts, keys, values)
+    return at
+
+
+@njit(cache=True, inline="always")
+def _end_tag(
+    page: NDArray[np.uint8], at: int, text: NDArray[np.uint8], blocks: NDArray[np.int32], found: NDArray[np.int64],
+    stack: NDArray[np.int64], counts: NDArray[np.int32], state: NDArray[np.int64], keys: NDArray[np.uint64],
+    values: NDArray[np.int64],
+) -> int:  # fmt: skip
+    name, at = tag_name(page, at + 2)
+    at = attributes(page, at, found, keys, values)[0] if at < page.size and page[at] != 0x3E else at + 1
+    if at > page.size:
+        return page.size
+    slot = slot_of(keys, name)
+    kind = values[slot, 0] if slot >= 0 else 0
+    if kind & LINE_BREAK:
+        state[AT_SPACE] = NEW_LINE
+    if kind & BLOCK:
+        _end_block(text, blocks, state)
+    if not kind & (VOID | UNSTACKED):
+        _close(name, kind, stack, state, counts)
+    return at
+
+
+@njit(cache=True, inline="always")
+def _step(
+    page: NDArray[np.uint8], at: int, text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32],
+    facts: NDArray[np.int64], found: NDArray[np.int64], stack: NDArray[np.int64], counts: NDArray[np.int32],
+    state: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
+) -> int:  # fmt: skip
+    """One stretch of text or one piece of markup; adds at most one block and one container."""
+    size = page.size
+    is_text, end, behind = page[at] != 0x3C, size, 0
+    following = np.int64(page[at + 1]) if at + 1 < size else np.int64(0)
+    if not is_text:
+        if is_letter(following):
+            return _start_tag(page, at, text, blocks, containers, facts, found, stack, counts, state, keys, values)
+        if following == 0x2F and at + 2 < size:
+            if is_letter(np.int64(page[at + 2])):
+                return _end_tag(page, at, text, blocks, found, stack, counts, state, keys, values)
+            return find(page, at, np.int64(0x3E)) + 1
+        end = at + 1  # a "<" that starts nothing, unless it does
+        if following == 0x21 and state[AT_FOREIGN] > 0 and is_cdata(page, at):
+            at += 9
+            end, behind = cdata_end(page, at), 3
+        elif following == 0x21 or following == 0x3F:
+            return declaration_end(page, at)
+    if state[AT_HIDDEN] > 0:
+        return find(page, at, np.int64(0x3C)) if is_text else end + behind
+    return _copy_text(page, at, end, not is_text, is_text, text, state, keys, values) + behind
+
+
+@njit(cache=True)
+def _steps(
+    page: NDArray[np.uint8], at: int, text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32],
+    facts: NDArray[np.int64], found: NDArray[np.int64], stack: NDArray[np.int64], counts: NDArray[np.int32],
+    state: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
+) -> int:  # fmt: skip
+    """To the page's end, or to where there is no room for another block or container."""
+    page, text, blocks, containers = borrowed(page), borrowed(text), borrowed(blocks), borrowed(containers)
+    facts, found, stack, counts = borrowed(facts), borrowed(found), borrowed(stack), borrowed(counts)
+    state, keys, values = borrowed(state), borrowed(keys), borrowed(values)
+    while at < page.size and state[AT_BLOCKS] + 2 < blocks.shape[0] and state[AT_CONTAINERS] + 2 < containers.shape[0]:
+        at = _step(page, at, text, blocks, containers, facts, found, stack, counts, state, keys, values)
+    return at
+
+
+@njit(cache=True)
+def _scan(
+    page: NDArray[np.uint8], keys: NDArray[np.uint64], values: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    size = page.size
+    text = np.empty(size * 6 // 5 + 64, dtype=np.uint8)  # "&nGt;" is five bytes and stands for six
+    blocks = np.empty((ROWS_FIRST, 4), dtype=np.int32)
+    containers = np.empty((ROWS_FIRST, 4), dtype=np.int32)
+    facts = np.full((FACTS, 2), -1, dtype=np.int64)
+    found = np.empty((len(ATTRIBUTES), 2), dtype=np.int64)
+    stack = np.empty((OPEN_MAX, 4), dtype=np.int64)
+    counts = np.zeros(256, dtype=np.int32)
+    state = np.zeros(STATE, dtype=np.int64)
+    at = int(state[AT_OUT])
+    _add_container(at, at, containers, state)
+    containers[0, PARENT] = -1
+    while at < size:
+        if state[AT_BLOCKS] + 2 >= blocks.shape[0]:
+            blocks = _more_rows(blocks)
+        if state[AT_CONTAINERS] + 2 >= containers.shape[0]:
+            containers = _more_rows(containers)
+        at = _steps(
+            page, at, text, blocks, containers, facts, found, stack, counts, state, keys, values
+        )  # fmt: skip
+    _end_block(text, blocks, state)
+    return (
+        text[: max(0, state[AT_BLOCK] - 1)], blocks[: state[AT_BLOCKS]], containers[: state[AT_CONTAINERS]], facts,
+    )  # fmt: skip
+
+
+def scan_blocks(page: bytes) -> Blocks:
+    """Scan a page in UTF-8. Any bytes will do; text that is not UTF-8 comes out as it went in."""
+    return Blocks(*_scan(np.frombuffer(page, dtype=np.uint8), *name_tables()))

@@ -1,0 +1,241 @@
+"""Which blocks of a page are its main text.
+
+Shallow block features (Kohlschütter et al. 2010: length and link density of a block and its neighbours) and the tree of
+containers: their tags, the words of their classes, and how much prose they hold. A class name is believed only as far
+as the text does not say otherwise: what holds most of a page's prose is no side bar, whatever it is called.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dustream.core.text.scan_blocks import CONTAINER, END, KINDS, LINK_BYTES, PARENT, ROLES, START, Blocks
+from dustream.core.text.scan_memory import borrowed
+from dustream.core.text.scan_tables import CONCEALED, KIND, ROLE
+
+# A block is prose from this length on, if no more than this part of it is links. Bytes, not characters: a Chinese
+# character says about as much as three letters, and takes three bytes.
+PROSE_BYTES_MIN = 80
+PARAGRAPH_BYTES_MIN = 40
+PROSE_LINK_SHARE_MAX = 0.33
+# What a byte of short text weighs beside prose where names are judged: pages of few words have a main text, too.
+SHORT_WEIGHT, NO_WEIGHT = 0.5, 0.0
+SPARSE_SHARE_MAX = 0.5  # prose below this part of the text so weighed: the page is of the short kind
+LINK_SHARE_MAX = 0.5  # a block above it is a list of links
+
+HEADING, TOP_HEADING, SECOND_HEADING = KIND["HEADING"], KIND["TOP_HEADING"], KIND["SECOND_HEADING"]
+PREFORMATTED = KIND["PREFORMATTED"]
+PARAGRAPH = KIND["PARAGRAPH"]
+LEAF = PARAGRAPH | KIND["LIST_ITEM"] | KIND["DESCRIPTION"] | HEADING | PREFORMATTED
+
+ATTACHED = KIND["DESCRIPTION"] | KIND["LIST_ITEM"] | PREFORMATTED
+
+# The elements that are boilerplate by definition.
+BOILERPLATE = ROLE["BOILERPLATE"]
+# Parts that are boilerplate however much they hold, as long as some prose is left.
+STRONG = ROLE["COMMENT"] | ROLE["CONSENT"]
+REST_BYTES_MIN = 150
+# Parts that are boilerplate unless they hold much of the prose; more of it, where enough is left without such parts.
+WEAK = (
+    ROLE["NAVIGATION"] | ROLE["FOOTER"] | ROLE["ASIDE"] | ROLE["FORM"] | ROLE["ADVERT"] | ROLE["SHARE"]
+    | ROLE["RELATED"] | ROLE["NOTICE"] | ROLE["HEADER"] | ROLE["BYLINE"] | ROLE["CAPTION"]
+    | CONCEALED
+)  # fmt: skip
+WEAK_SHARE_MAX = 0.4
+WEAK_SHARE_MAX_WITH_REST = 0.65
+REST_SHARE_MIN = 0.3
+CENTRAL = ROLE["MAIN"] | ROLE["ARTICLE"]
+# The main text is looked for where this part of the prose is; less will do in an element that says it is central.
+DOMINANT_SHARE_MIN = 0.75
+CENTRAL_SHARE_MIN = 0.5
+
+
+@njit(cache=True)
+def _is_prose(length: int, link_bytes: int) -> bool:
+    return length >= PROSE_BYTES_MIN and link_bytes <= PROSE_LINK_SHARE_MAX * length
+
+
+@njit(cache=True)
+def _prose_of_containers(
+    blocks: NDArray[np.int32], containers: NDArray[np.int32], is_out: NDArray[np.bool_], short_weight: float
+) -> NDArray[np.int64]:
+    """Bytes of prose in each container, those inside it included; what is out does not count, short text by weight."""
+    prose = np.zeros(containers.shape[0], dtype=np.int64)
+    for i in range(blocks.shape[0]):
+        length, container = blocks[i, END] - blocks[i, START], blocks[i, CONTAINER]
+        is_heading = containers[container, KINDS] & HEADING != 0
+        is_prose = _is_prose(length, blocks[i, LINK_BYTES]) and not is_heading
+        if not is_out[container]:
+            prose[container] += np.int64((length - blocks[i, LINK_BYTES]) * (1.0 if is_prose else short_weight))
+    for i in range(containers.shape[0] - 1, 0, -1):
+        prose[containers[i, PARENT]] += prose[i]
+    return prose
+
+
+@njit(cache=True)
+def _out_of_main(containers: NDArray[np.int32], prose: NDArray[np.int64], weak_share_max: float) -> NDArray[np.bool_]:
+    """Which containers are boilerplate, by their own role or that of one around them."""
+    is_out = np.zeros(containers.shape[0], dtype=np.bool_)
+    for i in range(1, containers.shape[0]):
+        roles = containers[i, ROLES]
+        is_strong = roles & STRONG != 0 and prose[0] - prose[i] >= min(REST_BYTES_MIN, prose[0])
+        is_weak = roles & WEAK != 0 and roles & CENTRAL == 0 and prose[i] <= weak_share_max * prose[0]
+        is_out[i] = is_out[containers[i, PARENT]] or roles & BOILERPLATE != 0 or is_strong or is_weak
+    return is_out
+
+
+@njit(cache=True)
+def _dominant(containers: NDArray[np.int32], prose: NDArray[np.int64]) -> int:
+    """The innermost container that holds most of the prose."""
+    chosen = 0
+    for i in range(1, containers.shape[0]):
+        if containers[i, KINDS] & LEAF or containers[i, PARENT] != chosen:
+            continue
+        least = CENTRAL_SHARE_MIN if containers[i, ROLES] & CENTRAL else DOMINANT_SHARE_MIN
+        if prose[i] > 0 and prose[i] >= least * prose[chosen]:
+            chosen = i
+    return chosen
+
+
+@njit(cache=True)
+def _inside(containers: NDArray[np.int32], root: int, is_out: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which containers are the root or in it, and not boilerplate."""
+    inside = np.zeros(containers.shape[0], dtype=np.bool_)
+    inside[root] = True
+    for i in range(root + 1, containers.shape[0]):
+        inside[i] = inside[containers[i, PARENT]] and not is_out[i]
+    return inside
+
+
+@njit(cache=True)
+def main_blocks(blocks: NDArray[np.int32], containers: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """For each block, whether it is main text."""
+    blocks, containers = borrowed(blocks), borrowed(containers)
+    everything = _prose_of_containers(blocks, containers, np.zeros(containers.shape[0], dtype=np.bool_), SHORT_WEIGHT)
+    is_out = _out_of_main(containers, everything, WEAK_SHARE_MAX_WITH_REST)
+    prose = _prose_of_containers(blocks, containers, is_out, SHORT_WEIGHT)
+    if prose[0] < REST_SHARE_MIN * everything[0]:
+        is_out = _out_of_main(containers, everything, WEAK_SHARE_MAX)
+    weighed = _prose_of_containers(blocks, containers, is_out, SHORT_WEIGHT)
+    prose = _prose_of_containers(blocks, containers, is_out, NO_WEIGHT)
+    if prose[0] > 0 and prose[0] >= SPARSE_SHARE_MAX * weighed[0]:
+        return _chosen(blocks, containers, _inside(containers, _dominant(containers, prose), is_out))
+    return _chosen_of_sparse(blocks, containers, _inside(containers, _dominant(containers, weighed), is_out), is_out)
+
+
+@njit(cache=True)
+def _chosen_of_sparse(
+    blocks: NDArray[np.int32], containers: NDArray[np.int32], inside: NDArray[np.bool_], is_out: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Of a page whose main text is mostly short, as in manuals of programs: all but links, else all but boilerplate."""
+    chosen = np.zeros(blocks.shape[0], dtype=np.bool_)
+    first = -1
+    for i in range(blocks.shape[0]):
+        is_links = blocks[i, LINK_BYTES] > LINK_SHARE_MAX * (blocks[i, END] - blocks[i, START])
+        chosen[i] = inside[blocks[i, CONTAINER]] and not is_links
+        first = i if chosen[i] and first < 0 else first
+    if first < 0:
+        for i in range(blocks.shape[0]):
+            chosen[i] = not is_out[blocks[i, CONTAINER]]
+        return chosen
+    headline = _headline(blocks, containers, first)
+    if headline >= 0 and not containers[blocks[first, CONTAINER], KINDS] & HEADING:
+        chosen[headline] = True
+    return chosen
+
+
+@njit(cache=True)
+def _is_long(blocks: NDArray[np.int32], containers: NDArray[np.int32], i: int) -> bool:
+    """Whether a block is prose, or a paragraph that says so itself and has some length."""
+    blocks, containers = borrowed(blocks), borrowed(containers)
+    length, link_bytes = blocks[i, END] - blocks[i, START], blocks[i, LINK_BYTES]
+    kind = containers[blocks[i, CONTAINER], KINDS]
+    if kind & HEADING:
+        return False
+    if kind & PARAGRAPH and length >= PARAGRAPH_BYTES_MIN:
+        return bool(link_bytes <= PROSE_LINK_SHARE_MAX * length)
+    return _is_prose(length, link_bytes)
+
+
+@njit(cache=True)
+def _is_attached(blocks: NDArray[np.int32], containers: NDArray[np.int32], i: int, inside: NDArray[np.bool_]) -> bool:
+    """Whether a block next to the prose goes with it however short it is: code, descriptions, list items."""
+    container = blocks[i, CONTAINER]
+    if not inside[container] or not containers[container, KINDS] & ATTACHED:
+        return False
+    return bool(blocks[i, LINK_BYTES] <= PROSE_LINK_SHARE_MAX * (blocks[i, END] - blocks[i, START]))
+
+
+@njit(cache=True)
+def _main_range(blocks: NDArray[np.int32], containers: NDArray[np.int32], inside: NDArray[np.bool_]) -> tuple[int, int]:
+    """First and last block of the main text: the prose, and what is attached to its ends."""
+    blocks, containers, inside = borrowed(blocks), borrowed(containers), borrowed(inside)
+    first, last = blocks.shape[0], -1
+    for i in range(blocks.shape[0]):
+        if inside[blocks[i, CONTAINER]] and _is_long(blocks, containers, i):
+            first, last = min(first, i), i
+    while 0 < first <= last and _is_attached(blocks, containers, first - 1, inside):
+        first -= 1
+    while 0 <= last < blocks.shape[0] - 1 and _is_attached(blocks, containers, last + 1, inside):
+        last += 1
+    return first, last
+
+
+@njit(cache=True)
+def _headline(blocks: NDArray[np.int32], containers: NDArray[np.int32], first: int) -> int:
+    """The last h1 before the main text, else the last h2; -1 if there is none.
+
+    It is taken wherever it stands, a header of its own too, so that two layouts of an article give the same text.
+    """
+    second = -1
+    for i in range(first - 1, -1, -1):
+        kind = containers[blocks[i, CONTAINER], KINDS]
+        if kind & TOP_HEADING:
+            return i
+        if kind & SECOND_HEADING and second < 0:
+            second = i
+    return second
+
+
+@njit(cache=True)
+def _chosen(blocks: NDArray[np.int32], containers: NDArray[np.int32], inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The headline, prose, and the short blocks between."""
+    chosen = np.zeros(blocks.shape[0], dtype=np.bool_)
+    first, last = _main_range(blocks, containers, inside)
+    for i in range(first, last + 1):
+        is_links = blocks[i, LINK_BYTES] > LINK_SHARE_MAX * (blocks[i, END] - blocks[i, START])
+        chosen[i] = inside[blocks[i, CONTAINER]] and not is_links
+    headline = _headline(blocks, containers, first)
+    if headline >= 0:
+        chosen[headline] = True
+    return chosen
+
+
+@njit(cache=True)
+def _joined(text: NDArray[np.uint8], blocks: NDArray[np.int32], chosen: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """The chosen blocks, a line each."""
+    size = 0
+    for i in range(blocks.shape[0]):
+        size += blocks[i, END] - blocks[i, START] + 1 if chosen[i] else 0
+    joined = np.empty(size, dtype=np.uint8)
+    out = np.uint64(0)  # unsigned: the compiler then copies whole vectors
+    for i in range(blocks.shape[0]):
+        if chosen[i]:
+            first, length = np.uint64(blocks[i, START]), np.uint64(blocks[i, END] - blocks[i, START])
+            for j in range(length):
+                joined[out + np.uint64(j)] = text[first + np.uint64(j)]
+            joined[out + length] = 0x0A
+            out += length + np.uint64(1)
+    return joined[: max(0, size - 1)]
+
+
+@njit(cache=True)
+def _main_text(text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32]) -> NDArray[np.uint8]:
+    return _joined(text, blocks, main_blocks(blocks, containers))
+
+
+def main_text(found: Blocks) -> NDArray[np.uint8]:
+    """The main text in UTF-8; empty if the page has none."""
+    return _main_text(found.text, found.blocks, found.containers)
