@@ -92,14 +92,19 @@ def describe_scores(scores: Scores, truth: Path) -> str:
 
 def next_steps(out: Path) -> str:
     """What to try with the demo's files."""
+    import shutil
+
     duplicate = _first_near_duplicate(out)
+    command = (
+        "dustream" if shutil.which("dustream") else sys.argv[0]
+    )  # as it was called, if its virtualenv is not active
     return "\n".join(
         [
             "",
             "try next:",
-            f"  dustream status '{duplicate}' --state {out}",
+            f"  {command} status '{duplicate}' --state {out}",
             f"  head -3 {out / 'groups.jsonl'}",
-            "  dustream run YOUR-CRAWL.warc.gz --out result",
+            f"  {command} run YOUR-CRAWL.warc.gz --out result",
         ]
     )
 
