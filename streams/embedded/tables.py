@@ -13,7 +13,8 @@ from dustream.streams.store.base import Change, Store
 
 Row = TypeVar("Row")
 
-CACHE_ROWS_MAX = 16_384  # per table and task, decoded
+CACHE_ROWS_MAX = 16_384  # decoded rows of one table, over all partitions
+CACHE_ROWS_MIN = 256  # of each partition
 
 _ENCODER = msgspec.msgpack.Encoder()
 _MISSING: Any = object()
@@ -147,8 +148,9 @@ class TaskTables:
 
     def __init__(self, store: Store, spec: ProcessorSpec, partition: int) -> None:
         self._partition = partition
+        rows_max = max(CACHE_ROWS_MIN, CACHE_ROWS_MAX // spec.partitions)
         self._tables: dict[str, TaskTable[Any]] = {
-            table.name: TaskTable(store, f"task/{spec.name}/{partition:05d}/{table.name}/".encode(), table)
+            table.name: TaskTable(store, f"task/{spec.name}/{partition:05d}/{table.name}/".encode(), table, rows_max)
             for table in spec.tables
         }
 
