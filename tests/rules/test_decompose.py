@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dustream.core.rules.decompose import compose, decompose
 from dustream.core.rules.standard import standard_form
+from dustream.streams.generate import truth
 
 TRICKY = [
     "http://h",
@@ -101,24 +99,8 @@ def test_a_url_of_100_kb_is_bounded_and_unharmed() -> None:
     assert standard_form(url) == url
 
 
-def _real_folder() -> Path | None:
-    named = os.environ.get("DUSTREAM_DATA")
-    folder = Path(named) if named else Path(__file__).resolve().parents[3] / "shared" / "data"
-    return folder if folder.is_dir() else None
-
-
-@pytest.mark.skipif(_real_folder() is None, reason="real URLs were not tried: DUSTREAM_DATA names no folder")
-def test_real_urls_come_back() -> None:
-    import io
-
-    import zstandard
-
-    folder = _real_folder()
-    assert folder is not None
-    path = folder / "D_clueweb12_url_neardup_groups.tsv.zst"
-    with path.open("rb") as file:
-        text = io.TextIOWrapper(zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file), "utf-8")
-        urls = [line.split("\t")[1] for line in text][1:]
-    assert len(urls) > 20_000
+def test_urls_of_a_generated_web_come_back() -> None:
+    urls = [page.url for page in truth(pages=5_000, seed=3) if page.role != "rejected"]
+    assert len(urls) > 4_900
     assert [url for url in urls if compose(decompose(url)) != url] == []
     assert [url for url in urls if standard_form(standard_form(url)) != standard_form(url)] == []
