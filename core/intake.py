@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from dustream.core.errors import BadEvent
 from dustream.core.events import CheckedEvent, check_event, resolve_target
-from dustream.core.text.extract import Extracted
+from dustream.core.text.extracted import Extracted
 from dustream.core.text.extractors import Extractor, TextSource, extractor
 from dustream.core.text.language import detect_language, primary_subtag
 from dustream.core.text.signature import sign

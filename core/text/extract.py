@@ -5,37 +5,21 @@ resiliparse (lexbor) parses as HTML5 says and has a main-content extractor; docs
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 
 from dustream.core.text.encoding import decode
+from dustream.core.text.extracted import (
+    ATTRIBUTE_CHARS_MAX,
+    TITLE_CHARS_MAX,
+    Extracted,
+    TextMode,
+    first_refresh,
+    without_surrogates,
+)
 from dustream.core.text.page_guard import check_page, check_size
-
-TextMode = Literal["main", "full"]
-
-TITLE_CHARS_MAX = 1_000
-ATTRIBUTE_CHARS_MAX = 8_192
-REFRESH_DELAY_S_MAX = 86_400.0
-
-# HTML5's "shared declarative refresh steps": a time, then optionally a separator and a URL, perhaps in quotes.
-_REFRESH = re.compile(r"\s*(\d{0,9}(?:\.\d*)?)[\s;,]*(?:url\s*=\s*)?(?P<quote>[\"']?)(?P<url>.*)", re.I | re.S)
-_SURROGATES = re.compile("[\ud800-\udfff]")
-
-
-@dataclass(frozen=True, slots=True)
-class Extracted:
-    """What a page says. Blocks are lines of `text`. URLs are as written in the page, "" where there are none."""
-
-    text: str
-    title: str = ""
-    lang: str = ""
-    canonical: str = ""
-    refresh_target: str = ""
-    refresh_delay_s: float = 0.0
 
 
 def extract(page: str | bytes, *, content_type: str | None = None, mode: TextMode = "main") -> Extracted:
@@ -51,18 +35,19 @@ def extract(page: str | bytes, *, content_type: str | None = None, mode: TextMod
     try:
         utf8 = html.encode()
     except UnicodeEncodeError:  # lone surrogates, which JSON can carry and UTF-8 cannot
-        html = _SURROGATES.sub("\ufffd", html)
+        html = without_surrogates(html)
         utf8 = html.encode()
     check_page(utf8)
     return _extracted(HTMLTree.parse(html), mode)
 
 
 def _clean(text: str) -> str:
-    return _SURROGATES.sub("\ufffd", text.replace("\0", ""))
+    return without_surrogates(text.replace("\0", ""))
 
 
 def _extracted(tree: Any, mode: TextMode) -> Extracted:
-    target, delay_s = _refresh(tree)
+    refreshes = tree.document.query_selector_all("meta[http-equiv=refresh i]")
+    target, delay_s = first_refresh(_attribute(node, "content") for node in refreshes)
     root = tree.document.first_element_child
     return Extracted(
         text=_text(tree, mode),
@@ -89,14 +74,3 @@ def _text(tree: Any, mode: TextMode) -> str:
 def _attribute(node: Any, name: str) -> str:
     value = node.getattr(name) if node is not None else None
     return value.strip() if value and len(value) <= ATTRIBUTE_CHARS_MAX else ""
-
-
-def _refresh(tree: Any) -> tuple[str, float]:
-    """The first meta refresh that names a URL: (URL, delay)."""
-    for node in tree.document.query_selector_all("meta[http-equiv=refresh i]"):
-        match = _REFRESH.match(_attribute(node, "content"))
-        if match and match["url"]:
-            quote = match["quote"]
-            url = match["url"].split(quote, 1)[0] if quote else match["url"]
-            return url.strip(), min(float(match[1].rstrip(".") or 0), REFRESH_DELAY_S_MAX)
-    return "", 0.0

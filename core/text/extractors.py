@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, Protocol
 
-from dustream.core.text.extract import Extracted, TextMode
+from dustream.core.text.extracted import Extracted, TextMode
 
 ExtractorName = Literal["scan", "resiliparse"]
 

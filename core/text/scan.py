@@ -6,19 +6,19 @@ is the page's size.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.text.encoding import decode
-from dustream.core.text.extract import (
+from dustream.core.text.extracted import (
     ATTRIBUTE_CHARS_MAX,
-    REFRESH_DELAY_S_MAX,
     TITLE_CHARS_MAX,
     Extracted,
     TextMode,
+    first_refresh,
+    without_surrogates,
 )
 from dustream.core.text.page_guard import check_size
 from dustream.core.text.scan_blocks import (
@@ -36,10 +36,6 @@ from dustream.core.text.scan_blocks import (
 from dustream.core.text.scan_main import main_text
 from dustream.core.text.scan_references import dereferenced
 from dustream.core.text.scan_tables import name_tables
-
-_SURROGATES = re.compile("[\ud800-\udfff]")
-# HTML5's "shared declarative refresh steps": a time, then optionally a separator and a URL, perhaps in quotes.
-_REFRESH = re.compile(r"\s*(\d{0,9}(?:\.\d*)?)[\s;,]*(?:url\s*=\s*)?(?P<quote>[\"']?)(?P<url>.*)", re.I | re.S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +83,7 @@ def text_of(found: Blocks, mode: TextMode) -> NDArray[np.uint8]:
 
 def head_of(utf8: bytes, found: Blocks) -> Head:
     """The facts of a scanned page's head."""
-    target, delay_s = _refresh(utf8, found)
+    target, delay_s = first_refresh(_attribute(utf8, found, fact) for fact in range(FACT_REFRESH, FACTS))
     return Head(
         title=" ".join(_fact(utf8, found, FACT_TITLE)[:TITLE_CHARS_MAX].split()),
         lang=_attribute(utf8, found, FACT_LANG) or _attribute(utf8, found, FACT_XML_LANG),
@@ -107,7 +103,7 @@ def _utf8(html: str) -> bytes:
 
 
 def _without_surrogates(text: str) -> str:
-    return _SURROGATES.sub("\ufffd", text)
+    return without_surrogates(text)
 
 
 def _fact(utf8: bytes, found: Blocks, fact: int) -> str:
@@ -124,14 +120,3 @@ def _fact(utf8: bytes, found: Blocks, fact: int) -> str:
 def _attribute(utf8: bytes, found: Blocks, fact: int) -> str:
     value = _fact(utf8, found, fact).strip()
     return value if len(value) <= ATTRIBUTE_CHARS_MAX else ""
-
-
-def _refresh(utf8: bytes, found: Blocks) -> tuple[str, float]:
-    """The first meta refresh that names a URL: (URL, delay)."""
-    for fact in range(FACT_REFRESH, FACTS):
-        match = _REFRESH.match(_attribute(utf8, found, fact))
-        if match and match["url"]:
-            quote = match["quote"]
-            url = match["url"].split(quote, 1)[0] if quote else match["url"]
-            return url.strip(), min(float(match[1].rstrip(".") or 0), REFRESH_DELAY_S_MAX)
-    return "", 0.0

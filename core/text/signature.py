@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.text.extract import TextMode, extract
+from dustream.core.text.extract import extract
+from dustream.core.text.extracted import TextMode
 from dustream.core.text.language import detect_language, primary_subtag
 from dustream.core.text.minhash import minhash
 from dustream.core.text.shingles import distinct_shingles, length_vector

@@ -1,0 +1,46 @@
+"""What every extractor gives, and what they have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+TextMode = Literal["main", "full"]
+
+TITLE_CHARS_MAX = 1_000
+ATTRIBUTE_CHARS_MAX = 8_192
+REFRESH_DELAY_S_MAX = 86_400.0
+
+# HTML5's "shared declarative refresh steps": a time, then optionally a separator and a URL, perhaps in quotes.
+_REFRESH = re.compile(r"\s*(\d{0,9}(?:\.\d*)?)[\s;,]*(?:url\s*=\s*)?(?P<quote>[\"']?)(?P<url>.*)", re.I | re.S)
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What a page says. Blocks are lines of `text`. URLs are as written in the page, "" where there are none."""
+
+    text: str
+    title: str = ""
+    lang: str = ""
+    canonical: str = ""
+    refresh_target: str = ""
+    refresh_delay_s: float = 0.0
+
+
+def first_refresh(contents: Iterable[str]) -> tuple[str, float]:
+    """Of the contents of a page's meta refreshes the first that names a URL: (URL, delay)."""
+    for content in contents:
+        match = _REFRESH.match(content)
+        if match and match["url"]:
+            quote = match["quote"]
+            url = match["url"].split(quote, 1)[0] if quote else match["url"]
+            return url.strip(), min(float(match[1].rstrip(".") or 0), REFRESH_DELAY_S_MAX)
+    return "", 0.0
+
+
+def without_surrogates(text: str) -> str:
+    """Lone surrogates, which JSON can carry and UTF-8 cannot, become replacement characters."""
+    return _SURROGATES.sub("\ufffd", text)
