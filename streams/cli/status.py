@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dustream.schemas.status import DuplicateStatus
 
+PROBLEMS = {
+    "redirect_cut": "the redirects run in a circle, or on for too long",
+    "target_gone": "the page it leads to is gone",
+    "target_unknown": "the page it leads to was never seen",
+}
+
 DESCRIPTION = """\
 Tell what a run knows about URLs: their role, group, winner, and the similarity to the winner.
 --state is the folder of the state, or the --out folder of a run.
@@ -58,6 +64,8 @@ def describe(status: DuplicateStatus) -> str:
     lines = [status.url, f"  role        {status.role}"]
     if status.target is not None:
         lines.append(f"  leads to    {status.target}")
+    if status.problem is not None:
+        lines.append(f"  problem     {PROBLEMS[status.problem]}")
     if status.winner is not None and status.winner != status.url:
         similarity = "" if status.similarity is None else f", similarity {status.similarity:.4f}"
         lines.append(f"  winner      {status.winner} ({status.relation}{similarity})")

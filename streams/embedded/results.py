@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from dustream.schemas.dead_letter import DeadLetter
-from dustream.schemas.status import DuplicateStatus, Relation, Role
+from dustream.schemas.status import DuplicateStatus, Problem, Relation, Role
 from dustream.streams.embedded.engine import view_prefix
 from dustream.streams.store.base import Store
 
@@ -33,6 +33,7 @@ class StatusLine(Struct, frozen=True):
     relation: Relation | None
     similarity: float | None
     target: str | None
+    problem: Problem | None
     version: int
 
 
@@ -76,6 +77,7 @@ def status_line(status: DuplicateStatus) -> StatusLine:
         relation=status.relation,
         similarity=status.similarity,
         target=status.target,
+        problem=status.problem,
         version=status.since,
     )
 

@@ -118,7 +118,7 @@ def test_offsets_as_people_write_them() -> None:
 def test_comparison_says_what_changed_and_why() -> None:
     def line(url: str, role: str, winner: str | None = None, similarity: float | None = None) -> StatusLine:
         relation = "near" if winner else None
-        return StatusLine(url, role, "g", winner, relation, similarity, None, 1)  # type: ignore[arg-type]
+        return StatusLine(url, role, "g", winner, relation, similarity, None, None, 1)  # type: ignore[arg-type]
 
     before = {"a": line("a", "winner"), "b": line("b", "duplicate", "a", 0.91), "c": line("c", "unique")}
     after = {"a": line("a", "unique"), "b": line("b", "unique"), "c": line("c", "unique"), "d": line("d", "unique")}
