@@ -53,10 +53,15 @@ class CheckedEvent(NamedTuple):
 
 def check_event(event: CrawlEvent) -> CheckedEvent:
     """Identity, version and finding of an event; raises BadEvent if it cannot be used."""
-    if event.v != CRAWL_EVENT_VERSION:
-        raise BadEvent(f"schema version {event.v} is not known here (this program reads version {CRAWL_EVENT_VERSION})")
+    check_schema_version(event.v)
     url = page_identity(event.url)
     return CheckedEvent(url, parse_time_ms(event.fetched_at), _find(event, url), event)
+
+
+def check_schema_version(version: int) -> None:
+    """Refuse what was written for another version of the schema."""
+    if version != CRAWL_EVENT_VERSION:
+        raise BadEvent(f"schema version {version} is not known here (this program reads version {CRAWL_EVENT_VERSION})")
 
 
 # ---------------------------------------------------------------- time

@@ -33,8 +33,9 @@ from dustream.core.pages.rows import (
 from dustream.core.pages.status import status, view
 from dustream.core.pages.vertex import END, epoch_of, group_key, url_of, vertex_name
 from dustream.core.processor import Send, Table, TaskState
+from dustream.core.text.shingles import jaccard
 from dustream.core.tier2.points import tie_of
-from dustream.core.tier2.search_protocol import PartitionMap, jaccard
+from dustream.core.tier2.search_protocol import PartitionMap
 from dustream.core.winners import Markets
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
 from dustream.schemas.groups import Create, Deliver

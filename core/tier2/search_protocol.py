@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dustream.core.text.shingles import jaccard
 from dustream.schemas.signature import PageSignature
 
 
@@ -136,10 +137,3 @@ class BruteForceSearch:
         if self._hashes[number] == content_hash:
             return 1.0
         return jaccard(shingles, self._shingles_of(number))
-
-
-def jaccard(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> float:
-    """|A ∩ B| / |A ∪ B| of two ascending sets; two empty sets are equal."""
-    common = len(np.intersect1d(one, other, assume_unique=True))
-    union = len(one) + len(other) - common
-    return common / union if union else 1.0

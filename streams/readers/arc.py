@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any, ClassVar, Final
 
 from warcio.archiveiterator import ArchiveIterator
@@ -36,14 +36,7 @@ class ArcArchive(ArchiveInput):
 
     format: ClassVar[str] = "ARC"
 
-    def __iter__(self) -> Iterator[Item]:
-        start: int | None = 0
-        while start is not None:
-            start = yield from self._stretch(start)
-        self.progress_bytes = self.bytes_total or self.progress_bytes
-
     def _stretch(self, start: int) -> Generator[Item, None, int | None]:
-        """Records from here to the end or the next damage; returns where to go on after it."""
         self.file.seek(start)
         records = _Records(self.file, no_record_parse=True)
         offset = start

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Generator, Iterator
 from typing import BinaryIO
 
 from dustream.schemas.crawl import CrawlEvent
@@ -19,6 +20,16 @@ class ArchiveInput(Input):
         self.position = 0  # of the next record to give out; in the end, how many there were
         self.progress_bytes = 0
         self._total_bytes = total_bytes
+
+    def __iter__(self) -> Iterator[Item]:
+        start: int | None = 0
+        while start is not None:
+            start = yield from self._stretch(start)
+        self.progress_bytes = self.bytes_total or self.progress_bytes
+
+    @abstractmethod
+    def _stretch(self, start: int) -> Generator[Item, None, int | None]:
+        """Records from here to the end or the next damage; returns where to go on after it."""
 
     def give(self, outcome: Outcome, offset: int, *, ends_input: bool = False) -> Iterator[Item]:
         """The next record: a page, a rejection, or nothing but a count."""

@@ -12,6 +12,7 @@ from typing import ClassVar
 import msgspec
 
 from dustream.core.errors import BadEvent
+from dustream.core.events import check_schema_version
 from dustream.schemas.crawl import CRAWL_EVENT_VERSION, CrawlEvent
 from dustream.streams.readers.field_map import FieldMap, mapped_type, source_fields
 from dustream.streams.readers.lines import BrokenLine, Line, LineInput, lines_of
@@ -93,15 +94,17 @@ def _explain(error: Exception, content: bytes, url_source: str) -> str:
         return "JSON nested too deeply"
     if not isinstance(error, msgspec.ValidationError):
         return f"not a JSON object: {error}"
-    if (version := _version_of(content)) != CRAWL_EVENT_VERSION:
-        return f"schema version {version} is not known here (this program reads version {CRAWL_EVENT_VERSION})"
+    try:
+        check_schema_version(_version_of(content))
+    except BadEvent as refusal:
+        return str(refusal)
     text = str(error)
     if text == f"Object missing required field `{url_source}`" or text.endswith(f"got `null` - at `$.{url_source}`"):
         return f"no URL (field {url_source})"
     return f"not a crawl event: {text[0].lower()}{text[1:].replace(' - at `$.', ' in field `')}"
 
 
-def _version_of(content: bytes) -> int | None:
+def _version_of(content: bytes) -> int:
     try:
         return msgspec.json.decode(content, type=_VersionOnly).v
     except msgspec.MsgspecError:

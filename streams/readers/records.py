@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import ClassVar, Final, NamedTuple, Self
 
 from dustream.core.errors import BadEvent
-from dustream.core.events import url_bytes_max
-from dustream.schemas.crawl import CRAWL_EVENT_VERSION, CrawlEvent
+from dustream.core.events import check_schema_version, url_bytes_max
+from dustream.schemas.crawl import CrawlEvent
 
 record_bytes_max: Final = 64 * 1024 * 1024  # payload of one page, decoded
 line_bytes_max: Final = 96 * 1024 * 1024  # a page of record_bytes_max in base64, and its other fields
@@ -90,8 +90,7 @@ class Input(ABC):
 
 def check_readable(event: CrawlEvent) -> None:
     """What can be told of a record without looking at its page; the rest is for core.events."""
-    if event.v != CRAWL_EVENT_VERSION:
-        raise BadEvent(f"schema version {event.v} is not known here (this program reads version {CRAWL_EVENT_VERSION})")
+    check_schema_version(event.v)
     if not event.url or event.url.isspace():
         raise BadEvent("no URL")
     if len(event.url) > 4 * url_bytes_max:

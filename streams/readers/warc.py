@@ -13,7 +13,7 @@ ended: until then its Content-Length may prove wrong. Damage costs the records i
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any, ClassVar, NamedTuple
 
 from fastwarc.warc import ArchiveIterator
@@ -38,14 +38,7 @@ class WarcArchive(ArchiveInput):
 
     format: ClassVar[str] = "WARC"
 
-    def __iter__(self) -> Iterator[Item]:
-        start: int | None = 0
-        while start is not None:
-            start = yield from self._stretch(start)
-        self.progress_bytes = self.bytes_total or self.progress_bytes
-
     def _stretch(self, start: int) -> Generator[Item, None, int | None]:
-        """Records from here to the end or the next damage; returns where to go on after it."""
         self.file.seek(start)
         held: _Held | None = None
         offset = start
