@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -31,11 +31,17 @@ class Rejected(Struct, frozen=True, array_like=True):
 
 
 class Intake(Struct, frozen=True, array_like=True):
-    """What a batch of events became. `ignored` counts, by reason, events that tell nothing about their page."""
+    """What a batch of events became: event number `indexes[i]` is `crawls[i]`. `ignored` counts, by reason, events that
+    tell nothing about their page."""
 
     crawls: list[Crawl]
     rejected: list[Rejected]
     ignored: dict[str, int]
+    indexes: list[int]
+
+    def with_origins(self, origin_of: Callable[[int], str]) -> list[Crawl]:
+        """The crawls, each with the origin of its event, by the event's number."""
+        return [replace(crawl, origin=origin_of(i)) for crawl, i in zip(self.crawls, self.indexes, strict=True)]
 
 
 def take_in(events: Sequence[CrawlEvent], source: TextSource) -> Intake:
@@ -44,6 +50,7 @@ def take_in(events: Sequence[CrawlEvent], source: TextSource) -> Intake:
     crawls: list[Crawl] = []
     rejected: list[Rejected] = []
     ignored: dict[str, int] = {}
+    indexes: list[int] = []
     for index, event in enumerate(events):
         try:
             checked = check_event(event)
@@ -51,9 +58,10 @@ def take_in(events: Sequence[CrawlEvent], source: TextSource) -> Intake:
                 ignored[checked.finding.reason] = ignored.get(checked.finding.reason, 0) + 1
             else:
                 crawls.append(sign_event(checked, read))
+                indexes.append(index)
         except BadEvent as error:
             rejected.append(Rejected(index, event.url, str(error)))
-    return Intake(crawls, rejected, ignored)
+    return Intake(crawls, rejected, ignored, indexes)
 
 
 def sign_event(checked: CheckedEvent, read: Extractor) -> Crawl:

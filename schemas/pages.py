@@ -14,6 +14,7 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl"):
 
     content: `signature` is the page. redirect: `target` is where it leads, `via` how (http, meta, revisit).
     gone: the page is dead (404, 410). seen: fetched again and unchanged (304, revisit); only the version moves.
+    `origin`: where the event stands in its input (written and read by the engine), so that it can be read again.
     """
 
     url: str
@@ -23,6 +24,7 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl"):
     target: str | None = None
     via: str = "http"
     popularity: float | None = None
+    origin: str = ""
 
 
 # What travels between groups by way of a vertex's home in `pages`. `vertex` names of all messages:

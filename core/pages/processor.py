@@ -216,7 +216,7 @@ class PagesProcessor:
         if crawl.kind == "seen":
             return page
         self._forget_anchor(crawl.url)
-        page = replace(page, kind=crawl.kind, epoch=crawl.version)
+        page = replace(page, kind=crawl.kind, epoch=crawl.version, origin=crawl.origin)
         if crawl.kind == "content":
             assert crawl.signature is not None
             return self._store(page, crawl.url, crawl.signature)

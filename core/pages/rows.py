@@ -39,6 +39,8 @@ class PageRow(Struct, frozen=True, array_like=True):
     target: str = ""
     via: str = ""
     upstream: Resolution | None = None
+    # of every kind: where the fetch of `epoch` stands in its input
+    origin: str = ""
 
 
 class FollowerRow(Struct, frozen=True, array_like=True):

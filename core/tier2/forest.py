@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from dustream.core.groups.pieces import smaller_pieces
 from dustream.core.processor import Table, TaskState
+from dustream.core.tier2.rows import row_key
 from dustream.core.tier2.search_protocol import Match
-from dustream.core.tier2.vertices import Present, Vertices, row_key
+from dustream.core.tier2.vertices import Present, Vertices
 from dustream.schemas.signature import PageSignature
 
 REPAIRS_MAX = 256  # vertices compared again in one step

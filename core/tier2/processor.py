@@ -20,9 +20,10 @@ from msgspec.structs import replace
 from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Send, TaskState
 from dustream.core.tier2.forest import Forest, ForestRow, RepairRow, order_key
+from dustream.core.tier2.rows import StarRow, VertexRow
 from dustream.core.tier2.search_protocol import IndexedPage, MakeSearch, Match, Search
 from dustream.core.tier2.stars import WORK_MAX, AgendaRow, DuplicateRow, Seen, Stars
-from dustream.core.tier2.vertices import Present, StarRow, VertexRow, Vertices
+from dustream.core.tier2.vertices import Present, Vertices
 from dustream.core.winners import Markets
 from dustream.schemas.pages import Edge, Route, Star
 from dustream.schemas.signature import PageSignature

@@ -26,8 +26,9 @@ from msgspec.structs import replace
 
 from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Table, TaskState
+from dustream.core.tier2.rows import StarRow, VertexRow, row_key
 from dustream.core.tier2.search_protocol import Search
-from dustream.core.tier2.vertices import Present, StarRow, VertexRow, Vertices, minhash_of, row_key
+from dustream.core.tier2.vertices import Present, Vertices, minhash_of
 from dustream.core.winners import WinnerOrder
 from dustream.schemas.pages import Star, Verdict
 from dustream.schemas.signature import PageSignature

@@ -7,40 +7,13 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dustream.core.processor import Table, TaskState
+from dustream.core.tier2.rows import StarRow, VertexRow, row_key
 from dustream.core.tier2.search_protocol import IndexedPage, Search
 from dustream.schemas.signature import PageSignature
-from dustream.schemas.tier2 import Cover
-
-
-class StarRow(Struct, frozen=True, array_like=True):
-    """One market's view of a vertex (docs/protocol.md, stars)."""
-
-    key: bytes
-    winner: bool = False
-    told: bool | None = None  # entry: the flag last sent to the partitions it probed; visitor: last heard from home
-    local: Cover | None = None  # the best winner present that is better and matches
-    said: Cover | None = None  # entry: the cover last told to its page; visitor: the local one last told to its home
-    remote: dict[int, Cover] = {}  # entry: by partition, the winner that covers it there
-
-
-class VertexRow(Struct, frozen=True, array_like=True):
-    """Table `vertices`, by number. `home` is the partition of an entry itself, or where a visitor comes from."""
-
-    vertex: str
-    entry: bool
-    home: int
-    probes: tuple[int, ...]
-    content_hash: bytes
-    stars: tuple[StarRow, ...]
-
-
-def row_key(number: int) -> str:
-    return f"{number:08x}"
 
 
 class Vertices:

@@ -22,33 +22,11 @@ from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.embedded.results import Outcome, write_results
 from dustream.streams.embedded.signing import Chunk, SignedChunk, sign_chunks
-from dustream.streams.embedded.sources import InputPlan, Place, plan_input, read_chunks
+from dustream.streams.embedded.sources import InputPlan, Place, plan_inputs, read_chunks
+from dustream.streams.embedded.state_rows import COUNTS_KEY, MAP_KEY, STATE_FORMAT, STATE_KEY, Counts, StateHeader
 from dustream.streams.readers import expand_paths
 from dustream.streams.store.base import Store
 from dustream.streams.store.rocks import RocksStore
-
-STATE_FORMAT = 1
-STATE_KEY = b"meta/state"
-COUNTS_KEY = b"meta/counts"
-MAP_KEY = b"meta/partition-map"
-
-
-class StateHeader(Struct, frozen=True):
-    """What a state was made with."""
-
-    format: int
-    fingerprint: str
-    settings: Settings
-
-
-class Counts(Struct):
-    """What came in, over the whole life of a state."""
-
-    records: int = 0
-    pages_taken: int = 0
-    rejected: int = 0
-    ignored: dict[str, int] = {}
-    skipped: dict[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -191,7 +169,7 @@ class _Run:
         self._cells = cells
         self._watcher = watcher
         self._started = time.perf_counter()
-        self._plans = [plan_input(path, store) for path in paths]
+        self._plans = plan_inputs(paths, store)
         self._bytes_total = sum(plan.bytes_total for plan in self._plans if not plan.done)
         self._bytes_before: dict[str, int] = {}
         row = store.get(COUNTS_KEY)
@@ -236,7 +214,7 @@ class _Run:
             )
         letters.sort(key=lambda letter: letter.position)
         self._count(signed, len(letters))
-        sends = [Send(PAGES, crawl.url, crawl) for crawl in intake.crawls]
+        sends = [Send(PAGES, crawl.url, crawl) for crawl in intake.with_origins(place.origin)]
         sends += [Send("dead.letters", letter.source, letter) for letter in letters]
         return Feed(sends, [place.change(), (COUNTS_KEY, msgspec.json.encode(self._counts))])
 

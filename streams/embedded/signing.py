@@ -129,7 +129,7 @@ class SigningPool:
             except BrokenProcessPool:
                 pass
         if len(events) == 1:
-            return Intake([], [Rejected(0, events[0].url, CRASHED)], {}), 0.0
+            return Intake([], [Rejected(0, events[0].url, CRASHED)], {}, []), 0.0
         half = len(events) // 2
         first, first_seconds = self._isolate(events[:half])
         second, second_seconds = self._isolate(events[half:])
@@ -141,4 +141,5 @@ def _joined(first: Intake, second: Intake, offset: int) -> Intake:
     for reason, count in second.ignored.items():
         ignored[reason] = ignored.get(reason, 0) + count
     moved = [Rejected(each.index + offset, each.url, each.reason) for each in second.rejected]
-    return Intake(first.crawls + second.crawls, first.rejected + moved, ignored)
+    indexes = first.indexes + [index + offset for index in second.indexes]
+    return Intake(first.crawls + second.crawls, first.rejected + moved, ignored, indexes)

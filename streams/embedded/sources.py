@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from typing import NamedTuple
 
 import msgspec
-from msgspec import Struct
 
 from dustream.core.errors import StateMismatch, UnreadableInput
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.embedded.signing import Chunk
+from dustream.streams.embedded.state_rows import InputProgress, Origin, input_key, read_inputs
 from dustream.streams.readers import Fingerprint, Input, Record, Rejection, change_since, fingerprint, open_input
 from dustream.streams.store.base import Change, Store
 
 CHUNK_EVENTS_MAX = 128
 CHUNK_BYTES_MAX = 8 << 20
 
-INPUT_PREFIX = b"meta/input/"
-
-
-class InputProgress(Struct, frozen=True):
-    """How far an input was read. `position` is one past the last record dealt with."""
-
-    fingerprint: Fingerprint | None
-    position: int
-    done: bool
-
 
 class Place(NamedTuple):
     """Where a chunk came from, what else stood there, and how far its input has been read behind it."""
 
     path: str
+    number: int
     positions: list[tuple[int, int]]
     rejections: list[DeadLetter]
     skipped: dict[str, int]
@@ -42,32 +34,43 @@ class Place(NamedTuple):
 
     def change(self) -> Change:
         """The row that records the progress."""
-        return INPUT_PREFIX + self.path.encode(errors="surrogateescape"), msgspec.json.encode(self.progress)
+        return input_key(self.path), msgspec.json.encode(self.progress)
+
+    def origin(self, index: int) -> str:
+        """Where an event of the chunk stands, by its number in the chunk."""
+        return str(Origin(self.number, *self.positions[index]))
 
 
 class InputPlan(NamedTuple):
-    """An input and what is left of it to read."""
+    """An input and what is left of it to read. `number` is the input's own in this state."""
 
     path: str
+    number: int
     start: int
     done: bool
     bytes_total: int
 
 
-def plan_input(path: str, store: Store) -> InputPlan:
-    """What to read of an input, given what earlier runs on this state have read of it."""
-    if path == "-":
-        return InputPlan(path, 0, False, 0)
-    path = os.path.abspath(path)
-    if not os.path.isfile(path):
-        return InputPlan(path, 0, False, 0)
+def plan_inputs(paths: Iterable[str], store: Store) -> list[InputPlan]:
+    """What to read of each input, given what earlier runs on this state have read of it."""
+    known = dict(read_inputs(store))
+    numbers = {path: row.number for path, row in known.items() if row.number is not None}
+    unused = count(max(numbers.values(), default=-1) + 1)
+    plans = []
+    for path in paths:
+        path = path if path == "-" else os.path.abspath(path)
+        if path not in numbers:
+            numbers[path] = next(unused)
+        plans.append(_plan(path, numbers[path], known.get(path)))
+    return plans
+
+
+def _plan(path: str, number: int, known: InputProgress | None) -> InputPlan:
+    if path == "-" or not os.path.isfile(path):  # standard input, or a pipe
+        return InputPlan(path, number, 0, False, 0)
     size = os.path.getsize(path)
-    row = store.get(INPUT_PREFIX + path.encode(errors="surrogateescape"))
-    if row is None:
-        return InputPlan(path, 0, False, size)
-    known = msgspec.json.decode(row, type=InputProgress)
-    if known.fingerprint is None:
-        return InputPlan(path, 0, False, size)
+    if known is None or known.fingerprint is None:
+        return InputPlan(path, number, 0, False, size)
     change = change_since(known.fingerprint, path)
     if change == "other":
         if not known.done:
@@ -75,8 +78,8 @@ def plan_input(path: str, store: Store) -> InputPlan:
                 f"{path} has changed since a run on this state was interrupted in the middle of it: "
                 "bring the file back, or use a fresh --state"
             )
-        return InputPlan(path, 0, False, size)
-    return InputPlan(path, known.position, known.done and change == "same", size)
+        return InputPlan(path, number, 0, False, size)
+    return InputPlan(path, number, known.position, known.done and change == "same", size)
 
 
 def read_chunks(
@@ -89,20 +92,22 @@ def read_chunks(
         try:
             identity = fingerprint(plan.path) if os.path.isfile(plan.path) else None
             with open_input(plan.path, field_map=field_map) as opened:
-                yield from _chunks_of(opened.start_at(plan.start), plan, identity)
+                yield from _chunks_of(opened.start_at(plan.start), _Builder(opened, plan, identity, field_map))
         except UnreadableInput as error:
             on_refused(plan.path, error)
             letter = DeadLetter(source=plan.path, position=0, reason=str(error))
-            yield Chunk([], Place(plan.path, [], [letter], {}, InputProgress(None, 0, True), plan.bytes_total))
+            progress = InputProgress(None, 0, True, plan.number, field_map)
+            yield Chunk([], Place(plan.path, plan.number, [], [letter], {}, progress, plan.bytes_total))
 
 
 class _Builder:
     """Gathers records until they make a chunk."""
 
-    def __init__(self, opened: Input, plan: InputPlan, identity: Fingerprint | None) -> None:
+    def __init__(self, opened: Input, plan: InputPlan, identity: Fingerprint | None, field_map: dict[str, str]) -> None:
         self._opened = opened
         self._plan = plan
         self._identity = identity
+        self._field_map = field_map
         self._skipped_before: dict[str, int] = {}
         self.next_position = plan.start
         self._clear()
@@ -131,9 +136,16 @@ class _Builder:
         )
 
     def take(self, *, done: bool) -> Chunk[Place]:
-        progress = InputProgress(self._identity, self.next_position, done)
+        plan = self._plan
+        progress = InputProgress(self._identity, self.next_position, done, plan.number, self._field_map)
         place = Place(
-            self._plan.path, self.positions, self.rejections, self._new_skips(), progress, self._opened.bytes_read
+            plan.path,
+            plan.number,
+            self.positions,
+            self.rejections,
+            self._new_skips(),
+            progress,
+            self._opened.bytes_read,
         )
         chunk = Chunk(self.events, place)
         self._clear()
@@ -146,8 +158,7 @@ class _Builder:
         return {reason: count for reason, count in new.items() if count}
 
 
-def _chunks_of(opened: Input, plan: InputPlan, identity: Fingerprint | None) -> Iterator[Chunk[Place]]:
-    builder = _Builder(opened, plan, identity)
+def _chunks_of(opened: Input, builder: _Builder) -> Iterator[Chunk[Place]]:
     for item in opened:
         builder.add(item)
         if builder.full:

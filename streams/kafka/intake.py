@@ -60,10 +60,16 @@ def unpack(value: bytes) -> list[CrawlEvent]:
 
 
 class Taken(NamedTuple):
-    """Events to take in together, and the record each came in."""
+    """Events to take in together, and for each the record it came in and its number there."""
 
     events: list[CrawlEvent]
     sources: list[InRecord]
+    numbers: list[int]
+
+    def origin(self, index: int) -> str:
+        """Where an event stands in the crawl topic: partition, offset, number in the record."""
+        record = self.sources[index]
+        return f"k{record.partition}:{record.offset}:{self.numbers[index]}"
 
 
 class IntakeProcessor:
@@ -81,7 +87,7 @@ class IntakeProcessor:
 
     def process(self, state: TaskState, messages: Sequence[InRecord]) -> list[Send]:
         sends: list[Send] = []
-        taken = Taken([], [])
+        taken = Taken([], [], [])
         for record in messages:
             try:
                 if ORIGINAL_TOPIC_HEADER in record.headers:
@@ -112,7 +118,7 @@ class IntakeProcessor:
         self._metrics.add("events_rejected", len(intake.rejected))
         for reason, count in intake.ignored.items():
             self._metrics.add("events_ignored", count, reason=reason)
-        sends = [Send(self._pages, crawl.url, crawl) for crawl in intake.crawls]
+        sends = [Send(self._pages, crawl.url, crawl) for crawl in intake.with_origins(taken.origin)]
         for rejected in intake.rejected:
             event, source = taken.events[rejected.index], taken.sources[rejected.index]
             sends.append(_dead(_event_letter(event, source, rejected.reason)))
@@ -131,6 +137,7 @@ def _take(record: InRecord, taken: Taken) -> None:
     events = unpack(record.value or b"")
     taken.events.extend(events)
     taken.sources.extend([record] * len(events))
+    taken.numbers.extend(range(len(events)))
 
 
 def _dead(letter: Letter) -> Send:

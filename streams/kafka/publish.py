@@ -20,7 +20,7 @@ from dustream.schemas import wire
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.embedded.signing import Chunk
-from dustream.streams.embedded.sources import InputPlan, Place, plan_input, read_chunks
+from dustream.streams.embedded.sources import InputPlan, Place, plan_inputs, read_chunks
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.cluster import Cluster, Unreachable
 from dustream.streams.kafka.intake import pack
@@ -139,7 +139,7 @@ def publish_files(
     """Publish files, from where an earlier run with the same `state` was interrupted."""
     store = RocksStore(state)
     try:
-        plans = [plan_input(path, store) for path in expand_paths(inputs)]
+        plans = plan_inputs(expand_paths(inputs), store)
         on_plans(plans)
         publisher = Publisher(cluster, application, single=single)
         for places in _confirmed(publisher, read_chunks(plans, field_map or {}, on_refused)):

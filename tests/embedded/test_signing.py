@@ -43,7 +43,8 @@ def die_on_hostile_page(data, source):
     pages = msgspec.msgpack.decode(data, type=list[CrawlEvent])
     if any("hostile" in page.url for page in pages):
         os.kill(os.getpid(), signal.SIGSEGV)
-    return msgspec.msgpack.encode((Intake([Crawl(page.url, 0, "gone") for page in pages], [], {}), 0.0))
+    crawls = [Crawl(page.url, 0, "gone") for page in pages]
+    return msgspec.msgpack.encode((Intake(crawls, [], {}, list(range(len(pages)))), 0.0))
 """
 
 

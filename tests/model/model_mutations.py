@@ -17,8 +17,9 @@ from dustream.core.pages.processor import PagesProcessor
 from dustream.core.pages.vertex import url_of
 from dustream.core.tier2 import processor as tier2_processor
 from dustream.core.tier2.forest import Forest
+from dustream.core.tier2.rows import StarRow
 from dustream.core.tier2.stars import AgendaRow, Stars
-from dustream.core.tier2.vertices import Present, StarRow
+from dustream.core.tier2.vertices import Present
 from dustream.schemas.tier2 import Cover, Covered, Win
 
 HISTORIES_MAX = 3_000
