@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from dustream.core.breaker import TABLES as SITES_TABLES
+from dustream.core.breaker import SitesProcessor
 from dustream.core.groups.processor import TABLES as GROUPS_TABLES
 from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.pages.processor import TABLES as PAGES_TABLES
@@ -25,11 +27,12 @@ from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.groups import GroupsMessage
 from dustream.schemas.pages import PagesMessage
+from dustream.schemas.sites import SitesMessage
 from dustream.schemas.status import DuplicateStatus
 from dustream.schemas.tier2 import Tier2Message
 
 CRAWL_PAGES = "crawl.pages"
-PAGES, TIER2, GROUPS = "pages", "tier2", "groups"
+PAGES, TIER2, GROUPS, SITES = "pages", "tier2", "groups", "sites"
 STATUS, UPDATES, ALARMS, DEAD_LETTERS = "duplicate.status", "cluster.updates", "alarms", "dead.letters"
 
 SHINGLE_CACHE_BYTES = 128 << 20  # of all tasks together, if one process runs them all
@@ -39,9 +42,10 @@ TOPICS = (
     Topic(PAGES, "url", PagesMessage),
     Topic(TIER2, "partition", Tier2Message),
     Topic(GROUPS, "group", GroupsMessage),
+    Topic(SITES, "site", SitesMessage),
     Topic(STATUS, "url", DuplicateStatus, public=True, compacted=True),
     Topic(UPDATES, "site", ClusterUpdate, public=True, kept=False),
-    Topic(ALARMS, "group", Alarm, public=True),
+    Topic(ALARMS, "group", Alarm, public=True, compacted=True),
     Topic(DEAD_LETTERS, "source", DeadLetter, public=True),
 )
 
@@ -54,12 +58,15 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
     tier2 = partial(Tier2Processor, settings.threshold, markets, partial(_search, settings))
     groups = partial(GroupsProcessor, group_size_max=settings.group_size_max)
     count = settings.partitions
+    sites = partial(SitesProcessor, count, share_max=settings.site_share_max, pages_min=settings.site_pages_min)
+    told = (TIER2, GROUPS, SITES, PAGES, STATUS, UPDATES, ALARMS)
     return Topology(
         topics=TOPICS,
         processors=(
-            ProcessorSpec(PAGES, PAGES, (TIER2, GROUPS, PAGES, STATUS, UPDATES), _specs(PAGES_TABLES), count, pages),
+            ProcessorSpec(PAGES, PAGES, told, _specs(PAGES_TABLES), count, pages),
             ProcessorSpec(TIER2, TIER2, (PAGES, TIER2), _specs(TIER2_TABLES), count, tier2),
-            ProcessorSpec(GROUPS, GROUPS, (PAGES, GROUPS, ALARMS), _specs(GROUPS_TABLES), count, groups),
+            ProcessorSpec(GROUPS, GROUPS, (PAGES, GROUPS), _specs(GROUPS_TABLES), count, groups),
+            ProcessorSpec(SITES, SITES, (PAGES, ALARMS), _specs(SITES_TABLES), count, sites),
         ),
     )
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from dustream.core.breaker import SITE_PAGES_MIN, SITE_SHARE_MAX
 from dustream.core.errors import BadSetting
 from dustream.core.text.extractors import ExtractorName, TextSource
 from dustream.core.winners import Market, Markets
@@ -31,6 +32,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         float, Meta(description="a page that changes no more than this (Jaccard distance) keeps its place; 0: exact")
     ] = 0.0
     group_size_max: Annotated[int, Meta(description="a group beyond this is held back, with an alarm")] = 100_000
+    site_share_max: Annotated[
+        float, Meta(description="a site that would lose more than this share of its pages to others is held; 1: never")
+    ] = SITE_SHARE_MAX
+    site_pages_min: Annotated[int, Meta(description="a site with fewer pages than this is never held")] = SITE_PAGES_MIN
     markets: Annotated[tuple[Market, ...], Meta(description="winner orders; the first decides `role`")] = (Market(),)
 
     def __post_init__(self) -> None:
@@ -42,6 +47,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise BadSetting(f"anchor_distance {self.anchor_distance} must be from 0 (exact) to less than 1")
         if self.group_size_max < 2:
             raise BadSetting(f"group_size_max {self.group_size_max} must be at least 2")
+        if not 0 < self.site_share_max <= 1:
+            raise BadSetting(f"site_share_max {self.site_share_max} must be above 0 and at most 1 (1: never held)")
+        if self.site_pages_min < 1:
+            raise BadSetting(f"site_pages_min {self.site_pages_min} must be at least 1")
         Markets(self.markets)
 
     @property

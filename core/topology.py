@@ -1,6 +1,6 @@
 """The topology as data: topics, keys, processors and their tables, declared once and read by every engine.
 
-crawl.pages ─► intake ─► pages ◄──► groups          pages ─► duplicate.status, cluster.updates
+crawl.pages ─► intake ─► pages ◄──► groups, sites    pages ─► duplicate.status, cluster.updates, alarms
                           ▲ │
                           │ ▼
                          tier2 ◄──► tier2 (probes between partitions)

@@ -6,18 +6,20 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from dustream.schemas.status import Role
+from dustream.schemas.status import Relation, Role
 
 CLUSTER_UPDATE_VERSION = 1
 
 
 class ClusterMember(Struct, frozen=True, omit_defaults=True):
-    """One URL whose group or role changed."""
+    """One URL whose status changed, as in its DuplicateStatus. A page that has gone says so by its role."""
 
     url: str
     version: tuple[int, int]
     group: str | None
     role: Role
+    winner: str | None = None
+    relation: Relation | None = None
 
 
 class ClusterUpdate(Struct, frozen=True, kw_only=True):

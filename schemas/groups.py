@@ -28,7 +28,7 @@ class TokenRecord(Struct, frozen=True, array_like=True):
 
     vertex: str
     counter: int
-    released: bool = False
+    pass_from: float | None = None
 
 
 class EdgeRecord(Struct, frozen=True, array_like=True):

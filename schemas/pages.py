@@ -59,9 +59,9 @@ class Leave(Struct, frozen=True, array_like=True, tag="leave"):
 
 
 class Hold(Struct, frozen=True, array_like=True, tag="hold"):
-    """An operator's word on the group whose eldest member is addressed: `released` from the circuit breaker, or not."""
+    """An operator's word on the group whose eldest member is addressed, as in Decision."""
 
-    released: bool
+    pass_from: float | None
 
 
 Request = Edge | Join | Dead | Leave | Hold
@@ -73,6 +73,7 @@ class Standing(Struct, frozen=True, array_like=True):
     group: str
     alone: bool
     held: bool = False
+    pass_from: float = 0.0  # an operator split the group: who is less similar to its winner is kept
 
 
 class Verdict(Struct, frozen=True, array_like=True):
@@ -114,6 +115,7 @@ class Sync(Struct, frozen=True, array_like=True, tag="sync"):
     counter: int
     owner: str
     standing: Standing
+    size: int = 1  # of the group when this was said, for alarms
 
 
 class Star(Struct, frozen=True, array_like=True, tag="star"):
@@ -160,11 +162,44 @@ class Spread(Struct, frozen=True, array_like=True, tag="spread"):
     url: str
 
 
-class Breaker(Struct, frozen=True, array_like=True, tag="breaker"):
-    """An operator's command: let the group whose id is `url` pass although it is too big, or hold it again."""
+class Decision(Struct, frozen=True, array_like=True, tag="decision"):
+    """An operator's word on the group whose id is `url`, or on the site of `url`. Of two, the later one counts.
+
+    Duplicates at least `pass_from` similar to their winner pass whatever the circuit breaker says, and the others are
+    kept (0: all pass). None: the circuit breaker decides, as if nothing had been said. A site only knows 0 and None.
+    """
 
     url: str
-    released: bool
+    version: int
+    on: Literal["group", "site"]
+    pass_from: float | None
 
 
-PagesMessage = Crawl | Route | Bounce | Sync | Star | Left | Follow | Unfollow | Resolved | Spread | Breaker
+class SiteHeld(Struct, frozen=True, array_like=True, tag="site_held"):
+    """To every partition: the markets (bit by bit) in which the site's pages with winners elsewhere are held."""
+
+    site: str
+    markets: int
+
+
+class ContinueSite(Struct, frozen=True, array_like=True, tag="continue_site"):
+    """To oneself: go on telling the pages of a site whether they are held."""
+
+    site: str
+
+
+PagesMessage = (
+    Crawl
+    | Route
+    | Bounce
+    | Sync
+    | Star
+    | Left
+    | Follow
+    | Unfollow
+    | Resolved
+    | Spread
+    | Decision
+    | SiteHeld
+    | ContinueSite
+)

@@ -78,7 +78,7 @@ class Members:
         new = 0
         for token in tokens:
             new += not self.holds(place, token.vertex)
-            self.put_token(place, token.vertex, TokenRow(token.counter, token.released))
+            self.put_token(place, token.vertex, TokenRow(token.counter, token.pass_from))
         for edge in edges:
             self.link(place, edge.vertex, edge.other, edge.similarity)
         return new
@@ -94,7 +94,7 @@ class Members:
         for vertex in vertices:
             row = self.token(place, vertex)
             assert row is not None
-            tokens.append(TokenRecord(vertex, row.counter, row.released))
+            tokens.append(TokenRecord(vertex, row.counter, row.pass_from))
             room = max(1, rows_max - len(tokens) - len(edges))
             some = list(islice(self.edges(place, vertex), room + 1))
             edges += some[:room]

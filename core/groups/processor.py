@@ -41,7 +41,6 @@ from dustream.core.groups.rows import (
 from dustream.core.pages.rows import rows_after
 from dustream.core.pages.vertex import END, group_key, url_of
 from dustream.core.processor import Send, Table, TaskState
-from dustream.schemas.alarms import Alarm
 from dustream.schemas.groups import ContinueGroup, Create, Deliver, EdgeRecord, TokenRecord, Transfer
 from dustream.schemas.pages import Bounce, Dead, Edge, Hold, Join, Leave, Left, Route, Standing, Sync
 
@@ -233,7 +232,7 @@ class GroupsProcessor:
 
     def _hold(self, group: Group, message: Deliver, token: TokenRow) -> None:
         assert isinstance(message.request, Hold)
-        self._members.put_token(group.key, message.vertex, replace(token, released=message.request.released))
+        self._members.put_token(group.key, message.vertex, replace(token, pass_from=message.request.pass_from))
         group.jobs.append(StandJob())
 
     def _leave(self, group: Group, message: Deliver, token: TokenRow) -> None:
@@ -340,7 +339,7 @@ class GroupsProcessor:
             group.jobs.append(SyncJob())
         else:
             for token in message.tokens:
-                self._sync_token(group, token.vertex, TokenRow(token.counter, token.released))
+                self._sync_token(group, token.vertex, TokenRow(token.counter, token.pass_from))
 
     def _joins(self, key: str, message: Transfer) -> bool:
         """Whether an edge still joins the arrivals to the residents."""
@@ -385,7 +384,7 @@ class GroupsProcessor:
         self._members.add(group.key, tokens, edges)
         if not job.sync_all:
             for token in tokens:
-                self._sync_token(group, token.vertex, TokenRow(token.counter, token.released))
+                self._sync_token(group, token.vertex, TokenRow(token.counter, token.pass_from))
         if not finished:
             return job
         self._pass_on(group, job.via)
@@ -437,22 +436,14 @@ class GroupsProcessor:
     # Standing
 
     def _standing(self, place: str, eldest: str, size: int) -> Standing:
-        """Held is a function of what the group is now: too big, and its eldest member not released by an operator."""
-        held = False
-        if size > self._group_size_max:
-            token = self._members.token(place, eldest)
-            held = token is None or not token.released
-        return Standing(url_of(eldest), size == 1, held)
+        """Held is a function of what the group is now: too big, and no operator has said anything about its eldest."""
+        token = self._members.token(place, eldest)
+        pass_from = None if token is None else token.pass_from
+        return Standing(url_of(eldest), size == 1, size > self._group_size_max and pass_from is None, pass_from or 0.0)
 
     def _set_standing(self, group: Group, standing: Standing) -> bool:
-        before = group.row.standing
-        if standing == before:
+        if standing == group.row.standing:
             return False
-        if standing.held != (before is not None and before.held):
-            alarm = Alarm(
-                kind="group_held" if standing.held else "group_passed", group=standing.group, size=group.row.size
-            )
-            self._out.append(Send("alarms", standing.group, alarm))
         group.set(standing=standing)
         return True
 
@@ -477,4 +468,5 @@ class GroupsProcessor:
         row = replace(row, counter=row.counter + 1)
         self._members.put_token(group.key, vertex, row)
         assert group.row.standing is not None
-        self._out.append(Send("pages", url_of(vertex), Sync(vertex, row.counter, group.key, group.row.standing)))
+        sync = Sync(vertex, row.counter, group.key, group.row.standing, group.row.size)
+        self._out.append(Send("pages", url_of(vertex), sync))

@@ -65,7 +65,7 @@ class TokenRow(Struct, frozen=True, array_like=True):
     """Table `tokens`, by place and vertex. The counter grows with each move and each change of standing."""
 
     counter: int
-    released: bool = False
+    pass_from: float | None = None  # an operator's word, of the eldest it counts
 
 
 class EdgeRow(Struct, frozen=True, array_like=True):

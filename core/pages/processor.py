@@ -14,36 +14,40 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from msgspec.structs import replace
 
+from dustream.core.pages.outgoing import MEMBERS_MAX, ClusterUpdates
 from dustream.core.pages.redirects import REDIRECT_HOPS_MAX, resolution
 from dustream.core.pages.rows import (
     UNKNOWN_VERSION,
     AnchorRow,
     CountRow,
+    DecisionRow,
     DyingRow,
     FollowerRow,
     PageRow,
     ParkedRow,
     rows_after,
 )
-from dustream.core.pages.status import status, view
+from dustream.core.pages.site_pages import PAGES_TOLD_MAX, LostRow, SiteHoldRow, SiteOf, SitePages
+from dustream.core.pages.status import holds_group, status, view
 from dustream.core.pages.vertex import END, epoch_of, group_key, url_of, vertex_name
 from dustream.core.processor import Send, Table, TaskState
 from dustream.core.text.shingles import jaccard
 from dustream.core.tier2.points import tie_of
 from dustream.core.tier2.search_protocol import PartitionMap
 from dustream.core.winners import Markets
-from dustream.schemas.cluster import ClusterMember, ClusterUpdate
+from dustream.schemas.alarms import Alarm
 from dustream.schemas.groups import Create, Deliver
 from dustream.schemas.pages import (
     Bounce,
-    Breaker,
+    ContinueSite,
     Crawl,
     Dead,
+    Decision,
     Follow,
     Hold,
     Join,
@@ -52,6 +56,7 @@ from dustream.schemas.pages import (
     Request,
     Resolved,
     Route,
+    SiteHeld,
     Spread,
     Standing,
     Star,
@@ -60,6 +65,7 @@ from dustream.schemas.pages import (
     Verdict,
 )
 from dustream.schemas.signature import PageSignature
+from dustream.schemas.sites import SiteDecision
 from dustream.schemas.tier2 import Rekey, Remove, Store
 
 FOLLOWERS_TOLD_MAX = 1_000  # per step
@@ -71,11 +77,10 @@ TABLES: dict[str, Any] = {
     "parked": ParkedRow,
     "anchors": AnchorRow,
     "counts": CountRow,
+    "decisions": DecisionRow,
+    "lost": LostRow,
+    "site_holds": SiteHoldRow,
 }
-
-
-class SiteOf(Protocol):
-    def __call__(self, url: str, /) -> str: ...
 
 
 class PagesProcessor:
@@ -90,6 +95,8 @@ class PagesProcessor:
         anchor_distance: float = 0.0,
         redirect_hops_max: int = REDIRECT_HOPS_MAX,
         followers_told_max: int = FOLLOWERS_TOLD_MAX,
+        site_pages_told_max: int = PAGES_TOLD_MAX,
+        update_members_max: int = MEMBERS_MAX,
     ) -> None:
         self._map = partition_map
         self._markets = markets
@@ -97,6 +104,8 @@ class PagesProcessor:
         self._anchor_distance = anchor_distance
         self._hops_max = redirect_hops_max
         self._followers_told_max = followers_told_max
+        self._site_pages = SitePages(site_of, len(markets.names), site_pages_told_max)
+        self._updates = ClusterUpdates(update_members_max)
         self._out: list[Send] = []
         self._counted: Counter[str] = Counter()
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -110,16 +119,21 @@ class PagesProcessor:
             Unfollow: self._unfollow,
             Resolved: self._resolved,
             Spread: self._on_spread,
-            Breaker: self._breaker,
+            Decision: self._decision,
+            SiteHeld: self._site_held,
+            ContinueSite: self._tell_site,
         }
 
     def open(self, state: TaskState) -> None:
+        self._partition = state.partition
         self._pages: Table[PageRow] = state.table("pages")
         self._followers: Table[FollowerRow] = state.table("followers")
         self._dying: Table[DyingRow] = state.table("dying")
         self._parked: Table[ParkedRow] = state.table("parked")
         self._anchors: Table[AnchorRow] = state.table("anchors")
         self._counts: Table[CountRow] = state.table("counts")
+        self._decisions: Table[DecisionRow] = state.table("decisions")
+        self._site_pages.open(state)
 
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
         self._out = []
@@ -129,6 +143,8 @@ class PagesProcessor:
         for name, count in self._counted.items():
             before = self._counts.get(name)
             self._counts.put(name, CountRow(count + (before.count if before else 0)))
+        self._out += self._site_pages.tallies()
+        self._out += self._updates.drain()
         return self._out
 
     # A fetch
@@ -162,7 +178,7 @@ class PagesProcessor:
         self._counted[crawl.kind if crawl.kind != "content" else "changed"] += 1
         self._retire(url, page)
         bare = PageRow(now.version, now.first_seen_ms, "unknown", 0, now.status_counter, now.follower_count)
-        bare = replace(bare, spread_after=now.spread_after, popularity=popularity, released=now.released)
+        bare = replace(bare, spread_after=now.spread_after, popularity=popularity)
         self._save(url, page, self._become(bare, crawl))
 
     def _same(self, page: PageRow, crawl: Crawl) -> bool:
@@ -261,11 +277,11 @@ class PagesProcessor:
             assert page.owner is not None
             self._pages.put(url, page)
             self._out.append(Send("groups", page.owner, Create(page.owner, vertex)))
-            if page.released:
-                self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, 0, Hold(True))))
+            if (pass_from := self._pass_from(url)) is not None:
+                self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, 0, Hold(pass_from))))
         assert page.owner is not None
         if isinstance(request, Hold):  # one that went astray must not undo a later one
-            request = Hold(page.released)
+            request = Hold(self._pass_from(url))
         self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, request)))
 
     def _answer_dead(self, vertex: str, request: Request) -> None:
@@ -317,9 +333,8 @@ class PagesProcessor:
         if page is None or not _is_live(page, vertex):
             self._sync_dying(message)
         elif message.counter > page.token_counter:
-            now = replace(
-                page, owner=message.owner, token_counter=message.counter, standing=message.standing, parked_count=0
-            )
+            now = replace(page, owner=message.owner, token_counter=message.counter, standing=message.standing)
+            now = replace(now, parked_count=0, group_size=message.size)
             self._save(url, page, now)
             for request in self._unpark(vertex, page.parked_count):
                 self._route(url, now, vertex, request)
@@ -345,15 +360,44 @@ class PagesProcessor:
         if verdicts != page.verdicts:
             self._save(url, page, replace(page, verdicts=verdicts))
 
-    def _breaker(self, message: Breaker) -> None:
-        page = self._pages.get(message.url)
-        if page is None or page.version == UNKNOWN_VERSION or page.released == message.released:
+    # The circuit breaker
+
+    def _decision(self, message: Decision) -> None:
+        """Kept whether or not the page is known yet, so that it does not matter which came first."""
+        url, site = message.url, self._site_of(message.url)
+        if message.on == "site":
+            self._out.append(Send("sites", site, SiteDecision(site, message.version, message.pass_from is not None)))
             return
-        page = replace(page, released=message.released)
-        self._pages.put(message.url, page)
-        if page.kind == "content" and page.owner is not None:
-            vertex = vertex_name(page.first_seen_ms, message.url, page.epoch)
-            self._route(message.url, page, vertex, Hold(message.released))
+        known = self._decisions.get(url)
+        if known is not None and message.version <= known.version:
+            return
+        self._decisions.put(url, DecisionRow(message.version, message.pass_from))
+        page = self._pages.get(url)
+        if page is not None and page.kind == "content" and page.owner is not None:
+            self._route(url, page, vertex_name(page.first_seen_ms, url, page.epoch), Hold(message.pass_from))
+
+    def _pass_from(self, url: str) -> float | None:
+        row = self._decisions.get(url)
+        return None if row is None else row.pass_from
+
+    def _site_held(self, message: SiteHeld) -> None:
+        if self._site_pages.hear(message):
+            self._tell_site(ContinueSite(message.site))
+
+    def _tell_site(self, message: ContinueSite) -> None:
+        urls, markets, more = self._site_pages.next_to_tell(message.site)
+        for url in urls:
+            page = self._pages.get(url)
+            assert page is not None
+            if page.site_held != page.lost & markets:
+                self._save(url, page, replace(page, site_held=page.lost & markets))
+        if more:
+            self._out.append(Send("pages", self._partition, message))
+
+    def _alarm(self, url: str, now: PageRow) -> None:
+        """A group's eldest member speaks for it: one writer per group id, so the last alarm is the truth."""
+        kind: Literal["group_held", "group_passed"] = "group_held" if holds_group(url, now) else "group_passed"
+        self._out.append(Send("alarms", url, Alarm(kind=kind, group=url, size=now.group_size)))
 
     # Redirects
 
@@ -421,6 +465,7 @@ class PagesProcessor:
     def _save(self, url: str, before: PageRow | None, now: PageRow) -> None:
         """Keep the page, and tell followers and the public what changed for them."""
         hops_max = self._hops_max
+        now = self._site_pages.counted(url, before, now)
         if now.follower_count and resolution(url, before, hops_max) != resolution(url, now, hops_max):
             now = self._spread(url, now)
         names = self._markets.names
@@ -429,9 +474,9 @@ class PagesProcessor:
             now = replace(now, status_counter=now.status_counter + 1)
             said = status(url, now, seen)
             self._out.append(Send("duplicate.status", url, said))
-            site = self._site_of(url)
-            member = ClusterMember(url, said.version, said.group, said.role)
-            self._out.append(Send("cluster.updates", site, ClusterUpdate(site=site, members=(member,))))
+            self._updates.add(self._site_of(url), said)
+        if holds_group(url, before) != holds_group(url, now):
+            self._alarm(url, now)
         self._pages.put(url, now)
 
 

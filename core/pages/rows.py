@@ -26,7 +26,6 @@ class PageRow(Struct, frozen=True, array_like=True):
     follower_count: int = 0
     spread_after: str | None = None
     popularity: float | None = None
-    released: bool = False
     # content
     content_hash: bytes = b""
     home: int = 0
@@ -35,6 +34,9 @@ class PageRow(Struct, frozen=True, array_like=True):
     parked_count: int = 0
     standing: Standing | None = None
     verdicts: tuple[Verdict, ...] = ()
+    group_size: int = 1  # when the group's standing was last told
+    lost: int = 0  # markets (bit by bit) in which the winner is on another site
+    site_held: int = 0  # those of them in which the site is held
     # redirect
     target: str = ""
     via: str = ""
@@ -67,6 +69,13 @@ class AnchorRow(Struct, frozen=True, array_like=True):
     """Table `anchors`, by URL: the shingles of the version tier 2 knows, if there is a distance to measure."""
 
     shingles: bytes
+
+
+class DecisionRow(Struct, frozen=True, array_like=True):
+    """Table `decisions`, by URL: an operator's last word on the group with that id, whether or not there is one."""
+
+    version: int
+    pass_from: float | None
 
 
 class CountRow(Struct, frozen=True, array_like=True):

@@ -34,26 +34,44 @@ def status(url: str, page: PageRow, seen: View) -> DuplicateStatus:
     return DuplicateStatus(url=url, version=(page.version, page.status_counter), **seen)
 
 
-def role_of(url: str, standing: Standing, verdict: Verdict) -> Role:
+def effective(url: str, standing: Standing, verdict: Verdict) -> Verdict:
+    """The verdict, or in a group that an operator split and for a page not similar enough: it is kept."""
+    if verdict.winner != url and verdict.similarity < standing.pass_from:
+        return Verdict(url)
+    return verdict
+
+
+def role_of(url: str, standing: Standing, verdict: Verdict, site_held: bool) -> Role:
     """Only what would be dropped is held: a winner of a group that is held stays a winner."""
     if verdict.winner != url:
-        return "held" if standing.held else "duplicate"
+        return "held" if standing.held or site_held else "duplicate"
     return "unique" if standing.alone else "winner"
+
+
+def holds_group(url: str, page: PageRow | None) -> bool:
+    """Whether the page gives its name to a group that is held."""
+    if page is None or page.kind != "content" or page.standing is None:
+        return False
+    return page.standing.held and page.standing.group == url
 
 
 def _content_view(url: str, page: PageRow, market_names: tuple[str, ...]) -> View:
     standing = page.standing
     assert standing is not None
-    main = _verdict_view(url, standing, page.verdicts[0])
+    views = [
+        _verdict_view(url, standing, verdict, bool(page.site_held >> market & 1))
+        for market, verdict in enumerate(page.verdicts)
+    ]
+    main = dict(views[0])
     if len(market_names) > 1:
-        each = zip(market_names, page.verdicts, strict=True)
-        main["markets"] = {name: MarketStatus(**_verdict_view(url, standing, verdict)) for name, verdict in each}
+        main["markets"] = {name: MarketStatus(**seen) for name, seen in zip(market_names, views, strict=True)}
     main["group"] = standing.group
     return main
 
 
-def _verdict_view(url: str, standing: Standing, verdict: Verdict) -> View:
-    role = role_of(url, standing, verdict)
+def _verdict_view(url: str, standing: Standing, verdict: Verdict, site_held: bool) -> View:
+    verdict = effective(url, standing, verdict)
+    role = role_of(url, standing, verdict, site_held)
     if role in ("unique", "winner"):
         return {"role": role, "winner": url}
     relation: Relation = "exact" if verdict.exact else "near"
@@ -67,10 +85,11 @@ def _redirect_view(page: PageRow, way: Resolution | None, market_names: tuple[st
         return {"role": "redirect", "target": way.path[-1], "problem": _PROBLEMS[way.end]}
     relation: Relation = "revisit" if page.via == "revisit" else "redirect"
     seen: View = {"role": "redirect", "target": way.path[-1], "group": way.standing.group, "relation": relation}
-    seen["winner"] = way.verdicts[0].winner
+    winners = [effective(way.path[-1], way.standing, verdict).winner for verdict in way.verdicts]
+    seen["winner"] = winners[0]
     if len(market_names) > 1:
-        each = zip(market_names, way.verdicts, strict=True)
+        each = zip(market_names, winners, strict=True)
         seen["markets"] = {
-            name: MarketStatus(role="redirect", winner=verdict.winner, relation=relation) for name, verdict in each
+            name: MarketStatus(role="redirect", winner=winner, relation=relation) for name, winner in each
         }
     return seen

@@ -10,7 +10,7 @@ from model_pipeline import Pipeline, gone, page
 from dustream.core.groups.processor import GroupsProcessor, priority
 from dustream.core.processor import Send
 from dustream.schemas.groups import Transfer
-from dustream.schemas.pages import Breaker
+from dustream.schemas.pages import Decision
 
 
 def chain_url(number: int) -> str:
@@ -37,13 +37,13 @@ class TestBreaker:
         assert [alarm.kind for alarm in pipeline.alarms()][-1] == "group_passed"
 
     def test_an_operator_releases_and_holds_again(self) -> None:
-        pipeline = Pipeline(groups={"group_size_max": 20}).feed(*chain(21), Breaker(chain_url(0), True))
+        pipeline = Pipeline(groups={"group_size_max": 20}).feed(*chain(21), Decision(chain_url(0), 1, "group", 0.0))
         assert "held" not in pipeline.roles().values()
-        pipeline.feed(Breaker(chain_url(0), False))
+        pipeline.feed(Decision(chain_url(0), 2, "group", None))
         assert "held" in pipeline.roles().values()
 
     def test_a_release_counts_for_the_group_with_that_id_alone(self) -> None:
-        pipeline = Pipeline(groups={"group_size_max": 20}).feed(*chain(21), Breaker(chain_url(7), True))
+        pipeline = Pipeline(groups={"group_size_max": 20}).feed(*chain(21), Decision(chain_url(7), 1, "group", 0.0))
         assert "held" in pipeline.roles().values()
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
 from model_network import Network
 from model_oracle import expected
-from model_world import History
+from model_world import History, site_of
 
 from dustream.core.pages.vertex import group_key, url_of, vertex_name
 
@@ -15,6 +16,7 @@ _EMPTY_AT_REST = {
     "pages": ("dying", "parked"),
     "groups": ("departures", "arrivals", "deferred"),
     "tier2": ("agenda", "repairs"),
+    "sites": (),
 }
 
 
@@ -26,15 +28,22 @@ def run_history(history: History) -> Network:
 
 
 def check(network: Network) -> None:
-    statuses, groups, winner_of = expected(network.history)
+    oracle = expected(network.history)
+    statuses = oracle.statuses
     said = {url: _plain(status) for url, status in network.statuses.items()}
     wrong = {url: (said.get(url), status) for url, status in statuses.items() if said.get(url) != status}
     assert not wrong and said.keys() == statuses.keys(), f"statuses (said, expected): {dict(list(wrong.items())[:3])}"
+    held = {key for key, alarm in network.alarms.items() if alarm.kind.endswith("_held")}
+    assert held == oracle.held, "alarms"
+    for url, member in network.told.items():
+        last = network.statuses[url]
+        assert (member.version, member.group, member.role) == (last.version, last.group, last.role), "cluster updates"
     for task in network.tasks.values():
         for table in _EMPTY_AT_REST[task.name]:
             assert not len(task.tables[table]), f"{task.name} has rows left in {table}"
-    live = _check_pages_and_groups(network, groups)
-    _check_tier2(network, live, winner_of)
+    live = _check_pages_and_groups(network, oracle.groups)
+    _check_tier2(network, live, oracle.winner_of)
+    _check_sites(network)
 
 
 def _plain(status: Any) -> dict[str, Any]:
@@ -116,3 +125,22 @@ def _check_tier2_task(tables: dict[str, Any], live: set[str], winner_of: list[di
     assert all(one in rows and other in rows and (other, one) in edges for one, other in edges)
     assert len(edges) // 2 < max(1, len(rows)), "a forest has fewer edges than vertices"
     return [row.vertex for row in rows.values() if row.entry]
+
+
+def _check_sites(network: Network) -> None:
+    """The counts are those of the pages, and nobody is still to be told."""
+    pages: Counter[str] = Counter()
+    lost: set[str] = set()
+    listed: set[str] = set()
+    for task in network.tasks.values():
+        if task.name == "pages":
+            rows = dict(task.tables["pages"].scan())
+            pages.update(site_of(url) for url, page in rows.items() if page.kind == "content")
+            lost |= {url for url, page in rows.items() if page.lost}
+            listed |= {key.split("\0")[1] for key, _ in task.tables["lost"].scan()}
+            assert all(row.told_after is None for _, row in task.tables["site_holds"].scan())
+    assert listed == lost
+    for task in network.tasks.values():
+        for site, row in task.tables["sites"].scan() if task.name == "sites" else ():
+            assert row.pages == pages.pop(site, 0), "pages of a site"
+    assert not pages

@@ -12,8 +12,11 @@ from model_check import run_history
 from model_world import random_history
 from msgspec.structs import replace
 
+from dustream.core import breaker
 from dustream.core.groups.processor import GroupsProcessor
+from dustream.core.pages import status as page_status
 from dustream.core.pages.processor import PagesProcessor
+from dustream.core.pages.site_pages import SiteHoldRow, SitePages
 from dustream.core.pages.vertex import url_of
 from dustream.core.tier2 import processor as tier2_processor
 from dustream.core.tier2.forest import Forest
@@ -105,7 +108,32 @@ def _takes_nobody(self: Any, number: int, key: bytes, item: AgendaRow) -> Agenda
     return replace(item, cover_after=None)
 
 
+def _counts_up_only(self: Any, site: str, pages: int, was_lost: int, lost: int) -> None:
+    _ADD(self, site, max(pages, 0), was_lost & lost, lost)
+
+
+def _goes_on_telling(self: Any, message: Any) -> bool:
+    row = self._holds.get(message.site)
+    if row is None or row.told_after is None:
+        return _HEAR(self, message)
+    self._holds.put(message.site, SiteHoldRow(message.markets, row.told_after))
+    return False
+
+
+def _known_pages_only(self: Any, message: Any) -> None:
+    if message.on == "site" or self._pages.get(message.url) is not None:
+        _DECISION(self, message)
+
+
+def _last_word(row: Any, decision: Any) -> Any:
+    """The last decision to arrive counts, not the latest one."""
+    return replace(row, decided_at=decision.version, released=decision.released)
+
+
 _SYNC = PagesProcessor._sync
+_DECISION = PagesProcessor._decision
+_ADD = SitePages._add
+_HEAR = SitePages.hear
 _SPREAD = PagesProcessor._spread
 _CHECK_JOIN = GroupsProcessor._check_join
 _TELL = Stars._tell
@@ -140,6 +168,13 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "any winner, not the best": [(Stars, "_best_winner", _worst_winner)],
     "one cover for all partitions": [(tier2_processor, "_with_cover", _one_slot)],
     "a new key is not told": [(PagesProcessor, "_rekey", _nothing)],
+    "a site's counts are not taken back": [(SitePages, "_add", _counts_up_only)],
+    "a page lost under a hold is not held": [(SitePages, "_held", lambda self, site: 0)],
+    "telling a site's pages does not start over": [(SitePages, "hear", _goes_on_telling)],
+    "a decision on a page not yet seen is dropped": [(PagesProcessor, "_decision", _known_pages_only)],
+    "the last decision on a site counts, not the latest": [(breaker, "_decided", _last_word)],
+    "a new group does not hear what was decided": [(PagesProcessor, "_pass_from", _nothing)],
+    "a split changes no verdict": [(page_status, "effective", lambda url, standing, verdict: verdict)],
 }
 
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from model_world import THRESHOLD, Contents, History
+from model_world import THRESHOLD, Contents, History, site_of
 from numpy.typing import NDArray
 
+from dustream.core.breaker import TABLES as SITES_TABLES
+from dustream.core.breaker import SitesProcessor
 from dustream.core.groups.processor import TABLES as GROUPS_TABLES
 from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.pages.processor import TABLES as PAGES_TABLES
@@ -24,17 +26,21 @@ from dustream.core.tier2.processor import Tier2Processor
 from dustream.core.tier2.search_protocol import BruteForceSearch, Search, ShinglesOf
 from dustream.core.topology import partition_of
 from dustream.core.winners import Markets
+from dustream.schemas.alarms import Alarm
+from dustream.schemas.cluster import ClusterMember
 from dustream.schemas.groups import GroupsMessage
-from dustream.schemas.pages import Breaker, Crawl, PagesMessage
+from dustream.schemas.pages import Crawl, Decision, PagesMessage
+from dustream.schemas.sites import SitesMessage
 from dustream.schemas.status import DuplicateStatus
 from dustream.schemas.tier2 import Tier2Message
 
-TABLES = {"pages": PAGES_TABLES, "tier2": TIER2_TABLES, "groups": GROUPS_TABLES}
+TABLES = {"pages": PAGES_TABLES, "tier2": TIER2_TABLES, "groups": GROUPS_TABLES, "sites": SITES_TABLES}
 _ENCODE = msgspec.msgpack.Encoder().encode
 _DECODE = {
     "pages": msgspec.msgpack.Decoder(PagesMessage).decode,
     "tier2": msgspec.msgpack.Decoder(Tier2Message).decode,
     "groups": msgspec.msgpack.Decoder(GroupsMessage).decode,
+    "sites": msgspec.msgpack.Decoder(SitesMessage).decode,
 }
 _ROW_DECODE = {
     (name, table): msgspec.msgpack.Decoder(row).decode for name, rows in TABLES.items() for table, row in rows.items()
@@ -133,6 +139,8 @@ class Network:
             for partition in range(count)
         }
         self.statuses: dict[str, DuplicateStatus] = {}
+        self.alarms: dict[str | int, Alarm] = {}
+        self.told: dict[str, ClusterMember] = {}
         self._said: dict[tuple[str, tuple[int, int]], DuplicateStatus] = {}
         self.messages: Counter[str] = Counter()
         self.crashes = 0
@@ -145,10 +153,15 @@ class Network:
             return lambda: PagesProcessor(
                 history.partition_map,
                 self.markets,
-                lambda url: url.split("/")[2],
+                site_of,
                 anchor_distance=history.anchor_distance,
                 redirect_hops_max=limits.redirect_hops,
                 followers_told_max=limits.followers_told,
+                site_pages_told_max=limits.site_pages_told,
+            )
+        if name == "sites":
+            return lambda: SitesProcessor(
+                history.partitions["pages"], share_max=limits.site_share, pages_min=limits.site_pages
             )
         if name == "tier2":
             return lambda: Tier2Processor(THRESHOLD, self.markets, self._make_search, work_max=limits.stars_work)
@@ -188,7 +201,7 @@ class Network:
                     task.restart()
             assert handled < limit, f"no rest after {handled} messages"
 
-    def _feed(self, event: Crawl | Breaker) -> None:
+    def _feed(self, event: Crawl | Decision) -> None:
         if isinstance(event, Crawl) and event.kind == "content":
             signature = self.history.contents.signatures[int(event.via)]
             event = msgspec.structs.replace(event, signature=signature, via="http")
@@ -212,8 +225,11 @@ class Network:
         elif send.topic in TABLES:
             partition = partition_of(send.key, self.history.partitions[send.topic])
             task.links.setdefault((send.topic, partition), deque()).append(_ENCODE(send.message))
+        elif send.topic == "alarms":
+            self.alarms[send.key] = send.message
         else:
-            assert send.topic in ("cluster.updates", "alarms")
+            assert send.topic == "cluster.updates" and send.key == send.message.site
+            self.told |= {member.url: member for member in send.message.members}
 
     def _note_status(self, send: Send) -> None:
         status: DuplicateStatus = send.message

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from model_world import THRESHOLD, History
+from model_world import THRESHOLD, History, site_of
 
 from dustream.core.winners import Markets
-from dustream.schemas.pages import Breaker
+from dustream.schemas.pages import Decision
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,14 @@ class Page:
     latest: int = -1
     target: str = ""
     popularity: float | None = None
-    released: bool = False
 
 
 def last_pages(history: History) -> dict[str, Page]:
     pages: dict[str, Page] = {}
     for event in history.events:
-        known = pages.get(event.url)
-        if isinstance(event, Breaker):
-            if known is not None:
-                pages[event.url] = replace(known, released=event.released)
+        if isinstance(event, Decision):
             continue
+        known = pages.get(event.url)
         if known is not None and event.version <= known.version:
             continue
         page = known or Page(event.version, event.version)
@@ -49,7 +46,6 @@ def last_pages(history: History) -> dict[str, Page]:
                 page.version,
                 target=event.target or "",
                 popularity=popularity,
-                released=page.released,
             )
         pages[event.url] = page
     return pages
@@ -101,41 +97,103 @@ def winners(history: History, pages: dict[str, Page], market: int, urls: set[str
     return winner_of
 
 
-def expected(history: History) -> tuple[dict[str, dict[str, Any]], list[set[str]], list[dict[str, str]]]:
-    """Every URL's status but for its version; the groups; per market each page's winner."""
+@dataclass(frozen=True)
+class Expected:
+    """Every URL's status but for its version; the groups; per market each page's winner; group ids and sites held."""
+
+    statuses: dict[str, dict[str, Any]]
+    groups: list[set[str]]
+    winner_of: list[dict[str, str]]
+    held: set[str]
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a page's group means for it."""
+
+    name: str
+    size: int
+    held: bool
+    pass_from: float
+
+
+def expected(history: History) -> Expected:
     pages = last_pages(history)
     groups = components(history, pages)
-    markets = range(len(history.markets))
-    winner_of: list[dict[str, str]] = [{} for _ in markets]
-    group_of, held = {}, {}
+    winner_of: list[dict[str, str]] = [{} for _ in history.markets]
+    group_of: dict[str, Group] = {}
     for urls in groups:
-        eldest = min((pages[url].first_seen, url) for url in urls)[1]
-        is_held = len(urls) > history.limits.group_size and not pages[eldest].released
-        group_of |= dict.fromkeys(urls, (eldest, len(urls)))
-        held |= dict.fromkeys(urls, is_held)
-        for market in markets:
-            winner_of[market] |= winners(history, pages, market, urls)
+        group_of |= dict.fromkeys(urls, _group(history, pages, urls))
+        for market, winner in enumerate(winner_of):
+            winner |= winners(history, pages, market, urls)
+    kept_for = [_with_splits(history, pages, group_of, winner) for winner in winner_of]
+    held_sites = [_held_sites(history, winner) for winner in kept_for]
     statuses = {}
     for url, page in pages.items():
         if page.kind == "content":
-            views = [_content(history, pages, url, winner_of[m][url], group_of[url][1], held[url]) for m in markets]
-            statuses[url] = views[0] | {"group": group_of[url][0]} | _markets(history, views)
+            sites = [site_of(url) in sites for sites in held_sites]
+            each = zip(kept_for, sites, strict=True)
+            views = [_content(history, pages, url, winner[url], group_of[url], site) for winner, site in each]
+            statuses[url] = views[0] | {"group": group_of[url].name} | _markets(history, views)
         elif page.kind == "gone":
             statuses[url] = {"role": "gone"}
         elif page.kind == "redirect":
-            statuses[url] = _redirect(history, pages, url, winner_of, group_of)
+            statuses[url] = _redirect(history, pages, url, kept_for, group_of)
         if url in statuses:
             statuses[url]["since"] = page.since
-    return statuses, groups, winner_of
+    held = {group.name for group in group_of.values() if group.held}.union(*held_sites)
+    return Expected(statuses, groups, winner_of, held)
 
 
-def _content(history: History, pages: dict[str, Page], url: str, winner: str, size: int, held: bool) -> dict[str, Any]:
+def _last_word(history: History, on: str, name: str) -> float | None:
+    """Of all decisions on a group or site the latest one counts, and of those of one time the first in the log."""
+    words = [event for event in history.events if isinstance(event, Decision) and event.on == on]
+    words = [word for word in words if name == (word.url if on == "group" else site_of(word.url))]
+    last = max(words, key=lambda word: word.version, default=None)
+    return None if last is None else last.pass_from
+
+
+def _group(history: History, pages: dict[str, Page], urls: set[str]) -> Group:
+    eldest = min((pages[url].first_seen, url) for url in urls)[1]
+    word = _last_word(history, "group", eldest)
+    return Group(eldest, len(urls), len(urls) > history.limits.group_size and word is None, word or 0.0)
+
+
+def _with_splits(
+    history: History, pages: dict[str, Page], group_of: dict[str, Group], winner_of: dict[str, str]
+) -> dict[str, str]:
+    """Winners, but for pages that are not similar enough to theirs in a group that was split."""
+    similar = history.contents.similar
+    return {
+        url: winner if similar[pages[url].content][pages[winner].content] >= group_of[url].pass_from else url
+        for url, winner in winner_of.items()
+    }
+
+
+def _held_sites(history: History, winner_of: dict[str, str]) -> set[str]:
+    held = set()
+    for site in {site_of(url) for url in winner_of}:
+        mine = [url for url in winner_of if site_of(url) == site]
+        lost = [url for url in mine if site_of(winner_of[url]) != site]
+        too_many = len(mine) >= history.limits.site_pages and len(lost) > history.limits.site_share * len(mine)
+        if too_many and _last_word(history, "site", site) is None:
+            held.add(site)
+    return held
+
+
+def _content(
+    history: History, pages: dict[str, Page], url: str, winner: str, group: Group, site_held: bool
+) -> dict[str, Any]:
     if winner == url:
-        return {"role": "unique" if size == 1 else "winner", "winner": url}
+        return {"role": "unique" if group.size == 1 else "winner", "winner": url}
     one, other = pages[url].content, pages[winner].content
-    similarity = history.contents.similar[one][other]
-    relation = "exact" if one == other else "near"
-    return {"role": "held" if held else "duplicate", "winner": winner, "relation": relation, "similarity": similarity}
+    held = group.held or (site_held and site_of(winner) != site_of(url))
+    return {
+        "role": "held" if held else "duplicate",
+        "winner": winner,
+        "relation": "exact" if one == other else "near",
+        "similarity": history.contents.similar[one][other],
+    }
 
 
 def _markets(history: History, views: list[dict[str, Any]]) -> dict[str, Any]:
@@ -149,7 +207,7 @@ def _redirect(
     pages: dict[str, Page],
     url: str,
     winner_of: list[dict[str, str]],
-    group_of: dict[str, tuple[str, int]],
+    group_of: dict[str, Group],
 ) -> dict[str, Any]:
     at, hops = url, 0
     while at in pages and pages[at].kind == "redirect":
@@ -161,4 +219,4 @@ def _redirect(
         gone = at in pages and pages[at].kind == "gone"
         return status | {"problem": "target_gone" if gone else "target_unknown"}
     views = [{"role": "redirect", "winner": winner[at], "relation": "redirect"} for winner in winner_of]
-    return status | views[0] | {"group": group_of[at][0]} | _markets(history, views)
+    return status | views[0] | {"group": group_of[at].name} | _markets(history, views)

@@ -11,11 +11,14 @@ import msgspec
 import numpy as np
 from model_world import THRESHOLD, AskEverybody
 
+from dustream.core.breaker import TABLES as SITES_TABLES
+from dustream.core.breaker import SitesProcessor
 from dustream.core.groups.processor import TABLES as GROUPS_TABLES
 from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.pages.processor import TABLES as PAGES_TABLES
 from dustream.core.pages.processor import PagesProcessor
 from dustream.core.processor import Send
+from dustream.core.sites import site_of
 from dustream.core.tier2.processor import TABLES as TIER2_TABLES
 from dustream.core.tier2.processor import Tier2Processor
 from dustream.core.tier2.search_protocol import BruteForceSearch
@@ -26,6 +29,7 @@ from dustream.schemas.cluster import ClusterUpdate
 from dustream.schemas.groups import GroupsMessage
 from dustream.schemas.pages import Crawl, PagesMessage
 from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
+from dustream.schemas.sites import SitesMessage
 from dustream.schemas.status import DuplicateStatus
 from dustream.schemas.tier2 import Tier2Message
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed, view_prefix
@@ -67,20 +71,21 @@ class Pipeline:
         pages: dict[str, Any] | None = None,
         groups: dict[str, Any] | None = None,
         tier2: dict[str, Any] | None = None,
+        sites: dict[str, Any] | None = None,
     ) -> None:
         self.store = MemoryStore()
         self._markets = Markets(markets)
-        self._options = {"pages": pages or {}, "groups": groups or {}, "tier2": tier2 or {}}
+        self._options = {"pages": pages or {}, "groups": groups or {}, "tier2": tier2 or {}, "sites": sites or {}}
         self._engine = EmbeddedEngine(self._topology(), self.store)
 
     def _topology(self) -> Topology:
-        internal = {"pages": PagesMessage, "tier2": Tier2Message, "groups": GroupsMessage}
+        internal = {"pages": PagesMessage, "tier2": Tier2Message, "groups": GroupsMessage, "sites": SitesMessage}
         topics = [Topic(name, "url", message) for name, message in internal.items()]
         topics.append(Topic("duplicate.status", "url", DuplicateStatus, public=True, compacted=True))
         topics.append(Topic("cluster.updates", "site", ClusterUpdate, public=True))
         topics.append(Topic("alarms", "group", Alarm, public=True))
         outputs = tuple(topic.name for topic in topics)
-        tables = {"pages": PAGES_TABLES, "tier2": TIER2_TABLES, "groups": GROUPS_TABLES}
+        tables = {"pages": PAGES_TABLES, "tier2": TIER2_TABLES, "groups": GROUPS_TABLES, "sites": SITES_TABLES}
         specs = tuple(
             ProcessorSpec(
                 name,
@@ -97,9 +102,11 @@ class Pipeline:
     def _make(self, name: str) -> Any:
         options = self._options[name]
         if name == "pages":
-            return PagesProcessor(AskEverybody(PARTITIONS), self._markets, lambda url: "site", **options)
+            return PagesProcessor(AskEverybody(PARTITIONS), self._markets, site_of, **options)
         if name == "tier2":
             return Tier2Processor(THRESHOLD, self._markets, partial(BruteForceSearch, THRESHOLD), **options)
+        if name == "sites":
+            return SitesProcessor(PARTITIONS, **options)
         return GroupsProcessor(**options)
 
     def feed(self, *events: Any) -> Pipeline:

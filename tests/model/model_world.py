@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dustream.core.winners import Market
-from dustream.schemas.pages import Breaker, Crawl
+from dustream.schemas.pages import Crawl, Decision
 from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
 
 THRESHOLD = 0.8
@@ -102,6 +102,9 @@ class Limits:
     followers_told: int
     redirect_hops: int
     group_size: int
+    site_pages_told: int
+    site_pages: int
+    site_share: float
 
 
 @dataclass(frozen=True)
@@ -116,14 +119,14 @@ class History:
     anchor_distance: float
     limits: Limits
     real_index: bool
-    events: list[Crawl | Breaker] = field(repr=False)
+    events: list[Crawl | Decision] = field(repr=False)
 
 
 def random_history(seed: int, *, big: bool = False, real_index: bool | None = None) -> History:
     rng = random.Random(seed)
     url_count = rng.randint(20, 60) if big else rng.randint(4, 22)
     partition_max = 8 if big else rng.choice((1, 3, 8))
-    partitions = {name: rng.randint(1, partition_max) for name in ("pages", "tier2", "groups")}
+    partitions = {name: rng.randint(1, partition_max) for name in ("pages", "tier2", "groups", "sites")}
     real = bool(real_index)
     contents = Contents(rng, rng.randint(3, max(4, url_count)), rng.choice(SHAPES), with_minhash=real)
     tier2_map = rng.choice((AskEverybody, ByLength))(partitions["tier2"])
@@ -140,25 +143,26 @@ _TWO_MARKETS = (Market(criteria=("url_hash",)), Market(name="second", criteria=(
 
 
 def _tiny(rng: random.Random) -> Limits:
-    return Limits(
-        rng.randint(1, 3), rng.randint(1, 3), rng.randint(1, 3), 1, rng.choice((2, 4)), rng.choice((2, 4, 99))
-    )
+    work = rng.randint(1, 3), rng.randint(1, 3), rng.randint(1, 3), 1
+    share = rng.choice((0.2, 0.5, 1.0))
+    return Limits(*work, rng.choice((2, 4)), rng.choice((2, 4, 99)), rng.randint(1, 2), rng.randint(1, 4), share)
 
 
 def _small(rng: random.Random) -> Limits:
-    return Limits(rng.randint(3, 9), rng.randint(4, 20), rng.randint(4, 20), 3, 8, rng.choice((3, 99)))
+    work = rng.randint(3, 9), rng.randint(4, 20), rng.randint(4, 20), 3
+    return Limits(*work, 8, rng.choice((3, 99)), 3, rng.choice((1, 5)), rng.choice((0.3, 1.0)))
 
 
 def _large(rng: random.Random) -> Limits:
-    return Limits(500, 5_000, 2_000, 1_000, 16, 10_000)
+    return Limits(500, 5_000, 2_000, 1_000, 16, 10_000, 1_000, 3, rng.choice((0.3, 1.0)))
 
 
-def _random_events(rng: random.Random, url_count: int, content_count: int, count: int) -> list[Crawl | Breaker]:
+def _random_events(rng: random.Random, url_count: int, content_count: int, count: int) -> list[Crawl | Decision]:
     """Mostly in order; some events come late, some twice, some with a time stamp that is taken."""
     urls = [f"http://{'ab'[number % 2]}.example/{'?' * (number % 3 == 0)}{number}" for number in range(url_count)]
     version = dict.fromkeys(urls, 0)
     redirects, deaths = rng.choice((0, 0.1, 0.4)), rng.choice((0.1, 0.3))
-    events: list[Crawl | Breaker] = []
+    events: list[Crawl | Decision] = []
     for number in range(count):
         url = urls[number] if number < url_count and rng.random() < 0.7 else rng.choice(urls)
         version[url] += rng.randint(0, 1) if rng.random() < 0.05 else 1 + rng.randrange(3)
@@ -169,8 +173,8 @@ def _random_events(rng: random.Random, url_count: int, content_count: int, count
         if rng.random() < 0.1:
             other = rng.randrange(len(events))
             events[number], events[other] = events[other], events[number]
-    for _ in range(rng.choice((0, 0, 3))):
-        events.insert(rng.randrange(len(events)), Breaker(rng.choice(urls), rng.random() < 0.7))
+    for number in range(rng.choice((0, 0, 4))):
+        events.insert(rng.randrange(len(events)), _random_decision(rng, rng.choice(urls), 1 + number // 2))
     return [_with_content(event, content_count, rng) for event in events]
 
 
@@ -188,7 +192,18 @@ def _random_event(
     return Crawl(url, version, "content", popularity=popularity)
 
 
-def _with_content(event: Crawl | Breaker, content_count: int, rng: random.Random) -> Crawl | Breaker:
+def _random_decision(rng: random.Random, url: str, version: int) -> Decision:
+    """On a site or a group; a group may be split at a similarity that contents of the world really have."""
+    if rng.random() < 0.3:
+        return Decision(f"http://{site_of(url)}/", version, "site", rng.choice((0.0, None)))
+    return Decision(url, version, "group", rng.choice((0.0, 0.0, None, 0.9, 1.0)))
+
+
+def site_of(url: str) -> str:
+    return url.split("/")[2]
+
+
+def _with_content(event: Crawl | Decision, content_count: int, rng: random.Random) -> Crawl | Decision:
     """Contents are numbers (in `via`) until the network turns them into signatures."""
     if isinstance(event, Crawl) and event.kind == "content":
         return replace(event, via=str(rng.randrange(content_count)))

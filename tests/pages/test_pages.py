@@ -180,7 +180,7 @@ class TestMarkets:
 
 def test_cluster_updates_name_the_group() -> None:
     pipeline = Pipeline().feed(page(A, 1, TEXT), page(B, 2, NEAR))
-    last = {update.members[0].url: update.members[0] for update in pipeline.updates()}
+    last = {member.url: member for update in pipeline.updates() for member in update.members}
     assert {url: (member.group, member.role) for url, member in last.items()} == {
         A: (A, "winner"),
         B: (A, "duplicate"),

@@ -1,0 +1,125 @@
+"""The pages of sites: what they add to their sites' counts, and which of them are held because their site is.
+
+A page is *lost* to its site in a market if its winner there is on another site. `sites` adds up the tallies and tells
+every partition which sites are held; here that word is kept per site and passed on to the lost pages, a bounded number
+a step. A page that is lost while its site is held takes the word from there. So at rest every lost page has the last
+word, whatever came first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from dustream.core.pages.rows import PageRow, rows_after
+from dustream.core.pages.status import effective
+from dustream.core.pages.vertex import END
+from dustream.core.processor import Send, Table, TaskState
+from dustream.schemas.pages import SiteHeld
+from dustream.schemas.sites import Tally
+
+PAGES_TOLD_MAX = 1_000  # per step
+
+
+class LostRow(Struct, frozen=True, array_like=True):
+    """Table `lost`, by site and URL: a page with a winner on another site."""
+
+
+class SiteHoldRow(Struct, frozen=True, array_like=True):
+    """Table `site_holds`, by site. `told_after`: the last page told, while not all are."""
+
+    markets: int
+    told_after: str | None = None
+
+
+class SiteOf(Protocol):
+    def __call__(self, url: str, /) -> str: ...
+
+
+class SitePages:
+    """The sites of one task of `pages`."""
+
+    def __init__(self, site_of: SiteOf, markets: int, told_max: int = PAGES_TOLD_MAX) -> None:
+        self._site_of = site_of
+        self._markets = markets
+        self._told_max = told_max
+        self._tallies: dict[str, tuple[int, list[int]]] = {}
+
+    def open(self, state: TaskState) -> None:
+        self._lost: Table[LostRow] = state.table("lost")
+        self._holds: Table[SiteHoldRow] = state.table("site_holds")
+
+    # Counting
+
+    def counted(self, url: str, before: PageRow | None, now: PageRow) -> PageRow:
+        """The page with what its site means for it; the difference to what it was goes into the next tally."""
+        lost = self._lost_markets(url, now)
+        was_lost = before.lost if before is not None else 0
+        pages = (now.kind == "content") - (before is not None and before.kind == "content")
+        if not pages and lost == was_lost:
+            return now
+        site = self._site_of(url)
+        self._add(site, pages, was_lost, lost)
+        self._list(site, url, lost)
+        return replace(now, lost=lost, site_held=lost & self._held(site) if lost else 0)
+
+    def _lost_markets(self, url: str, page: PageRow) -> int:
+        if page.kind != "content" or page.standing is None:
+            return 0
+        winners = [effective(url, page.standing, verdict).winner for verdict in page.verdicts]
+        if all(winner == url for winner in winners):
+            return 0
+        site = self._site_of(url)
+        lost = [site != "" and winner != url and self._site_of(winner) != site for winner in winners]
+        return sum(1 << market for market, is_lost in enumerate(lost) if is_lost)
+
+    def _add(self, site: str, pages: int, was_lost: int, lost: int) -> None:
+        known, counts = self._tallies.setdefault(site, (0, [0] * self._markets))
+        for market in range(self._markets):
+            counts[market] += (lost >> market & 1) - (was_lost >> market & 1)
+        self._tallies[site] = known + pages, counts
+
+    def _list(self, site: str, url: str, lost: int) -> None:
+        key = f"{site}{END}{url}"
+        if lost:
+            self._lost.put(key, LostRow())
+        else:
+            self._lost.delete(key)
+
+    def tallies(self) -> Iterator[Send]:
+        """What the step changed, one message a site."""
+        for site, (pages, lost) in self._tallies.items():
+            if site and (pages or any(lost)):
+                yield Send("sites", site, Tally(site, pages, tuple(lost)))
+        self._tallies = {}
+
+    # Holding
+
+    def _held(self, site: str) -> int:
+        row = self._holds.get(site)
+        return 0 if row is None else row.markets
+
+    def hear(self, message: SiteHeld) -> bool:
+        """Keep the word; whether telling the pages must be started (else it is under way, and starts over)."""
+        row = self._holds.get(message.site)
+        self._holds.put(message.site, SiteHoldRow(message.markets, ""))
+        return row is None or row.told_after is None
+
+    def next_to_tell(self, site: str) -> tuple[list[str], int, bool]:
+        """The next pages to tell, the markets in which the site is held, and whether there may be more pages."""
+        row = self._holds.get(site)
+        if row is None or row.told_after is None:
+            return [], 0, False
+        prefix = site + END
+        urls = [key[len(prefix) :] for key, _ in rows_after(self._lost, prefix, row.told_after, self._told_max)]
+        more = len(urls) == self._told_max
+        if more:
+            self._holds.put(site, replace(row, told_after=urls[-1]))
+        elif row.markets:
+            self._holds.put(site, replace(row, told_after=None))
+        else:
+            self._holds.delete(site)
+        return urls, row.markets, more
