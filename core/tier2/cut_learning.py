@@ -9,6 +9,10 @@ The map must be even on pages it has not seen. A sub-dictionary fits the pages i
 others: cut at their median, unseen pages would gather on one side. So one page in PAGES_PER_LEARNER is a *learner* and
 teaches sub-dictionaries; all others are *placers*, have no part in any, and choose and place the share cuts. What
 remains is chance: a partition filled by n placers is right to about 1/√n, and no cut placed by a sample does better.
+
+On the sample itself no partition may get more than UNEVENNESS_MAX times the mean, learners included. A node of p
+partitions never holds more than p times that many pages: where the placers would have it otherwise the cut moves, by as
+little as it takes. Pages are ranked by coordinate and tie, so there is a place between any two of them.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from dustream.core.tier2.cut_tree import (
     LosslessMap,
     LosslessMapData,
 )
-from dustream.core.tier2.points import BUCKET_COUNT, TAU_PARTS, PointBatch, require_partitions, tau_parts
+from dustream.core.tier2.points import BUCKET_COUNT, TAU_PARTS, TIE_BITS, PointBatch, require_partitions, tau_parts
 from dustream.core.tier2.sub_dictionaries import (
     BucketProfile,
     Mask,
@@ -39,9 +43,10 @@ from dustream.core.tier2.sub_dictionaries import (
     propose_sub_dictionaries,
 )
 
-SLACK = 0.75  # standard deviations of what chance does to a count: room to move a cut into a gap, lost in the noise
+UNEVENNESS_MAX = 1.04  # sample pages of the fullest partition over the mean, or one page more than the mean
+SLACK = 0.3  # standard deviations of what chance does to a count: room to move a cut into a gap, lost in the noise
 SAMPLE_PAGES_PER_PARTITION_MIN = 4
-PAGES_PER_LEARNER = 6  # one page of so many teaches sub-dictionaries, the others place cuts
+PAGES_PER_LEARNER = 8  # one page of so many teaches sub-dictionaries, the others place cuts
 QUANTILES_MAX = 64  # divisions looked at per node
 PLACES = 9  # places looked at around each quantile
 CROSSING_FLOOR = 1e-2  # what a cut costs that no sample page crosses: other pages may
@@ -49,19 +54,18 @@ CROSSING_FLOOR = 1e-2  # what a cut costs that no sample page crosses: other pag
 Propose = Callable[[BucketProfile, Pages, Callable[[Pages, Mask], Side]], list[Mask]]
 
 
-class _Place(NamedTuple):
-    """A cut between the pages ranked `rank - 1` and `rank` by coordinate, `below` partitions on the lower side."""
+class Place(NamedTuple):
+    """A cut: pages whose key is lower go below, where `below` of the partitions are."""
 
     cost: float
-    rank: int
+    key: int
     below: int
 
 
 class _Division(NamedTuple):
     cost: float
     mask: Mask | None
-    coordinate: int
-    tie_below: int
+    key: int
     pages_below: Pages
     pages_above: Pages
     below: int
@@ -109,6 +113,7 @@ class _Grower:
         self.tie = batch.tie
         self.learns = np.arange(len(batch)) % PAGES_PER_LEARNER == 0
         self.partitions = partitions
+        self.pages_max = partition_pages_max(len(batch), partitions)
         self.tau = tau / TAU_PARTS
         self.propose = propose
 
@@ -129,7 +134,8 @@ class _Grower:
             if division.mask is not None:
                 sub_dictionary = len(masks)
                 masks.append(division.mask)
-            cuts.append(Cut(sub_dictionary, division.coordinate, division.tie_below, 0, 0))
+            coordinate, tie_below = divmod(division.key, 1 << TIE_BITS)
+            cuts.append(Cut(sub_dictionary, coordinate, tie_below, 0, 0))
             pending.append(_Task(division.pages_above, task.partitions - division.below, child, 1))
             pending.append(_Task(division.pages_below, division.below, child, 0))
         return cuts, masks
@@ -137,7 +143,7 @@ class _Grower:
     def _divide(self, pages: Pages, partitions: int) -> _Division:
         if len(pages) < 2:
             # Pages that neither length, shares nor ties set apart all went elsewhere; any cut is right here.
-            return _Division(0.0, None, 1, 0, pages[:0], pages, partitions // 2)
+            return _Division(0.0, None, 1 << TIE_BITS, pages[:0], pages, partitions // 2)
         learners, placers = pages[self.learns[pages]], pages[~self.learns[pages]]
         proposals = self.propose(self.profile, learners, lambda some, mask: self._side(some, mask, partitions))
         by_length = self._division(pages, pages, None, partitions)
@@ -148,21 +154,23 @@ class _Grower:
 
     def _division(self, pages: Pages, placers: Pages, mask: Mask | None, partitions: int) -> _Division:
         """The cheapest cut by this coordinate, as the placers have it, and where it sends all the pages."""
-        of_placers = self._coordinates(placers, mask)
-        order = np.lexsort((self.tie[placers], of_placers))
-        ranked = of_placers[order]
-        place = cheapest_place(ranked, mask is None, partitions, self.tau)
-        coordinate = int(ranked[place.rank])
-        tie_below = int(self.tie[placers[order[place.rank]]]) if ranked[place.rank - 1] == coordinate else 0
-        own = self._coordinates(pages, mask)
-        below = (own < coordinate) | ((own == coordinate) & (self.tie[pages] < tie_below))
-        return _Division(place.cost, mask, coordinate, tie_below, pages[below], pages[~below], place.below)
+        keys = self._keys(pages, mask)
+        of_placers = keys if placers is pages else self._keys(placers, mask)
+        place = cheapest_place(
+            np.sort(of_placers), np.sort(keys), mask is None, partitions, self.tau, pages_max=self.pages_max
+        )
+        below = keys < place.key
+        return _Division(place.cost, mask, place.key, pages[below], pages[~below], place.below)
 
     def _side(self, some: Pages, mask: Mask, partitions: int) -> Side:
-        own = self._coordinates(some, mask)
-        ranked = np.sort(own)
-        place = cheapest_place(ranked, False, partitions, self.tau)
-        return Side(place.cost, own >= ranked[place.rank])
+        keys = self._keys(some, mask)
+        ranked = np.sort(keys)
+        place = cheapest_place(ranked, ranked, False, partitions, self.tau, pages_max=len(keys))
+        return Side(place.cost, keys >= place.key)
+
+    def _keys(self, pages: Pages, mask: Mask | None) -> NDArray[np.int64]:
+        """What pages are ranked by: the coordinate, and in the low bits the tie."""
+        return self._coordinates(pages, mask) << TIE_BITS | self.tie[pages]
 
     def _coordinates(self, pages: Pages, mask: Mask | None) -> NDArray[np.int64]:
         """Exactly what `_sides` in cut_tree.py compares."""
@@ -173,16 +181,33 @@ class _Grower:
         return np.where(length > 0, inside * SHARE_UNITS // np.maximum(length, 1), SHARE_UNITS)
 
 
-def cheapest_place(ranked: NDArray[np.int64], by_length: bool, partitions: int, tau: float) -> _Place:
-    """Where to cut pages ranked by coordinate: the fewest crossing per bit of partition number settled."""
-    rank, below = _places(len(ranked), partitions)
-    coordinate = ranked[rank]
-    tied = ranked[rank - 1] == coordinate
+def partition_pages_max(pages: int, partitions: int) -> int:
+    """Whole pages, so that p partitions have room for p times as many and a node can always be divided."""
+    return max(-(-pages // partitions), int(UNEVENNESS_MAX * pages / partitions))
+
+
+def cheapest_place(
+    placers: NDArray[np.int64],
+    everyone: NDArray[np.int64],
+    by_length: bool,
+    partitions: int,
+    tau: float,
+    *,
+    pages_max: int,
+) -> Place:
+    """Where to cut: the fewest placers crossing per bit of partition number settled. Both come as ascending keys."""
+    wanted, below = _places(len(placers), partitions)
+    rank = np.searchsorted(everyone, placers[wanted])
+    rank = np.maximum(np.minimum(rank, below * pages_max), len(everyone) - (partitions - below) * pages_max)
+    rank = np.clip(rank, 1, len(everyone) - 1)
+    coordinate = everyone[rank] >> TIE_BITS
+    tied = everyone[rank - 1] >> TIE_BITS == coordinate
     lowest, highest = _crossing_range(coordinate, tied, by_length, tau)
-    crossing = np.searchsorted(ranked, highest, "right") - np.searchsorted(ranked, lowest, "left")
-    cost = (crossing / len(ranked) + CROSSING_FLOOR) / _bits_settled(below / partitions)
+    crossing = _count_between(placers >> TIE_BITS, lowest, highest)
+    cost = (crossing / len(placers) + CROSSING_FLOOR) / _bits_settled(below / partitions)
     best = int(np.argmin(cost))
-    return _Place(float(cost[best]), int(rank[best]), int(below[best]))
+    key = everyone[rank[best]] if tied[best] else coordinate[best] << TIE_BITS
+    return Place(float(cost[best]), int(key), int(below[best]))
 
 
 def length_price(length: NDArray[np.int64], partitions: int, tau: float) -> float:
@@ -191,7 +216,7 @@ def length_price(length: NDArray[np.int64], partitions: int, tau: float) -> floa
     ranked = np.sort(length)
     coordinate = ranked[np.arange(1, partitions) * len(ranked) // partitions]
     lowest, highest = _crossing_range(coordinate, np.zeros(len(coordinate), np.bool_), True, tau)
-    crossing = np.searchsorted(ranked, highest, "right") - np.searchsorted(ranked, lowest, "left")
+    crossing = _count_between(ranked, lowest, highest)
     return float(crossing.sum() / len(ranked) / np.log2(partitions))
 
 
@@ -215,6 +240,12 @@ def _crossing_range(
     lowest: NDArray[np.float64] = np.minimum(tau * cut, 1 - (1 - cut) / tau)
     highest: NDArray[np.float64] = np.maximum(cut_above / tau, 1 - tau * (1 - cut_above))
     return lowest * SHARE_UNITS, highest * SHARE_UNITS
+
+
+def _count_between(
+    ranked: NDArray[np.int64], lowest: NDArray[np.float64], highest: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    return np.searchsorted(ranked, highest, "right") - np.searchsorted(ranked, lowest, "left")
 
 
 def _bits_settled(fraction: NDArray[np.float64]) -> NDArray[np.float64]:

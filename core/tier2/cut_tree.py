@@ -37,6 +37,7 @@ from dustream.core.tier2.points import (
     TIE_BITS,
     PointBatch,
 )
+from dustream.core.tier2.routing import Routing
 
 LOSSLESS_VERSION = 1
 SHARE_UNITS = 65536
@@ -80,7 +81,7 @@ class _CutArrays(NamedTuple):
     above: NDArray[np.int64]
 
 
-class LosslessMap:
+class LosslessMap(Routing):
     """Every pair at Jaccard ≥ τ meets: home(B) is home(A) or among probes(A), and the other way round."""
 
     def __init__(self, data: LosslessMapData) -> None:
@@ -91,7 +92,7 @@ class LosslessMap:
         self._members, self._columns = _arrays(data)
 
     def route(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, tuple[int, ...]]:
-        """(home, probes) of one page. Languages play no part: near duplicates may be taken for different ones."""
+        """Languages play no part: near duplicates may be taken for different ones."""
         if self.partitions == 1:
             return 0, ()
         home, *probes = _route_alone(
@@ -99,19 +100,7 @@ class LosslessMap:
         ).tolist()
         return home, tuple(probes)
 
-    def home(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> int:
-        """Where the page is stored."""
-        return self.route(shingles, tie, lang)[0]
-
-    def probes(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, ...]:
-        """The other partitions that may hold a near duplicate, ascending."""
-        return self.route(shingles, tie, lang)[1]
-
-    def homes(self, batch: PointBatch) -> NDArray[np.int64]:
-        return self.routes(batch)[0]
-
     def routes(self, batch: PointBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Home of each page, and a table page × partition of whom it contacts, home included."""
         contacted = np.zeros((len(batch), self.partitions), np.bool_)
         cuts = _CutArrays(self._members, *self._columns)
         homes = _route_pages(batch.shingles, batch.start, batch.tie, cuts, self.data.tau_parts, contacted)

@@ -7,7 +7,7 @@ Two kinds: the lossless map (cut_tree.py), the default, and Zhu's (zhu_map.py), 
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -29,20 +29,7 @@ ROUND_LOG_LENGTH_MAX = 9.0
 STRIPE_LOG_LENGTH_MIN = 0.07
 
 
-class PartitionMap(Protocol):
-    """What tier 2 asks of a map. `probes` leaves the home out; `route` is both at once, `routes` for many pages."""
-
-    partitions: int
-    tau: float
-
-    @property
-    def data(self) -> LosslessMapData | ZhuMapData: ...
-    def route(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, tuple[int, ...]]: ...
-    def home(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> int: ...
-    def probes(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, ...]: ...
-    def homes(self, batch: PointBatch) -> NDArray[np.int64]: ...
-    def routes(self, batch: PointBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]: ...
-    def describe(self) -> str: ...
+PartitionMap = LosslessMap | ZhuMap
 
 
 class Balance(NamedTuple):
@@ -58,7 +45,7 @@ class Balance(NamedTuple):
 
 def build_map(
     sample: PointBatch, partitions: int, tau: float, kind: MapKind = "ours", rho: float = 1.1
-) -> LosslessMap | ZhuMap:
+) -> PartitionMap:
     """The map for pages like these; `rho` concerns Zhu's only."""
     if kind not in KINDS:
         raise BadSetting(f"unknown kind of partition map {kind!r}: choose one of {', '.join(KINDS)}")
@@ -98,7 +85,7 @@ def map_to_bytes(partition_map: PartitionMap) -> bytes:
     return msgspec.msgpack.encode(partition_map.data)
 
 
-def map_from_bytes(stored: bytes) -> LosslessMap | ZhuMap:
+def map_from_bytes(stored: bytes) -> PartitionMap:
     """Reads what `map_to_bytes` wrote, after checking that this program knows its version."""
     try:
         head = msgspec.msgpack.decode(stored, type=_Head)

@@ -27,6 +27,7 @@ from dustream.core.tier2.points import (
     require_partitions,
     tau_parts,
 )
+from dustream.core.tier2.routing import Routing
 
 ZHU_VERSION = 1
 DIMENSIONS_MAX = 3
@@ -65,7 +66,7 @@ class Variation(NamedTuple):
     rho: float
 
 
-class ZhuMap:
+class ZhuMap(Routing):
     """Homes by language and length ranges, probes by the bounding space of Expression (1)."""
 
     def __init__(self, data: ZhuMapData) -> None:
@@ -79,22 +80,12 @@ class ZhuMap:
         self._cells = [np.array(grid.cell_partition, np.int64) for grid in data.grids]
 
     def route(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, tuple[int, ...]]:
-        """(home, the other partitions whose ranges meet the page's bounding space, ascending)."""
+        """Probes are the partitions whose ranges meet the page's bounding space."""
         homes, contacted = self.routes(batch_of([shingles], [tie], [lang]))
         home = int(homes[0])
         return home, tuple(partition for partition in np.flatnonzero(contacted[0]).tolist() if partition != home)
 
-    def home(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> int:
-        return self.route(shingles, tie, lang)[0]
-
-    def probes(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, ...]:
-        return self.route(shingles, tie, lang)[1]
-
-    def homes(self, batch: PointBatch) -> NDArray[np.int64]:
-        return self.routes(batch)[0]
-
     def routes(self, batch: PointBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Home of each page, and a table page × partition of whom it contacts, home included."""
         lengths = length_vectors(batch, self._table, self.data.dimensions)
         homes = np.zeros(len(batch), np.int64)
         contacted = np.zeros((len(batch), self.partitions), np.bool_)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dustream.core.tier2.cut_learning import PAGES_PER_LEARNER
+from dustream.core.tier2.cut_learning import PAGES_PER_LEARNER, UNEVENNESS_MAX
 from dustream.core.tier2.partition_map import (
     build_map,
     default_map,
@@ -97,6 +97,17 @@ def test_loads_are_even_and_contacts_few_on_pages_not_in_the_sample(partitions: 
     assert int(balance.load.sum()) == len(unseen)
 
 
+@pytest.mark.parametrize("partitions", [2, 7, 64])
+@pytest.mark.parametrize("spike", [0, 1, 900])
+def test_no_partition_gets_more_of_the_sample_than_allowed(partitions: int, spike: int) -> None:
+    """Learners, which fit their sub-dictionaries closer than others, and pages at one point included."""
+    pages = generated_pages(1800, seed=12)
+    batch = batch_of([*pages, *([pages[3]] * spike)])
+    load = measure_balance(build_map(batch, partitions, TAU), batch).load
+    assert load.max() <= max(-(-len(batch) // partitions), int(UNEVENNESS_MAX * len(batch) / partitions))
+    assert load.sum() == len(batch)
+
+
 def test_a_page_alone_is_routed_as_in_a_batch(pages: list[NDArray[np.uint64]], batch: PointBatch) -> None:
     learned = [build_map(batch, 16, TAU, kind) for kind in ("ours", "zhu3")]
     for partition_map in (*learned, default_map(8), default_map(64, 0.7), default_map(1)):
@@ -120,7 +131,7 @@ def test_a_spike_is_split_and_only_its_pages_pay(pages: list[NDArray[np.uint64]]
     batch = batch_of([*pages, *([same] * 600)])
     partition_map = build_map(batch, 8, TAU)
     homes, contacted = partition_map.routes(batch)
-    assert imbalance_factor(np.bincount(homes, minlength=8)) <= 1.15
+    assert imbalance_factor(np.bincount(homes, minlength=8)) <= UNEVENNESS_MAX
     of_spike = np.arange(len(pages), len(batch))
     assert contacted[of_spike][:, np.unique(homes[of_spike])].all()
     others = contacted[: len(pages)].sum(axis=1).mean()
