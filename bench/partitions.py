@@ -27,7 +27,6 @@ from pages import REAL_FILES, data_folder, family, real_pages
 
 from dustream.core.errors import BadEvent
 from dustream.core.text.extract import extract
-from dustream.core.text.language import detect_language
 from dustream.core.text.signature import sign
 from dustream.core.text.tokens import hash_stream, text_bytes
 from dustream.core.tier2.cut_learning import SAMPLE_PAGES_PER_PARTITION_MIN, learn_lossless_map
@@ -219,7 +218,7 @@ def read_collection(name: str, keep_one_in: int) -> Points:
     for page in islice(real_pages(name), 0, None, keep_one_in):
         try:
             found = extract(page.html or "")
-            signature = sign(found.text, detect_language(found.text))
+            signature = sign(found.utf8)
         except BadEvent:
             continue
         sets.append(np.frombuffer(signature.shingles, "<u8"))

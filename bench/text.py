@@ -145,7 +145,7 @@ def print_stages(name: str, pages: list[str]) -> None:
         "guard": us_per_item(page_guard.check_page, bodies),
         "parse": us_per_item(HTMLTree.parse, pages),
         "main text": us_per_item(lambda tree: extract_plain_text(tree, **options), trees),
-        "language": us_per_item(detect_language, texts),
+        "language": us_per_item(lambda pair: detect_language(*pair), list(zip(data, streams, strict=True))),
         "tokens + content hash": us_per_item(tokens.hash_stream, data),
         "shingle set": us_per_item(shingles.distinct_shingles, streams),
         "minhash": us_per_item(minhash.minhash, sets),

@@ -13,7 +13,7 @@ from dustream.core.errors import BadEvent
 from dustream.core.events import CheckedEvent, check_event, resolve_target
 from dustream.core.text.extracted import Extracted
 from dustream.core.text.extractors import Extractor, TextSource, extractor
-from dustream.core.text.language import detect_language, primary_subtag
+from dustream.core.text.language import primary_subtag
 from dustream.core.text.signature import sign
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.pages import Crawl
@@ -79,7 +79,7 @@ def sign_event(checked: CheckedEvent, read: Extractor) -> Crawl:
 def _content(checked: CheckedEvent, read: Extractor) -> Crawl:
     event = checked.event
     if event.text is not None:
-        return _page(checked, event.text, primary_subtag(event.lang or ""))
+        return _page(checked, sign(event.text, event.lang or ""))
     page = event.html if event.html is not None else event.body
     if page is None:
         return _signed(checked, digest_signature(event.digest or ""))
@@ -87,11 +87,10 @@ def _content(checked: CheckedEvent, read: Extractor) -> Crawl:
     target = refresh_target(found, checked.url)
     if target is not None:
         return _redirect(checked, target, "meta")
-    return _page(checked, found.text, primary_subtag(event.lang or "") or primary_subtag(found.lang))
+    return _page(checked, sign(found.utf8, primary_subtag(event.lang or "") or found.lang))
 
 
-def _page(checked: CheckedEvent, text: str, lang: str) -> Crawl:
-    signature = sign(text, lang or detect_language(text))
+def _page(checked: CheckedEvent, signature: PageSignature) -> Crawl:
     if signature.token_count == 0:
         # Pages without text have nothing in common but that: each is its own content, never another's duplicate.
         signature = replace(signature, content_hash=_hash128("empty", checked.url))

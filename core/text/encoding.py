@@ -33,11 +33,8 @@ def decode(page: bytes, content_type: str | None = None) -> str:
         if page.startswith(bom):
             return page[len(bom) :].decode(name, "replace")
     declared = list(_declared(page, content_type))
-    if not any(name in _ESCAPE_BASED or _is_utf16(name, page) for name in declared):
-        try:
-            return page.decode("utf-8")
-        except UnicodeDecodeError:
-            pass
+    if (text := _as_utf8(page, declared)) is not None:
+        return text
     for name in declared:
         text = _decode_if_it_fits(page, name)
         if text is not None:
@@ -45,6 +42,24 @@ def decode(page: bytes, content_type: str | None = None) -> str:
     detected = _codec(detect_encoding(page) or "utf-8") or "utf-8"
     text = _decode_if_it_fits(page, detected)
     return text if text is not None else page.decode((declared or [detected])[0], "replace")
+
+
+def decode_to_utf8(page: bytes, content_type: str | None = None) -> bytes:
+    """As `decode`, in UTF-8. Most pages are that already and are not copied."""
+    has_mark = page.startswith(tuple(bom for bom, _ in _BOMS))
+    if not has_mark and _as_utf8(page, list(_declared(page, content_type))) is not None:
+        return page
+    return decode(page, content_type).encode("utf-8", "replace")
+
+
+def _as_utf8(page: bytes, declared: list[str]) -> str | None:
+    """The page as text if it is UTF-8."""
+    if any(name in _ESCAPE_BASED or _is_utf16(name, page) for name in declared):
+        return None
+    try:
+        return page.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def _declared(page: bytes, content_type: str | None) -> Iterator[str]:

@@ -31,7 +31,7 @@ def extract(page: str | bytes, *, content_type: str | None = None, mode: TextMod
     check_size(len(page))
     html = decode(page, content_type) if isinstance(page, bytes) else page
     if content_type and content_type.lower().startswith("text/plain"):
-        return Extracted(text=_clean(html))
+        return Extracted(utf8=_clean(html).encode())
     try:
         utf8 = html.encode()
     except UnicodeEncodeError:  # lone surrogates, which JSON can carry and UTF-8 cannot
@@ -50,7 +50,7 @@ def _extracted(tree: Any, mode: TextMode) -> Extracted:
     target, delay_s = first_refresh(_attribute(node, "content") for node in refreshes)
     root = tree.document.first_element_child
     return Extracted(
-        text=_text(tree, mode),
+        utf8=_text(tree, mode).encode("utf-8", "replace"),
         title=" ".join((tree.title or "")[:TITLE_CHARS_MAX].split()),
         lang=_attribute(root, "lang") or _attribute(root, "xml:lang"),
         canonical=_attribute(tree.document.query_selector("link[rel~=canonical i][href]"), "href"),

@@ -20,14 +20,18 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What a page says. Blocks are lines of `text`. URLs are as written in the page, "" where there are none."""
+    """What a page says. Blocks are lines of the text. URLs are as written in the page, "" where there are none."""
 
-    text: str
+    utf8: bytes  # the text as it is signed; people read `text`
     title: str = ""
     lang: str = ""
     canonical: str = ""
     refresh_target: str = ""
     refresh_delay_s: float = 0.0
+
+    @property
+    def text(self) -> str:
+        return self.utf8.decode("utf-8", "replace")
 
 
 def first_refresh(contents: Iterable[str]) -> tuple[str, float]:

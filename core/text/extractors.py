@@ -16,6 +16,9 @@ class TextSource(NamedTuple):
     extractor: ExtractorName = "scan"
 
 
+DEFAULT_SOURCE = TextSource()
+
+
 class Extractor(Protocol):
     def __call__(self, page: str | bytes, *, content_type: str | None = None, mode: TextMode = "main") -> Extracted: ...
 

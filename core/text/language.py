@@ -1,16 +1,35 @@
-"""A text's language, as a primary subtag (BCP 47: "zh" of "zh-Hans-CN"); "" where it is unknown."""
+"""A text's language, as a primary subtag (BCP 47: "zh" of "zh-Hans-CN"); "" where it is unknown.
+
+By script where that decides; then by the little words a text is full of, which costs next to nothing because its
+tokens are hashed anyway; then, for texts without any (tables, code, other languages), by letter statistics.
+"""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 from resiliparse.parse.lang import detect_fast
+
+from dustream.core.text.function_words import FUNCTION_WORDS
+from dustream.core.text.tokens import token_hashes
 
 # The start of a text is enough, and the detector's cost grows with it (about 45 µs for this many).
 SAMPLE_CHARS = 600
+SAMPLE_BYTES = 4 * SAMPLE_CHARS
+SAMPLE_TOKENS = 300
 
 # Above this out-of-place rank the detector's answers are mostly wrong (its documentation says 1,200).
 RANK_MAX = 1200
+
+# A text is in a language if this many of its tokens are that language's little words, this share of them at least, and
+# no other language has more than this share of as many (docs/signatures.md has what that costs in agreement).
+WORDS_MIN = 6
+WORDS_SHARE_MIN = 0.08
+RUNNER_UP_SHARE_MAX = 0.75
 
 # A script that is one language's own says more than letter statistics. Order matters: Japanese and Korean pages
 # contain Han characters, too.
@@ -27,6 +46,9 @@ _SCRIPT_SHARE_MIN = 0.1
 
 _SUBTAG = re.compile(r"\s*([A-Za-z]{2,3})(?![A-Za-z0-9])")
 
+_LANGUAGES = tuple(FUNCTION_WORDS)
+_SLOTS = 4096  # of the table of little words, a quarter full
+
 
 def primary_subtag(tag: str) -> str:
     """ "zh-CN", "zh_TW" → "zh"; "" for what is no language tag ("x-default", "english")."""
@@ -34,14 +56,69 @@ def primary_subtag(tag: str) -> str:
     return match[1].lower() if match else ""
 
 
-def detect_language(text: str) -> str:
-    """By script where that decides, else by letter statistics of the first SAMPLE_CHARS characters."""
-    sample = text[:SAMPLE_CHARS]
-    if not sample.isascii():
-        for lang, script in _SCRIPTS:
-            if len(script.findall(sample)) > _SCRIPT_SHARE_MIN * len(sample):
-                return lang
+def detect_language(text: str | bytes, tokens: NDArray[np.uint64] | None = None) -> str:
+    """The language of a text; `tokens` are its hashed tokens, where they are known already."""
+    data = text[:SAMPLE_CHARS].encode("utf-8", "replace") if isinstance(text, str) else text[:SAMPLE_BYTES]
+    sample = data.decode("utf-8", "ignore")[:SAMPLE_CHARS]
+    if tokens is None:
+        tokens = token_hashes(text)
+    return _by_script(sample) or _by_words(tokens) or _by_letters(sample)
+
+
+def _by_script(sample: str) -> str:
+    if sample.isascii():
+        return ""
+    for lang, script in _SCRIPTS:
+        if len(script.findall(sample)) > _SCRIPT_SHARE_MIN * len(sample):
+            return lang
+    return ""
+
+
+def _by_words(tokens: NDArray[np.uint64]) -> str:
+    language = _language_of_tokens(tokens[:SAMPLE_TOKENS], *_word_table(), len(_LANGUAGES))
+    return _LANGUAGES[language] if language >= 0 else ""
+
+
+def _by_letters(sample: str) -> str:
     if not sample.strip():
         return ""
     lang, rank = detect_fast(sample, cutoff=RANK_MAX)
     return "" if lang == "unknown" or rank > RANK_MAX else str(lang)
+
+
+@cache
+def _word_table() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    """Open addressing by a token's lowest bits: the little words, and in which languages they are (a bit for each)."""
+    keys, languages = np.zeros(_SLOTS, dtype=np.uint64), np.zeros(_SLOTS, dtype=np.uint32)
+    for number, words in enumerate(FUNCTION_WORDS.values()):
+        for token in token_hashes(words).tolist():
+            slot = token % _SLOTS
+            while keys[slot] not in (0, token):
+                slot = (slot + 1) % _SLOTS
+            keys[slot] = token
+            languages[slot] |= np.uint32(1 << number)
+    return keys, languages
+
+
+@njit(cache=True)
+def _language_of_tokens(
+    tokens: NDArray[np.uint64], keys: NDArray[np.uint64], languages: NDArray[np.uint32], count: int
+) -> int:
+    """The number of the language whose little words the tokens are; -1 if none stands out."""
+    hits = np.zeros(count, dtype=np.int64)
+    for token in tokens:
+        slot = np.int64(token & np.uint64(_SLOTS - 1))
+        while keys[slot] != np.uint64(0) and keys[slot] != token:
+            slot = (slot + 1) & (_SLOTS - 1)
+        if keys[slot] == token:
+            for language in range(count):
+                hits[language] += (languages[slot] >> np.uint32(language)) & np.uint32(1)
+    best, most, second = -1, 0, 0
+    for language in range(count):
+        if hits[language] > most:
+            best, most, second = language, hits[language], most
+        elif hits[language] > second:
+            second = hits[language]
+    if most < max(WORDS_MIN, WORDS_SHARE_MIN * tokens.size) or second > RUNNER_UP_SHARE_MAX * most:
+        return -1
+    return best

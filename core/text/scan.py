@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.text.encoding import decode
+from dustream.core.text.encoding import decode_to_utf8
 from dustream.core.text.extracted import (
     ATTRIBUTE_CHARS_MAX,
     TITLE_CHARS_MAX,
@@ -58,15 +58,14 @@ def scan(page: str | bytes, *, content_type: str | None = None, mode: TextMode =
     at all. `full` is everything a reader would see, menus included.
     """
     check_size(len(page))
-    html = decode(page, content_type) if isinstance(page, bytes) else page
+    utf8 = decode_to_utf8(page, content_type) if isinstance(page, bytes) else _utf8(page)
     if content_type and content_type.lower().startswith("text/plain"):
-        return Extracted(text=_without_surrogates(html.replace("\0", "")))
-    utf8 = _utf8(html)
+        return Extracted(utf8=utf8.replace(b"\0", b""))
     check_size(len(utf8))
     found = scan_blocks(utf8)
     head = head_of(utf8, found)
     return Extracted(
-        text=text_of(found, mode).tobytes().decode("utf-8", "replace"),
+        utf8=text_of(found, mode).tobytes(),
         title=head.title,
         lang=head.lang,
         canonical=head.canonical,
@@ -83,15 +82,18 @@ def text_of(found: Blocks, mode: TextMode) -> NDArray[np.uint8]:
 
 def head_of(utf8: bytes, found: Blocks) -> Head:
     """The facts of a scanned page's head."""
-    target, delay_s = first_refresh(_attribute(utf8, found, fact) for fact in range(FACT_REFRESH, FACTS))
+    places = found.facts.tolist()
+    facts = {fact: _fact(utf8, start, end, fact) for fact, (start, end) in enumerate(places) if start >= 0}
+    attributes = {fact: _attribute(value) for fact, value in facts.items()}
+    target, delay_s = first_refresh(attributes[fact] for fact in range(FACT_REFRESH, FACTS) if fact in attributes)
     return Head(
-        title=" ".join(_fact(utf8, found, FACT_TITLE)[:TITLE_CHARS_MAX].split()),
-        lang=_attribute(utf8, found, FACT_LANG) or _attribute(utf8, found, FACT_XML_LANG),
-        charset=_attribute(utf8, found, FACT_CHARSET),
-        canonical=_attribute(utf8, found, FACT_CANONICAL),
+        title=" ".join(facts.get(FACT_TITLE, "")[:TITLE_CHARS_MAX].split()),
+        lang=attributes.get(FACT_LANG) or attributes.get(FACT_XML_LANG, ""),
+        charset=attributes.get(FACT_CHARSET, ""),
+        canonical=attributes.get(FACT_CANONICAL, ""),
         refresh_target=target,
         refresh_delay_s=delay_s,
-        is_noindex="noindex" in _attribute(utf8, found, FACT_ROBOTS).lower(),
+        is_noindex="noindex" in attributes.get(FACT_ROBOTS, "").lower(),
     )
 
 
@@ -99,17 +101,10 @@ def _utf8(html: str) -> bytes:
     try:
         return html.encode()
     except UnicodeEncodeError:  # lone surrogates, which JSON can carry and UTF-8 cannot
-        return _without_surrogates(html).encode()
+        return without_surrogates(html).encode()
 
 
-def _without_surrogates(text: str) -> str:
-    return without_surrogates(text)
-
-
-def _fact(utf8: bytes, found: Blocks, fact: int) -> str:
-    start, end = found.facts[fact].tolist()
-    if start < 0:
-        return ""
+def _fact(utf8: bytes, start: int, end: int, fact: int) -> str:
     value = utf8[start:end]
     if b"&" in value:
         data = np.frombuffer(value, dtype=np.uint8)
@@ -117,6 +112,6 @@ def _fact(utf8: bytes, found: Blocks, fact: int) -> str:
     return value.decode("utf-8", "replace").replace("\0", "\ufffd")
 
 
-def _attribute(utf8: bytes, found: Blocks, fact: int) -> str:
-    value = _fact(utf8, found, fact).strip()
+def _attribute(value: str) -> str:
+    value = value.strip()
     return value if len(value) <= ATTRIBUTE_CHARS_MAX else ""

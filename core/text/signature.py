@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.text.extract import extract
-from dustream.core.text.extracted import TextMode
+from dustream.core.text.extractors import DEFAULT_SOURCE, TextSource, extractor
 from dustream.core.text.language import detect_language, primary_subtag
 from dustream.core.text.minhash import minhash
 from dustream.core.text.shingles import distinct_shingles, length_vector
@@ -15,8 +14,12 @@ from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
 
 
 def sign(text: str | bytes, lang: str = "") -> PageSignature:
-    """The signature of plain text. Text without tokens has no shingles, and token_count 0 says so."""
-    tokens, content_hash = hash_stream(text_bytes(text))
+    """The signature of plain text, in its language unless `lang` names another.
+
+    Text without tokens has no shingles, and token_count 0 says so.
+    """
+    data = text_bytes(text)
+    tokens, content_hash = hash_stream(data)
     shingles = distinct_shingles(tokens)
     return PageSignature(
         version=SIGNATURE_VERSION,
@@ -25,17 +28,16 @@ def sign(text: str | bytes, lang: str = "") -> PageSignature:
         minhash=minhash(shingles).astype("<u4", copy=False).tobytes(),
         lengths=tuple(length_vector(shingles).tolist()),
         token_count=tokens.size,
-        lang=primary_subtag(lang),
+        lang=primary_subtag(lang) or detect_language(data, tokens),
     )
 
 
 def sign_page(
-    page: str | bytes, *, content_type: str | None = None, lang: str | None = None, mode: TextMode = "main"
+    page: str | bytes, *, content_type: str | None = None, lang: str = "", source: TextSource = DEFAULT_SOURCE
 ) -> PageSignature:
     """The signature of an HTML page. Language: as the crawler says, else the page's own attribute, else by its text."""
-    extracted = extract(page, content_type=content_type, mode=mode)
-    known = primary_subtag(lang or "") or primary_subtag(extracted.lang)
-    return sign(extracted.text, known or detect_language(extracted.text))
+    extracted = extractor(source.extractor)(page, content_type=content_type, mode=source.mode)
+    return sign(extracted.utf8, primary_subtag(lang) or extracted.lang)
 
 
 def shingle_array(signature: PageSignature) -> NDArray[np.uint64]:

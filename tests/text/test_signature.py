@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dustream.core.text import minhash, shingles, tokens
+from dustream.core.text.extractors import TextSource
 from dustream.core.text.language import detect_language, primary_subtag
 from dustream.core.text.permutations import ADDENDS, MULTIPLIERS
 from dustream.core.text.signature import minhash_array, shingle_array, shingle_count, sign, sign_page
@@ -134,7 +135,8 @@ def test_markup_only_changes_keep_the_content_hash(blocks: list[list[str]], bloc
         f"<{block} id=b{i}>\n  " + " ".join(f"<{inline}>{word}</{name}>" for word in words) + f"<!-- {i} --></{block}>"
         for i, words in enumerate(blocks)
     )
-    a, b = (sign_page(f"<html lang=en><body>{body}</body></html>", mode="full") for body in (plain, dressed))
+    full = TextSource("full")
+    a, b = (sign_page(f"<html lang=en><body>{body}</body></html>", source=full) for body in (plain, dressed))
     assert a.content_hash == b.content_hash
     assert a == b
 
@@ -195,11 +197,26 @@ def test_primary_subtag(tag: str, expected: str) -> None:
         ("これは分散システムについての日本語のページです。", "ja"),
         ("이것은 분산 시스템에 관한 한국어 페이지입니다.", "ko"),
         ("นี่คือหน้าเว็บภาษาไทย", "th"),
+        ("Ceci est un texte en français sur les pages que des gens lisent tous les jours et qui sont en ligne.", "fr"),
+        ("Este es un texto en español sobre las páginas que la gente lee todos los días y que están en la red.", "es"),
+        ("Это текст на русском языке о страницах, которые люди читают в сети и о том, что они не всегда новые.", "ru"),
+        ("Це текст українською мовою про сторінки, які люди читають у мережі та про те, що вони не завжди нові.", "uk"),
+        ("Dette er en tekst på norsk om sider som folk leser på nettet, og hva de ikke har sett av det før nå.", "no"),
         ("", ""),
     ],
 )
 def test_detect_language(text: str, expected: str) -> None:
     assert detect_language(text) == expected
+
+
+def test_little_words_decide_before_letters() -> None:
+    """English words in a list of foreign names: letter statistics alone are led astray."""
+    text = "The map of the Zürich, Łódź and Škocjan stations, and where you can change from the one to the other."
+    assert detect_language(text.encode()) == "en"
+
+
+def test_a_text_without_little_words_is_judged_by_its_letters() -> None:
+    assert detect_language("Straßenbahnhaltestelle Verkehrsbetriebe Fahrgastinformation Störungsmeldungen") == "de"
 
 
 def test_language_of_a_page() -> None:
