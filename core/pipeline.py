@@ -12,6 +12,7 @@ from dustream.core.groups.processor import TABLES as GROUPS_TABLES
 from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.pages.processor import TABLES as PAGES_TABLES
 from dustream.core.pages.processor import PagesProcessor
+from dustream.core.pages.small_changes import ByAnchor, ByRepresentative, SmallChanges
 from dustream.core.settings import Settings
 from dustream.core.sites import site_of
 from dustream.core.tier2.index import SimilarityIndex
@@ -54,7 +55,7 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
     """The topology for these settings; without a map learned from a sample, tier 2 is cut by a generic one."""
     cells = partition_map or default_map(settings.partitions, settings.threshold)
     markets = Markets(settings.markets)
-    pages = partial(PagesProcessor, cells, markets, site_of, anchor_distance=settings.anchor_distance)
+    pages = partial(PagesProcessor, cells, markets, site_of, small_changes=_small_changes(settings))
     tier2 = partial(Tier2Processor, settings.threshold, markets, partial(_search, settings))
     groups = partial(GroupsProcessor, group_size_max=settings.group_size_max)
     count = settings.partitions
@@ -69,6 +70,12 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
             ProcessorSpec(SITES, SITES, (PAGES, ALARMS), _specs(SITES_TABLES), count, sites),
         ),
     )
+
+
+def _small_changes(settings: Settings) -> SmallChanges:
+    if settings.small_changes == "representative":
+        return ByRepresentative(settings.threshold)
+    return ByAnchor(settings.anchor_distance)
 
 
 def _specs(tables: Mapping[str, Any]) -> tuple[TableSpec, ...]:

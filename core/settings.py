@@ -28,6 +28,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ExtractorName, Meta(description="who reads the text out of a page: our scanner, or resiliparse")
     ] = "scan"
     partitions: Annotated[int, Meta(description="partitions of every processor")] = 8
+    small_changes: Annotated[
+        Literal["anchor", "representative"],
+        Meta(
+            description="who decides that a changed page keeps its place: its own anchor, or its group's winner (Zhu)"
+        ),
+    ] = "anchor"
     anchor_distance: Annotated[
         float, Meta(description="a page that changes no more than this (Jaccard distance) keeps its place; 0: exact")
     ] = 0.0
@@ -45,6 +51,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise BadSetting(f"partitions {self.partitions} must be from 1 to {PARTITIONS_MAX}")
         if not 0 <= self.anchor_distance < 1:
             raise BadSetting(f"anchor_distance {self.anchor_distance} must be from 0 (exact) to less than 1")
+        if self.anchor_distance and self.small_changes != "anchor":
+            raise BadSetting("anchor_distance has no meaning with small_changes representative: leave one of them out")
         if self.group_size_max < 2:
             raise BadSetting(f"group_size_max {self.group_size_max} must be at least 2")
         if not 0 < self.site_share_max <= 1:

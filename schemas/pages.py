@@ -27,6 +27,13 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl"):
     origin: str = ""
 
 
+class Consult(Struct, frozen=True, array_like=True, tag="consult"):
+    """Is the page fetched still like its representative `url`? The fetch travels with the question."""
+
+    url: str
+    crawl: Crawl
+
+
 # What travels between groups by way of a vertex's home in `pages`. `vertex` names of all messages:
 # core/pages/vertex.py.
 
@@ -82,6 +89,14 @@ class Verdict(Struct, frozen=True, array_like=True):
     winner: str
     similarity: float = 1.0
     exact: bool = True
+
+
+class Consulted(Struct, frozen=True, array_like=True, tag="consulted"):
+    """The answer: the verdict on the fetch, None if it does not match or needed no answer."""
+
+    representative: str
+    crawl: Crawl
+    verdict: Verdict | None
 
 
 class Resolution(Struct, frozen=True, array_like=True):
@@ -190,6 +205,8 @@ class ContinueSite(Struct, frozen=True, array_like=True, tag="continue_site"):
 
 PagesMessage = (
     Crawl
+    | Consult
+    | Consulted
     | Route
     | Bounce
     | Sync

@@ -2,8 +2,10 @@
 
 Rules (docs/protocol.md):
 - Of two fetches the later one counts; of two with one time stamp, the first in the log.
-- A content that is not within the anchor distance of the one tier 2 knows is a new vertex: the old one leaves its group
-  and tier 2 and is remembered as dying until its group has let go; the new one is stored in tier 2.
+- A changed content that no rule for small changes (small_changes.py) lets pass is a new vertex: the old one leaves its
+  group and tier 2 and is remembered as dying until its group has let go; the new one is stored in tier 2.
+- If representatives decide, a fetch goes to its representative's record and comes back with the verdict. Fetches of a
+  page that come meanwhile take the same way, so that they come back in order.
 - A vertex gets a group with its first edge: most pages never have one.
 - This is each token's home: requests for a vertex pass here, and the highest counter names the owner. A request that
   comes back from a group that has given the token away waits for the news of where it went.
@@ -33,10 +35,16 @@ from dustream.core.pages.rows import (
     rows_after,
 )
 from dustream.core.pages.site_pages import PAGES_TOLD_MAX, LostRow, SiteHoldRow, SiteOf, SitePages
+from dustream.core.pages.small_changes import (
+    EXACT,
+    ByAnchor,
+    ByRepresentative,
+    SmallChanges,
+    representative_of,
+)
 from dustream.core.pages.status import holds_group, status, view
 from dustream.core.pages.vertex import END, epoch_of, group_key, url_of, vertex_name
 from dustream.core.processor import Send, Table, TaskState
-from dustream.core.text.shingles import jaccard
 from dustream.core.tier2.points import tie_of
 from dustream.core.tier2.search_protocol import PartitionMap
 from dustream.core.winners import Markets
@@ -44,6 +52,8 @@ from dustream.schemas.alarms import Alarm
 from dustream.schemas.groups import Create, Deliver
 from dustream.schemas.pages import (
     Bounce,
+    Consult,
+    Consulted,
     ContinueSite,
     Crawl,
     Dead,
@@ -92,7 +102,7 @@ class PagesProcessor:
         markets: Markets,
         site_of: SiteOf,
         *,
-        anchor_distance: float = 0.0,
+        small_changes: SmallChanges = EXACT,
         redirect_hops_max: int = REDIRECT_HOPS_MAX,
         followers_told_max: int = FOLLOWERS_TOLD_MAX,
         site_pages_told_max: int = PAGES_TOLD_MAX,
@@ -101,7 +111,7 @@ class PagesProcessor:
         self._map = partition_map
         self._markets = markets
         self._site_of = site_of
-        self._anchor_distance = anchor_distance
+        self._small_changes = small_changes
         self._hops_max = redirect_hops_max
         self._followers_told_max = followers_told_max
         self._site_pages = SitePages(site_of, len(markets.names), site_pages_told_max)
@@ -110,6 +120,8 @@ class PagesProcessor:
         self._counted: Counter[str] = Counter()
         self._handlers: dict[type, Callable[[Any], None]] = {
             Crawl: self._crawl,
+            Consult: self._consult,
+            Consulted: self._consulted,
             Route: self._on_route,
             Bounce: self._bounce,
             Sync: self._sync,
@@ -150,8 +162,17 @@ class PagesProcessor:
     # A fetch
 
     def _crawl(self, crawl: Crawl) -> None:
+        page = self._pages.get(crawl.url)
+        asked = None if page is None else self._whom_to_ask(page, crawl)
+        if page is None or asked is None:
+            self._take(page, crawl, None)
+        else:
+            self._pages.put(crawl.url, replace(page, consulted=asked, consulted_count=page.consulted_count + 1))
+            self._out.append(Send("pages", asked, Consult(asked, crawl)))
+
+    def _take(self, page: PageRow | None, crawl: Crawl, verdict: Verdict | None) -> None:
+        """A fetch, with its representative's verdict if there is one."""
         url = crawl.url
-        page = self._pages.get(url)
         if END in url or END in (crawl.target or ""):
             self._counted["refused"] += 1
         elif page is None or page.version == UNKNOWN_VERSION:
@@ -163,23 +184,96 @@ class PagesProcessor:
             late = crawl.version < page.version
             self._counted["late" if late else "repeated" if self._same(page, crawl) else "conflicting"] += 1
         else:
-            self._update(url, page, crawl)
+            self._update(url, page, crawl, verdict)
 
-    def _update(self, url: str, page: PageRow, crawl: Crawl) -> None:
+    def _update(self, url: str, page: PageRow, crawl: Crawl, verdict: Verdict | None) -> None:
         popularity = page.popularity if crawl.popularity is None else crawl.popularity
         now = replace(page, version=crawl.version, popularity=popularity)
-        if self._same(page, crawl) or self._stands(url, page, crawl):
-            self._counted["unchanged" if self._same(page, crawl) else "settled_by_anchor"] += 1
-            if crawl.kind == "content" and crawl.signature is not None:
-                now = replace(now, content_hash=crawl.signature.content_hash)
-            self._rekey(url, page, now)
-            self._pages.put(url, now)
+        settled = self._settled(url, page, now, crawl, verdict)
+        if settled is not None:
+            self._rekey(url, page, settled)
+            if settled.verdicts is page.verdicts:
+                self._pages.put(url, settled)
+            else:
+                self._save(url, page, settled)
             return
         self._counted[crawl.kind if crawl.kind != "content" else "changed"] += 1
         self._retire(url, page)
         bare = PageRow(now.version, now.first_seen_ms, "unknown", 0, now.status_counter, now.follower_count)
         bare = replace(bare, spread_after=now.spread_after, popularity=popularity)
+        bare = replace(bare, consulted=now.consulted, consulted_count=now.consulted_count)
         self._save(url, page, self._become(bare, crawl))
+
+    # A fetch that does not move the page
+
+    def _settled(self, url: str, page: PageRow, now: PageRow, crawl: Crawl, verdict: Verdict | None) -> PageRow | None:
+        """The page after a fetch that leaves it where it is; None if it must leave."""
+        if self._same(page, crawl):
+            self._counted["unchanged"] += 1
+            return now
+        if page.kind != "content" or crawl.signature is None:
+            return None
+        now = replace(now, content_hash=crawl.signature.content_hash)
+        if isinstance(self._small_changes, ByAnchor):
+            return now if self._stands(self._small_changes, url, crawl.signature) else None
+        return self._represented(self._small_changes, url, page, now, crawl.signature, verdict)
+
+    def _stands(self, rule: ByAnchor, url: str, signature: PageSignature) -> bool:
+        anchor = self._anchors.get(url) if rule.keeps_shingles else None
+        if anchor is None or not rule.stands_for(anchor.shingles, signature):
+            return False
+        self._counted["settled_by_anchor"] += 1
+        return True
+
+    def _represented(
+        self,
+        rule: ByRepresentative,
+        url: str,
+        page: PageRow,
+        now: PageRow,
+        signature: PageSignature,
+        verdict: Verdict | None,
+    ) -> PageRow | None:
+        """A verdict counts if the winner is still who gave it."""
+        representative = representative_of(page)
+        if representative == url:
+            verdict = self._compare(rule, url, page, signature)
+        if verdict is None or representative not in (url, verdict.winner):
+            return None
+        self._counted["settled_by_representative"] += 1
+        self._anchors.put(url, AnchorRow(signature.shingles))
+        return now if representative == url else replace(now, verdicts=(verdict, *page.verdicts[1:]))
+
+    def _compare(self, rule: ByRepresentative, url: str, page: PageRow, signature: PageSignature) -> Verdict | None:
+        anchor = self._anchors.get(url)
+        return None if anchor is None else rule.verdict(url, page, anchor.shingles, signature)
+
+    def _whom_to_ask(self, page: PageRow, crawl: Crawl) -> str | None:
+        """The representative whose word a fetch needs, or whom it passes because an earlier fetch is on that way."""
+        if page.consulted_count:
+            return page.consulted
+        if not isinstance(self._small_changes, ByRepresentative) or crawl.kind != "content":
+            return None
+        representative = representative_of(page)
+        if representative == crawl.url or crawl.version <= page.version or self._same(page, crawl):
+            return None
+        return representative
+
+    def _consult(self, message: Consult) -> None:
+        page, signature = self._pages.get(message.url), message.crawl.signature
+        verdict = None
+        if page is not None and page.kind == "content" and signature is not None:
+            assert isinstance(self._small_changes, ByRepresentative)
+            verdict = self._compare(self._small_changes, message.url, page, signature)
+        self._out.append(Send("pages", message.crawl.url, Consulted(message.url, message.crawl, verdict)))
+
+    def _consulted(self, message: Consulted) -> None:
+        page = self._pages.get(message.crawl.url)
+        assert page is not None and page.consulted == message.representative
+        left = page.consulted_count - 1
+        page = replace(page, consulted=page.consulted if left else "", consulted_count=left)
+        self._pages.put(message.crawl.url, page)
+        self._take(page, message.crawl, message.verdict)
 
     def _same(self, page: PageRow, crawl: Crawl) -> bool:
         """Whether the fetch found what is known already."""
@@ -190,17 +284,6 @@ class PagesProcessor:
         if crawl.kind == "content":
             return crawl.signature is not None and crawl.signature.content_hash == page.content_hash
         return crawl.kind == "gone" or crawl.target == page.target
-
-    def _stands(self, url: str, page: PageRow, crawl: Crawl) -> bool:
-        """Whether the version tier 2 knows can stand for the new one: it is near enough to it.
-
-        That depends on the page's own history alone, so it is the same in every run."""
-        if not self._anchor_distance or page.kind != "content" or crawl.signature is None:
-            return False
-        anchor = self._anchors.get(url)
-        if anchor is None:
-            return False
-        return 1.0 - jaccard(_shingles(anchor.shingles), _shingles(crawl.signature.shingles)) <= self._anchor_distance
 
     def _rekey(self, url: str, before: PageRow, now: PageRow) -> None:
         """The page's popularity may give it another place in the winner order."""
@@ -249,7 +332,7 @@ class PagesProcessor:
         home, probes = self._map.route(shingles, tie, signature.lang)
         keys = self._markets.keys(url, page.first_seen_ms, page.popularity, vertex)
         self._out.append(Send("tier2", home, Store(vertex, signature, keys, probes)))
-        if self._anchor_distance:
+        if self._small_changes.keeps_shingles:
             self._anchors.put(url, AnchorRow(signature.shingles))
         itself = (Verdict(url),) * len(keys)
         return replace(
@@ -257,7 +340,7 @@ class PagesProcessor:
         )
 
     def _forget_anchor(self, url: str) -> None:
-        if self._anchor_distance:
+        if self._small_changes.keeps_shingles:
             self._anchors.delete(url)
 
     # The token's home

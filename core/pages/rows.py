@@ -43,6 +43,9 @@ class PageRow(Struct, frozen=True, array_like=True):
     upstream: Resolution | None = None
     # of every kind: where the fetch of `epoch` stands in its input
     origin: str = ""
+    # fetches on their way to a representative and back: whom they ask, and how many
+    consulted: str = ""
+    consulted_count: int = 0
 
 
 class FollowerRow(Struct, frozen=True, array_like=True):
@@ -66,7 +69,8 @@ class ParkedRow(Struct, frozen=True, array_like=True):
 
 
 class AnchorRow(Struct, frozen=True, array_like=True):
-    """Table `anchors`, by URL: the shingles of the version tier 2 knows, if there is a distance to measure."""
+    """Table `anchors`, by URL: what the next version is compared with, if there is anything to compare. The shingles of
+    the version tier 2 knows; if representatives decide, those of the last version."""
 
     shingles: bytes
 

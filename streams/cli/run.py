@@ -84,6 +84,21 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--extractor", choices=("scan", "resiliparse"), help="who reads the text out of a page")
     parser.add_argument("--partitions", type=int, metavar="P", help="partitions of every processor (default 8)")
+    parser.add_argument(
+        "--anchor-distance",
+        type=float,
+        metavar="D",
+        help="a page that changes no more than this (Jaccard distance to the version that was last compared) keeps its "
+        "verdict without a search. Default 0: every change is searched, verdicts are exact. The outcome is the same in "
+        "every run; pairs within D of the threshold may be judged by an older version",
+    )
+    parser.add_argument(
+        "--small-changes",
+        choices=("anchor", "representative"),
+        help="who decides that a changed page keeps its verdict: its own anchor, by --anchor-distance (default), or "
+        "the winner of its group, if the page still matches it (Zhu et al., for comparison). With representatives the "
+        "outcome depends on who was the winner when the fetch came: runs may differ, and verdicts are not exact",
+    )
 
 
 def read_settings(args: argparse.Namespace) -> Settings:
@@ -101,7 +116,7 @@ def read_settings(args: argparse.Namespace) -> Settings:
             raise BadSetting(f"the configuration {args.config} cannot be read: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise BadSetting(f"the configuration {args.config} is not TOML: {error}") from error
-    for name in ("threshold", "text", "extractor", "partitions"):
+    for name in ("threshold", "text", "extractor", "partitions", "anchor_distance", "small_changes"):
         if getattr(args, name) is not None:
             values[name] = getattr(args, name)
     return parse_settings(values)

@@ -20,7 +20,7 @@ from dustream.core.settings import Settings
 from dustream.core.tier2.partition_map import PartitionMap, default_map, map_from_bytes, map_to_bytes
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import Outcome, write_results
+from dustream.streams.embedded.results import Outcome, read_fetch_counts, write_results
 from dustream.streams.embedded.signing import Chunk, SignedChunk, sign_chunks
 from dustream.streams.embedded.sources import InputPlan, Place, plan_inputs, read_chunks
 from dustream.streams.embedded.state_rows import COUNTS_KEY, MAP_KEY, STATE_FORMAT, STATE_KEY, Counts, StateHeader
@@ -80,6 +80,7 @@ class RunSummary(Struct, frozen=True):
     groups: int
     largest_group: int
     rejected: int
+    fetches: dict[str, int]
     ignored: dict[str, int]
     skipped: dict[str, int]
     refused: list[str]
@@ -250,6 +251,7 @@ class _Run:
             groups=outcome.groups,
             largest_group=outcome.largest_group,
             rejected=outcome.rejected,
+            fetches=read_fetch_counts(self._store, self._request.settings.partitions),
             ignored=counts.ignored,
             skipped=counts.skipped,
             refused=self._refused,

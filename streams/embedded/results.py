@@ -13,6 +13,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from dustream.core.pages.rows import CountRow
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.status import DuplicateStatus, Problem, Relation, Role
 from dustream.streams.embedded.engine import view_prefix
@@ -98,6 +99,17 @@ def read_dead_letters(store: Store) -> Iterator[DeadLetter]:
     decoder = msgspec.json.Decoder(DeadLetter)
     for _, data in store.scan(view_prefix("dead.letters")):
         yield decoder.decode(data)
+
+
+def read_fetch_counts(store: Store, partitions: int) -> dict[str, int]:
+    """How many fetches of a state went which way: new, unchanged, changed, settled_by_anchor, gone …"""
+    decoder = msgspec.msgpack.Decoder(CountRow)
+    counts: Counter[str] = Counter()
+    for partition in range(partitions):
+        prefix = f"task/pages/{partition:05d}/counts/".encode()
+        for key, data in store.scan(prefix):
+            counts[key[len(prefix) :].decode()] += decoder.decode(data).count
+    return dict(sorted(counts.items()))
 
 
 def write_results(store: Store, out: Path) -> Outcome:

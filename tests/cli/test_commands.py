@@ -105,6 +105,8 @@ def test_new_input_adds_to_what_is_known(tmp_path: Path) -> None:
         (["run", "-", "--out", "OUT", "--threshold", "0"], "threshold"),
         (["run", "-", "--out", "OUT", "--partitions", "0"], "partitions"),
         (["run", "-", "--out", "OUT", "--jobs", "0"], "--jobs"),
+        (["run", "-", "--out", "OUT", "--anchor-distance", "1"], "anchor_distance"),
+        (["run", "-", "--out", "OUT", "--anchor-distance", "0.1", "--small-changes", "representative"], "leave one"),
         (["run", "-", "--out", "OUT", "--map", "when=t"], "when"),
         (["run", "-", "--out", "OUT", "--config", "nowhere.toml"], "nowhere.toml"),
         (["status", "https://a.example/", "--state", "OUT"], "no state"),
@@ -145,6 +147,24 @@ def test_configuration_file_and_options(tmp_path: Path) -> None:
     config.write_text("thresold = 0.8\n")
     wrong = dustream("run", "-", "--out", tmp_path / "out2", "--config", config, stdin=b"")
     assert wrong.returncode == 2 and b"thresold" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "way"),
+    [
+        ([], "changed"),
+        (["--anchor-distance", "0.2"], "settled_by_anchor"),
+        (["--small-changes", "representative"], "settled_by_representative"),
+    ],
+)
+def test_a_small_change_is_settled_as_the_settings_say(options: list[str], way: str, tmp_path: Path) -> None:
+    pages = b"".join(page(f"https://a.example/{name}", ARTICLE) for name in ("1", "2"))
+    dustream("run", "-", "--out", tmp_path, *options, stdin=pages)
+    again = page("https://a.example/2", ARTICLE + " One more.", 2)
+    done = dustream("run", "-", "--out", tmp_path, *options, "--json", stdin=again)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["fetches"] == {"new": 2, way: 1}
+    assert json.loads(done.stdout)["roles"] == {"duplicate": 1, "winner": 1}
 
 
 def test_every_refused_input_is_named_and_the_others_are_read(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 from model_network import Network
-from model_oracle import expected
+from model_oracle import Page, expected, last_pages, pages_at_epochs
 from model_world import History, site_of
 
+from dustream.core.pages.small_changes import ByRepresentative
 from dustream.core.pages.vertex import group_key, url_of, vertex_name
 
 _EMPTY_AT_REST = {
@@ -28,9 +29,16 @@ def run_history(history: History) -> Network:
 
 
 def check(network: Network) -> None:
-    oracle = expected(network.history)
-    statuses = oracle.statuses
+    """If representatives decide, which contents tier 2 knows depends on timing; all else follows from them."""
+    pages = last_pages(network.history)
+    _check_last_contents(network, pages)
     said = {url: _plain(status) for url, status in network.statuses.items()}
+    if isinstance(network.history.small_changes, ByRepresentative):
+        pages = pages_at_epochs(network.history, pages, _epochs(network))
+    oracle = expected(network.history, pages)
+    statuses = oracle.statuses
+    if isinstance(network.history.small_changes, ByRepresentative):
+        said, statuses = ({url: _unmeasured(each) for url, each in some.items()} for some in (said, statuses))
     wrong = {url: (said.get(url), status) for url, status in statuses.items() if said.get(url) != status}
     assert not wrong and said.keys() == statuses.keys(), f"statuses (said, expected): {dict(list(wrong.items())[:3])}"
     held = {key for key, alarm in network.alarms.items() if alarm.kind.endswith("_held")}
@@ -44,6 +52,29 @@ def check(network: Network) -> None:
     live = _check_pages_and_groups(network, oracle.groups)
     _check_tier2(network, live, oracle.winner_of)
     _check_sites(network)
+
+
+def _check_last_contents(network: Network, last: dict[str, Page]) -> None:
+    """Whatever stands for a page in tier 2, its record is of the last fetch."""
+    for task in network.tasks.values():
+        for url, page in task.tables["pages"].scan() if task.name == "pages" else ():
+            assert page.consulted_count == 0 and not page.consulted, "a fetch that never came back"
+            if page.kind == "content":
+                latest = network.history.contents.signatures[last[url].latest]
+                assert page.content_hash == latest.content_hash, "not the content of the last fetch"
+
+
+def _epochs(network: Network) -> dict[str, int]:
+    """The fetch that brought the content tier 2 knows of each page."""
+    rows = [task.tables["pages"].scan() for task in network.tasks.values() if task.name == "pages"]
+    return {url: page.epoch for each in rows for url, page in each}
+
+
+def _unmeasured(status: dict[str, Any]) -> dict[str, Any]:
+    """A representative measures the last content, tier 2 the one it knows: which of them spoke last is open."""
+    plain = {name: value for name, value in status.items() if name not in ("similarity", "relation")}
+    markets = {name: _unmeasured(each) for name, each in status.get("markets", {}).items()}
+    return plain | {"markets": markets}
 
 
 def _plain(status: Any) -> dict[str, Any]:

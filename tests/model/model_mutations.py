@@ -26,6 +26,7 @@ from dustream.core.tier2.vertices import Present
 from dustream.schemas.tier2 import Cover, Covered, Win
 
 HISTORIES_MAX = 3_000
+FETCHES_OVERTAKE = "a fetch overtakes one that asks its representative"
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
@@ -78,6 +79,12 @@ def _worst_winner(self: Any, number: int, row: Any, key: bytes, seen: Any = None
             if similarity >= self._threshold:
                 found = Cover(other_key, float(similarity), other_row.content_hash == content.content_hash)
     return found
+
+
+def _asks_for_itself(self: Any, page: Any, crawl: Any) -> str | None:
+    """Whether or not an earlier fetch is on its way."""
+    asked: str | None = _WHOM_TO_ASK(self, replace(page, consulted_count=0), crawl)
+    return page.consulted if asked is not None and page.consulted_count else asked
 
 
 def _spreads_on(self: Any, url: str, page: Any) -> Any:
@@ -134,6 +141,7 @@ _SYNC = PagesProcessor._sync
 _DECISION = PagesProcessor._decision
 _ADD = SitePages._add
 _HEAR = SitePages.hear
+_WHOM_TO_ASK = PagesProcessor._whom_to_ask
 _SPREAD = PagesProcessor._spread
 _CHECK_JOIN = GroupsProcessor._check_join
 _TELL = Stars._tell
@@ -167,6 +175,7 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "no Covered withdrawn": [(Stars, "_tell", _without(Covered, lambda item: item.cover is None))],
     "any winner, not the best": [(Stars, "_best_winner", _worst_winner)],
     "one cover for all partitions": [(tier2_processor, "_with_cover", _one_slot)],
+    FETCHES_OVERTAKE: [(PagesProcessor, "_whom_to_ask", _asks_for_itself)],
     "a new key is not told": [(PagesProcessor, "_rekey", _nothing)],
     "a site's counts are not taken back": [(SitePages, "_add", _counts_up_only)],
     "a page lost under a hold is not held": [(SitePages, "_held", lambda self, site: 0)],
@@ -186,7 +195,7 @@ def caught_at(name: str, histories_max: int = HISTORIES_MAX) -> int | None:
     try:
         for seed in range(histories_max):
             try:
-                run_history(random_history(seed, big=seed % 10 == 9))
+                run_history(random_history(seed, big=seed % 10 == 9, representative=name == FETCHES_OVERTAKE))
             except (TypeError, AttributeError, NameError):
                 raise  # the mutation itself is broken
             except Exception:

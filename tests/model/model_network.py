@@ -154,7 +154,7 @@ class Network:
                 history.partition_map,
                 self.markets,
                 site_of,
-                anchor_distance=history.anchor_distance,
+                small_changes=history.small_changes,
                 redirect_hops_max=limits.redirect_hops,
                 followers_told_max=limits.followers_told,
                 site_pages_told_max=limits.site_pages_told,

@@ -7,8 +7,9 @@ from typing import Any
 
 from model_world import THRESHOLD, History, site_of
 
+from dustream.core.pages.small_changes import ByAnchor
 from dustream.core.winners import Markets
-from dustream.schemas.pages import Decision
+from dustream.schemas.pages import Crawl, Decision
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,23 @@ def last_pages(history: History) -> dict[str, Page]:
 
 def _with_content(history: History, page: Page, content: int) -> Page:
     if page.kind == "content":
-        near = 1 - history.contents.similar[page.content][content] <= history.anchor_distance
-        if content == page.latest or (history.anchor_distance and near):
+        distance = history.small_changes.distance if isinstance(history.small_changes, ByAnchor) else 0.0
+        near = 1 - history.contents.similar[page.content][content] <= distance
+        if content == page.latest or (distance and near):
             return replace(page, latest=content)
     return replace(page, kind="content", since=page.version, content=content, latest=content, target="")
+
+
+def pages_at_epochs(history: History, pages: dict[str, Page], epochs: dict[str, int]) -> dict[str, Page]:
+    """The pages with the contents that tier 2 knows of them: those of these epochs."""
+    brought: dict[tuple[str, int], int] = {}
+    for event in history.events:
+        if isinstance(event, Crawl) and event.kind == "content":
+            brought.setdefault((event.url, event.version), int(event.via))
+    return {
+        url: replace(page, since=epochs[url], content=brought[url, epochs[url]]) if page.kind == "content" else page
+        for url, page in pages.items()
+    }
 
 
 def components(history: History, pages: dict[str, Page]) -> list[set[str]]:
@@ -117,8 +131,7 @@ class Group:
     pass_from: float
 
 
-def expected(history: History) -> Expected:
-    pages = last_pages(history)
+def expected(history: History, pages: dict[str, Page]) -> Expected:
     groups = components(history, pages)
     winner_of: list[dict[str, str]] = [{} for _ in history.markets]
     group_of: dict[str, Group] = {}

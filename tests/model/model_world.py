@@ -9,6 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from dustream.core.pages.small_changes import ByAnchor, ByRepresentative, SmallChanges
 from dustream.core.winners import Market
 from dustream.schemas.pages import Crawl, Decision
 from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
@@ -116,25 +117,27 @@ class History:
     partitions: dict[str, int]
     partition_map: AskEverybody | ByLength
     markets: tuple[Market, ...]
-    anchor_distance: float
+    small_changes: SmallChanges
     limits: Limits
     real_index: bool
     events: list[Crawl | Decision] = field(repr=False)
 
 
-def random_history(seed: int, *, big: bool = False, real_index: bool | None = None) -> History:
+def random_history(seed: int, *, big: bool = False, real_index: bool = False, representative: bool = False) -> History:
     rng = random.Random(seed)
     url_count = rng.randint(20, 60) if big else rng.randint(4, 22)
     partition_max = 8 if big else rng.choice((1, 3, 8))
     partitions = {name: rng.randint(1, partition_max) for name in ("pages", "tier2", "groups", "sites")}
-    real = bool(real_index)
-    contents = Contents(rng, rng.randint(3, max(4, url_count)), rng.choice(SHAPES), with_minhash=real)
+    contents = Contents(rng, rng.randint(3, max(4, url_count)), rng.choice(SHAPES), with_minhash=real_index)
     tier2_map = rng.choice((AskEverybody, ByLength))(partitions["tier2"])
     markets = rng.choice((_ONE_MARKET, _ONE_MARKET, _BY_AGE, _TWO_MARKETS))
     anchor_distance = rng.choice((0.0, 0.0, 0.1, 0.3))
+    small_changes = ByRepresentative(THRESHOLD) if representative else ByAnchor(anchor_distance)
     limits = rng.choice((_tiny, _small, _large))
     events = _random_events(rng, url_count, len(contents), rng.randint(url_count, 4 * url_count))
-    return History(seed, contents, partitions, tier2_map, markets, anchor_distance, limits(rng), real, events)
+    if representative:  # whether a page passes a split hangs on a similarity that depends on timing
+        events = [event for event in events if not (isinstance(event, Decision) and event.pass_from)]
+    return History(seed, contents, partitions, tier2_map, markets, small_changes, limits(rng), real_index, events)
 
 
 _ONE_MARKET = (Market(criteria=("popularity", "static", "url_hash")),)

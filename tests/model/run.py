@@ -23,24 +23,25 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="run this history alone and show where it fails")
     parser.add_argument("--big", action="store_true", help="20 to 60 URLs instead of 4 to 22")
     parser.add_argument("--real-index", action="store_true", help="search with the real index")
+    parser.add_argument("--representative", action="store_true", help="small changes are judged by the group's winner")
     parser.add_argument("--mutations", action="store_true")
     options = parser.parse_args()
-    real_index = True if options.real_index else None
+    settings = {"big": options.big, "real_index": options.real_index, "representative": options.representative}
     if options.mutations:
         from model_mutations import check_mutations
 
         return check_mutations()
     if options.seed is not None:
-        run_history(random_history(options.seed, big=options.big, real_index=real_index))
+        run_history(random_history(options.seed, **settings))
         return 0
-    return run_many(options.first, options.histories, big=options.big, real_index=real_index)
+    return run_many(options.first, options.histories, settings)
 
 
-def run_many(first: int, count: int, *, big: bool, real_index: bool | None) -> int:
+def run_many(first: int, count: int, settings: dict[str, bool]) -> int:
     started = time.perf_counter()
     failed, events, messages, crashes = [], 0, 0, 0
     for seed in range(first, first + count):
-        history = random_history(seed, big=big, real_index=real_index)
+        history = random_history(seed, **settings)
         try:
             network = run_history(history)
         except Exception as error:

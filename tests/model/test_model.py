@@ -14,6 +14,7 @@ HISTORIES = 2_000
 HISTORIES_PER_TEST = 200
 BIG_HISTORIES = 20
 REAL_INDEX_HISTORIES = 20
+REPRESENTATIVE_HISTORIES = 300
 
 
 @pytest.mark.parametrize("first", range(0, HISTORIES, HISTORIES_PER_TEST))
@@ -32,6 +33,13 @@ def test_big_histories() -> None:
 def test_histories_with_the_real_index() -> None:
     for seed in range(REAL_INDEX_HISTORIES):
         run_history(random_history(seed, real_index=True))
+
+
+def test_histories_with_representatives() -> None:
+    consulted = 0
+    for seed in range(REPRESENTATIVE_HISTORIES):
+        consulted += run_history(random_history(seed, representative=True)).messages["pages Consulted"]
+    assert consulted > REPRESENTATIVE_HISTORIES
 
 
 @pytest.mark.parametrize("rule", ["the dead do not answer", "a leave does not split", "no Win", "no replacement edges"])

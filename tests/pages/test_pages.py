@@ -6,6 +6,7 @@ import pytest
 from model_pipeline import Pipeline, gone, page, redirect
 
 from dustream.core.pages.processor import FOLLOWERS_TOLD_MAX
+from dustream.core.pages.small_changes import ByAnchor, ByRepresentative
 from dustream.core.winners import Market
 from dustream.schemas.pages import Crawl
 
@@ -144,7 +145,7 @@ class TestRedirects:
 
 class TestAnchors:
     def test_a_small_change_is_settled_in_tier_1(self) -> None:
-        pipeline = Pipeline(pages={"anchor_distance": 0.1}).feed(page(A, 1, TEXT), page(B, 1, TEXT))
+        pipeline = Pipeline(pages={"small_changes": ByAnchor(0.1)}).feed(page(A, 1, TEXT), page(B, 1, TEXT))
         pipeline.feed(page(B, 2, NEAR))
         assert pipeline.counts() == {"new": 2, "settled_by_anchor": 1}
         assert pipeline.roles() == {A: "winner", B: "duplicate"}
@@ -152,12 +153,47 @@ class TestAnchors:
     def test_small_changes_do_not_add_up(self) -> None:
         """The distance is to the anchor, not to the version before."""
         steps = [page(A, version, range(4 * version, 100 + 4 * version)) for version in range(4)]
-        pipeline = Pipeline(pages={"anchor_distance": 0.1}).feed(*steps)
+        pipeline = Pipeline(pages={"small_changes": ByAnchor(0.1)}).feed(*steps)
         assert pipeline.counts() == {"new": 1, "settled_by_anchor": 2, "changed": 1}
 
     def test_without_a_distance_every_change_goes_to_tier_2(self) -> None:
         pipeline = Pipeline().feed(page(A, 1, TEXT), page(A, 2, NEAR))
         assert pipeline.counts() == {"new": 1, "changed": 1}
+
+
+class TestRepresentatives:
+    """Small changes as in Zhu et al., 5.1."""
+
+    def _pipeline(self) -> Pipeline:
+        rule = ByRepresentative(0.8)
+        return Pipeline(pages={"small_changes": rule}).feed(page(A, 1, TEXT, popularity=9.0), page(B, 1, NEAR))
+
+    def test_a_duplicate_that_still_matches_the_winner_stays(self) -> None:
+        pipeline = self._pipeline().feed(page(B, 2, range(8, 108)))
+        assert pipeline.counts() == {"new": 2, "settled_by_representative": 1}
+        status = pipeline.status(B)
+        assert status is not None and (status.role, status.winner, status.since) == ("duplicate", A, 1)
+        assert status.similarity == 92 / 108
+
+    def test_one_that_does_not_goes_to_tier_2(self) -> None:
+        pipeline = self._pipeline().feed(page(B, 2, OTHER))
+        assert pipeline.counts() == {"new": 2, "changed": 1}
+        assert pipeline.roles() == {A: "unique", B: "unique"}
+
+    def test_a_winner_is_its_own_representative_and_changes_it(self) -> None:
+        pipeline = self._pipeline().feed(page(A, 2, range(8, 108)), page(B, 3, range(16, 116)))
+        assert pipeline.counts() == {"new": 2, "settled_by_representative": 2}
+        assert pipeline.roles() == {A: "winner", B: "duplicate"}
+
+    def test_a_page_alone_has_none(self) -> None:
+        pipeline = Pipeline(pages={"small_changes": ByRepresentative(0.8)}).feed(page(A, 1, TEXT), page(A, 2, NEAR))
+        assert pipeline.counts() == {"new": 1, "changed": 1}
+
+    def test_fetches_do_not_overtake_each_other(self) -> None:
+        """The page was seen again with its new content: that content counts."""
+        pipeline = self._pipeline().feed(page(B, 2, OTHER), Crawl(B, 3, "seen"))
+        status = pipeline.status(B)
+        assert status is not None and (status.role, status.since) == ("unique", 2)
 
 
 class TestMarkets:

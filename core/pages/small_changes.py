@@ -1,0 +1,70 @@
+"""When a changed page keeps its place without tier 2 (Zhu et al., 5.1): two rules to choose from.
+
+By its anchor: the version of the page that tier 2 knows stands for every later one within a small distance. That
+depends on the page's own history alone, so the outcome is the same in every run.
+
+By its representative, as Zhu et al. do: a page of a group stays if it still matches the group's winner. A winner is its
+own representative, and each version that stays is the next to be compared with. Who is the winner when the fetch comes
+depends on timing, and what tier 2 knows may be far behind: replays may differ, and pairs are missed or kept wrongly.
+A page alone has no duplicate group: its changes go to tier 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dustream.core.pages.rows import PageRow
+from dustream.core.text.shingles import jaccard
+from dustream.core.tier2.jaccard import similarity_at_least, threshold_ratio
+from dustream.schemas.pages import Verdict
+from dustream.schemas.signature import PageSignature
+
+
+@dataclass(frozen=True)
+class ByAnchor:
+    """Stays within `distance` (Jaccard) of the version tier 2 knows; 0: every change goes to tier 2."""
+
+    distance: float
+
+    @property
+    def keeps_shingles(self) -> bool:
+        return self.distance > 0.0
+
+    def stands_for(self, anchor: bytes, signature: PageSignature) -> bool:
+        return 1.0 - jaccard(_shingles(anchor), _shingles(signature.shingles)) <= self.distance
+
+
+@dataclass(frozen=True)
+class ByRepresentative:
+    """Stays if it matches the winner of its group."""
+
+    threshold: float
+
+    @property
+    def keeps_shingles(self) -> bool:
+        return True
+
+    def verdict(self, winner: str, page: PageRow, shingles: bytes, signature: PageSignature) -> Verdict | None:
+        """The verdict on a page compared with `winner`, whose row and shingles these are; None if they do not match."""
+        if page.content_hash == signature.content_hash:
+            return Verdict(winner)
+        ratio = threshold_ratio(self.threshold)
+        similarity = similarity_at_least(_shingles(shingles), _shingles(signature.shingles), *ratio)
+        return Verdict(winner, float(similarity), False) if similarity >= 0.0 else None
+
+
+SmallChanges = ByAnchor | ByRepresentative
+EXACT = ByAnchor(0.0)
+
+
+def representative_of(page: PageRow) -> str | None:
+    """The winner that the page's next version is compared with; None if it is in no group."""
+    if page.kind != "content" or page.standing is None or page.standing.alone:
+        return None
+    return page.verdicts[0].winner
+
+
+def _shingles(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    return np.frombuffer(data, dtype="<u8")
