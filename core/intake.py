@@ -76,6 +76,16 @@ def sign_event(checked: CheckedEvent, read: Extractor) -> Crawl:
     return Crawl(checked.url, checked.version, "seen", popularity=popularity)
 
 
+def text_of(event: CrawlEvent, source: TextSource) -> str | None:
+    """The text by which an event's page is compared; None if only the payload's digest is known."""
+    if event.text is not None:
+        return event.text
+    page = event.html if event.html is not None else event.body
+    if page is None:
+        return None
+    return extractor(source.extractor)(page, content_type=event.content_type, mode=source.mode).text
+
+
 def _content(checked: CheckedEvent, read: Extractor) -> Crawl:
     event = checked.event
     if event.text is not None:

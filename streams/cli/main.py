@@ -13,6 +13,8 @@ COMMANDS = (
     "demo",
     "run",
     "status",
+    "why",
+    "groups",
     "generate",
     "partitions",
     "learn",

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from dustream.schemas.status import DuplicateStatus
+from dustream.streams.cli.state_option import add_state, open_state
+from dustream.streams.cli.terminal import print_json, shown
 
-PROBLEMS = {
-    "redirect_cut": "the redirects run in a circle, or on for too long",
-    "target_gone": "the page it leads to is gone",
-    "target_unknown": "the page it leads to was never seen",
-}
+if TYPE_CHECKING:
+    from dustream.schemas.status import DuplicateStatus, MarketStatus
+    from dustream.streams.questions.state import State
 
 DESCRIPTION = """\
-Tell what a run knows about URLs: their role, group, winner, and the similarity to the winner.
---state is the folder of the state, or the --out folder of a run.
+Tell what a run knows about URLs: their role, group, winner, and the similarity to the winner; with several markets,
+for each of them. `dustream why URL` tells the reasons.
+"""
+
+EXAMPLES = """\
+examples:
+  dustream status https://example.com/page --state result
+  dustream status https://example.com/a https://example.com/b --state result --json
 """
 
 
@@ -27,55 +30,66 @@ def add_parser(subparsers: Any) -> None:
         "status",
         help="tell what a URL is: unique, winner, duplicate, redirect or gone",
         description=DESCRIPTION,
+        epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("urls", nargs="+", metavar="URL")
-    parser.add_argument("--state", type=Path, required=True, metavar="DIR", help="state or result folder of a run")
+    add_state(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.set_defaults(run=run)
 
 
-def state_folder(path: Path) -> Path:
-    """The state itself, whether its folder or the result folder around it was named."""
-    return path / "state" if (path / "state" / "CURRENT").exists() else path
-
-
 def run(args: argparse.Namespace) -> int:
     from dustream.core.events import page_identity
-    from dustream.schemas.wire import encode
-    from dustream.streams.embedded.results import find_status
-    from dustream.streams.store.rocks import RocksStore
 
-    store = RocksStore(state_folder(args.state), read_only=True)
     unknown = 0
-    for url in args.urls:
-        status = find_status(store, page_identity(url))
-        if status is None:
-            unknown += 1
-            print(f"dustream: {url} is not known in {args.state}", file=sys.stderr)
-        else:
-            print(encode(status).decode() if args.json else describe(status))
-    store.close()
+    with open_state(args.state) as state:
+        for url in map(page_identity, args.urls):
+            status = state.status(url)
+            if status is None:
+                unknown += 1
+                print(_unknown(state, url, str(args.state)), file=sys.stderr)
+            elif args.json:
+                print_json(status)
+            else:
+                print(describe(status))
     return 1 if unknown else 0
+
+
+def _unknown(state: State, url: str, folder: str) -> str:
+    from dustream.streams.questions.near_urls import near_urls
+
+    near = near_urls(state, url)
+    meant = f"; known are {shown(', '.join(near))}" if near else ""
+    return f"dustream: {shown(url)} is not known in {folder}{meant}"
 
 
 def describe(status: DuplicateStatus) -> str:
     """A status for people."""
-    lines = [status.url, f"  role        {status.role}"]
+    from dustream.streams.questions.criteria import time_shown
+    from dustream.streams.questions.one_page import PROBLEMS
+
+    lines = [shown(status.url), f"  role        {status.role}"]
     if status.target is not None:
-        lines.append(f"  leads to    {status.target}")
+        lines.append(f"  leads to    {shown(status.target)}")
     if status.problem is not None:
         lines.append(f"  problem     {PROBLEMS[status.problem]}")
-    if status.winner is not None and status.winner != status.url:
-        similarity = "" if status.similarity is None else f", similarity {status.similarity:.4f}"
-        lines.append(f"  winner      {status.winner} ({status.relation}{similarity})")
+    if status.markets is not None:
+        lines += [f"  in market   {shown(name)}: {_verdict(status.url, each)}" for name, each in status.markets.items()]
+    elif status.winner is not None and status.winner != status.url:
+        lines.append(f"  winner      {_winner(status)}")
     if status.group is not None:
-        lines.append(f"  group       {status.group}")
-    lines.append(f"  since       {_time(status.since)}")
+        lines.append(f"  group       {shown(status.group)}")
+    lines.append(f"  since       {time_shown(status.since)}")
     return "\n".join(lines)
 
 
-def _time(version_ms: int) -> str:
-    from datetime import UTC, datetime
+def _verdict(url: str, verdict: MarketStatus) -> str:
+    if verdict.winner is None or verdict.winner == url:
+        return verdict.role
+    return f"{verdict.role}, winner {_winner(verdict)}"
 
-    return "unknown" if version_ms == 0 else datetime.fromtimestamp(version_ms / 1000, UTC).isoformat()
+
+def _winner(verdict: DuplicateStatus | MarketStatus) -> str:
+    similarity = "" if verdict.similarity is None else f", similarity {verdict.similarity:.4f}"
+    return f"{shown(verdict.winner or '')} ({verdict.relation}{similarity})"

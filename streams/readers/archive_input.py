@@ -18,11 +18,12 @@ class ArchiveInput(Input):
         super().__init__(path)
         self.file = file
         self.position = 0  # of the next record to give out; in the end, how many there were
+        self.start_offset = 0
         self.progress_bytes = 0
         self._total_bytes = total_bytes
 
     def __iter__(self) -> Iterator[Item]:
-        start: int | None = 0
+        start: int | None = self.start_offset
         while start is not None:
             start = yield from self._stretch(start)
         self.progress_bytes = self.bytes_total or self.progress_bytes

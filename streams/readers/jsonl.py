@@ -32,11 +32,19 @@ class JsonLines(LineInput):
     def __init__(self, path: str, source: Source, field_map: FieldMap | None = None) -> None:
         super().__init__(path, source)
         self._decode = event_decoder(field_map or {})
+        self._begin = (0, 0)
+
+    def jump_to(self, position: int, offset: int) -> bool:
+        if not self._source.seek(offset):
+            return False
+        self._begin = (position, offset)
+        return True
 
     def __iter__(self) -> Iterator[Item]:
-        position = 0
+        position, offset = self._begin
+        pieces = read_content(self._source) if offset == 0 else iter(self._source.read, b"")
         try:
-            for line in lines_of(read_content(self._source)):
+            for line in lines_of(pieces, offset=offset):
                 content = line.content if line.offset else line.content.removeprefix(_UTF8_MARK)
                 if not content or content.isspace():
                     continue

@@ -28,9 +28,9 @@ class BrokenLine(Exception):
         self.content = content
 
 
-def lines_of(pieces: Iterator[bytes], bytes_max: int = line_bytes_max) -> Iterator[Line]:
-    """All lines, holding no more than `bytes_max` and one piece. Raises BrokenLine where the source breaks."""
-    offset = 0
+def lines_of(pieces: Iterator[bytes], bytes_max: int = line_bytes_max, offset: int = 0) -> Iterator[Line]:
+    """All lines, holding no more than `bytes_max` and one piece; the first one begins at `offset`. Raises BrokenLine
+    where the source breaks."""
     begun = _Begun(bytes_max)
     try:
         for piece in pieces:

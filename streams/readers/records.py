@@ -60,6 +60,11 @@ class Input(ABC):
         self.first_position = position
         return self
 
+    def jump_to(self, position: int, offset: int) -> bool:
+        """Begin with the record at this position, found before at this offset, without reading what precedes it.
+        False, and nothing changed, where the format cannot: `start_at` then gets there the long way."""
+        return False
+
     @abstractmethod
     def __iter__(self) -> Iterator[Item]: ...
 

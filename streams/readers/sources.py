@@ -59,6 +59,15 @@ class Source:
         self.bytes_read += len(piece)
         return piece
 
+    def seek(self, offset: int) -> bool:
+        """Go on from this byte of a plain file; False where that cannot be done."""
+        if self.bytes_total is None or compression_of(self.peek()) != "plain" or offset > self.bytes_total:
+            return False
+        self._stream.seek(offset)
+        self._ahead = b""
+        self.bytes_read = offset
+        return True
+
     def close(self) -> None:
         self._stream.close()
 

@@ -38,6 +38,13 @@ class WarcArchive(ArchiveInput):
 
     format: ClassVar[str] = "WARC"
 
+    def jump_to(self, position: int, offset: int) -> bool:
+        """In a file that is compressed as a whole its records have no offsets of their own."""
+        if is_compressed_at(self.file, 0) and not is_compressed_at(self.file, offset):
+            return False
+        self.position, self.start_offset = position, offset
+        return True
+
     def _stretch(self, start: int) -> Generator[Item, None, int | None]:
         self.file.seek(start)
         held: _Held | None = None

@@ -1,0 +1,108 @@
+"""`dustream groups`: the largest groups, those changed last, those held."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dustream.streams.cli.state_option import add_state, open_state
+from dustream.streams.cli.terminal import print_json, shown
+
+if TYPE_CHECKING:
+    from dustream.streams.questions.group_list import GroupAnswer
+
+DESCRIPTION = """\
+List groups of near-duplicate pages: the largest, or those changed last, with their winners, their sites, and the
+weakest of the links that hold them together. A group's size counts pages with content; redirects to them come beside.
+
+A group has changed when one of its pages got its present content, by the times in the log. Of a group of more than
+10,000 pages the first 10,000 are looked at for winners, sites and links.
+"""
+
+EXAMPLES = """\
+examples:
+  dustream groups --state result
+  dustream groups --state result --by changed --top 5
+  dustream groups --state result --site example.com --json
+  dustream groups --state result --held
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "groups",
+        help="list the largest groups, those changed last, those held",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_state(parser)
+    parser.add_argument("--top", type=int, default=20, metavar="N", help="how many (default 20)")
+    parser.add_argument("--by", choices=("size", "changed"), default="size", help="which come first (default: size)")
+    parser.add_argument("--held", action="store_true", help="only groups that are held")
+    parser.add_argument("--site", metavar="SITE", help="only groups with a page of this site, such as example.com")
+    parser.add_argument("--market", metavar="M", help="whose winners (default: the first market)")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from dustream.core.errors import BadSetting
+    from dustream.core.sites import site_of
+    from dustream.streams.questions.group_list import GroupRequest, list_groups
+
+    if args.top < 1:
+        raise BadSetting(f"--top {args.top} makes no sense: use 1 or more")
+    site = None if args.site is None else site_of(args.site)
+    request = GroupRequest(top=args.top, by=args.by, held=args.held, site=site, market=args.market)
+    with open_state(args.state) as state, _progress() as on_progress:
+        groups = list_groups(state, request, on_progress)
+    for group in groups:
+        print_json(group) if args.json else print(describe(group))
+    if not groups and not args.json:
+        print("no such groups" if args.held or args.site else "no groups: no two pages are similar enough")
+    return 0
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int], None]]:
+    if not sys.stderr.isatty():
+        yield lambda rows: None
+        return
+    from tqdm import tqdm
+
+    with tqdm(unit=" rows", unit_scale=True, leave=False, delay=0.5) as bar:
+
+        def on_progress(rows: int) -> None:
+            bar.update(rows - bar.n)
+
+        yield on_progress
+
+
+def describe(group: GroupAnswer) -> str:
+    """A group for people."""
+    from dustream.streams.questions.criteria import time_shown
+
+    redirects = f" and {group.redirects:,} redirects" if group.redirects else ""
+    lines = [
+        f"{shown(group.group)}{'  HELD' if group.held else ''}",
+        f"  size        {group.size:,} pages{redirects}",
+        f"  changed     {time_shown(group.changed)}",
+    ]
+    winners = [f"  winner      {shown(url)}" for url in group.winners]
+    lines += [*winners, *_more(group.winner_count - len(winners), "winners")]
+    sites = ", ".join(f"{shown(site)} {count:,}" for site, count in group.sites.items())
+    others = group.site_count - len(group.sites)
+    lines.append(f"  sites       {sites}{f' and {others:,} more' if others else ''}")
+    if group.weakest_link is not None:
+        lines.append(f"  weakest     {group.weakest_link:.4f}")
+    if group.members_read < group.size:
+        lines.append(f"  looked at   the first {group.members_read:,} pages")
+    return "\n".join(lines)
+
+
+def _more(count: int, what: str) -> list[str]:
+    return [f"              and {count:,} more {what}"] if count else []

@@ -1,0 +1,72 @@
+"""What goes to a terminal. URLs and texts come from strangers: nothing of theirs may command the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dustream.streams.readers import Input
+
+BOLD, RED, GREEN = "1", "31", "32"
+PROGRESS_INTERVAL_S = 0.2
+
+
+def shown(text: str) -> str:
+    """Printable characters as they are, others by their code: no control character, escape sequence or change of the
+    writing direction gets through."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else " " if each.isspace() and each > "\x7f" else _code(each) for each in text
+    )
+
+
+def _code(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def painted(text: str, *styles: str) -> str:
+    """In colour, if a person is looking."""
+    if not sys.stdout.isatty():
+        return text
+    return f"\x1b[{';'.join(styles)}m{text}\x1b[0m"
+
+
+def print_json(answer: Any) -> None:
+    """One object on one line, in ASCII: safe on any terminal."""
+    import json
+
+    import msgspec
+
+    print(json.dumps(msgspec.to_builtins(answer)).replace("\x7f", "\\u007f"))
+
+
+@contextmanager
+def searching(opened: Input) -> Iterator[None]:
+    """A progress bar while an input is searched, if a person is looking."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from threading import Event, Thread
+
+    from tqdm import tqdm
+
+    done = Event()
+    total = opened.bytes_total
+    with tqdm(total=total, unit="B", unit_scale=True, leave=False, desc="reading the texts again", delay=0.5) as bar:
+
+        def follow() -> None:
+            while not done.wait(PROGRESS_INTERVAL_S):
+                bar.update(opened.bytes_read - bar.n)
+
+        follower = Thread(target=follow, daemon=True)
+        follower.start()
+        try:
+            yield
+        finally:
+            done.set()
+            follower.join()

@@ -1,0 +1,215 @@
+"""`dustream why`: what a URL is and why; how two URLs relate, or why they do not."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from dustream.streams.cli.state_option import add_state, open_state
+from dustream.streams.cli.terminal import BOLD, GREEN, RED, painted, print_json, searching, shown
+
+if TYPE_CHECKING:
+    from dustream.streams.questions.criteria import Decision
+    from dustream.streams.questions.evidence import Evidence
+    from dustream.streams.questions.one_page import PageAnswer
+    from dustream.streams.questions.state import State
+    from dustream.streams.questions.texts import TextAnswer
+    from dustream.streams.questions.two_pages import PairAnswer
+    from dustream.streams.questions.word_diff import Run, WordDiff
+
+LINKS_SHOWN_MAX = 12
+
+_LABELS = {"versions": "compared", "verdicts": "verdict"}
+
+DESCRIPTION = """\
+Tell why a URL is what it is: which fetch made it so, its winner and the exact similarity to it, the criterion that made
+the other one win, the group, the matches that link it to the winner, the weakest of them, and what differs in the text.
+
+With two URLs, tell how they relate; if they are no duplicates, why not: similarity against the threshold, lengths,
+partitions that never meet, nothing to compare.
+
+The state keeps no texts: they are read again from the run's inputs, as long as those are there, and checked.
+"""
+
+EXAMPLES = """\
+examples:
+  dustream why https://example.com/page?ref=1 --state result
+  dustream why https://example.com/a https://example.com/b --state result
+  dustream why https://example.com/page --state result --market mobile --json
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "why",
+        help="tell why a URL is what it is, or how two URLs relate",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("url", metavar="URL")
+    parser.add_argument("other", metavar="URL", nargs="?", help="tell how the first one relates to this")
+    add_state(parser)
+    parser.add_argument("--market", metavar="M", help="by whose winner order (default: the first market)")
+    parser.add_argument("--no-text", action="store_true", help="do not read the texts again")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from dustream.core.events import page_identity
+    from dustream.streams.questions.one_page import ask_page
+    from dustream.streams.questions.two_pages import ask_pair
+
+    with open_state(args.state) as state:
+        url = page_identity(args.url)
+        if args.other is not None:
+            pair = ask_pair(state, url, page_identity(args.other), args.market)
+            _tell(state, args, pair, describe_pair(pair), (pair.one.url, pair.other.url))
+            return 1 if {pair.one.role, pair.other.role} & {"unknown", "rejected"} else 0
+        page = ask_page(state, url, args.market)
+        _tell(state, args, page, describe_page(page), None if page.winner is None else (page.url, page.winner))
+        return 1 if page.role in ("unknown", "rejected") else 0
+
+
+def _tell(
+    state: State, args: argparse.Namespace, answer: PageAnswer | PairAnswer, words: str, pair: tuple[str, str] | None
+) -> None:
+    """The answer at once, and then, since texts take longer, what differs in them."""
+    import msgspec
+
+    if not args.json:
+        print(words, flush=True)
+    text = None if args.no_text or pair is None else _texts(state, *pair)
+    if args.json:
+        print_json({**msgspec.to_builtins(answer), "text": text})
+    elif text is not None:
+        print(describe_text(text))
+
+
+def _texts(state: State, one_url: str, other_url: str) -> TextAnswer | None:
+    """None if there are not two contents to compare."""
+    from dustream.streams.questions.pages import content_page, known_page
+    from dustream.streams.questions.texts import compare_texts
+
+    found = [known_page(state, url) for url in (one_url, other_url)]
+    one, other = (None if page is None else content_page(state, page) for page in found)
+    if one is None or other is None or one.url == other.url:
+        return None
+    return compare_texts(state, one, other, searching)
+
+
+def describe_page(answer: PageAnswer) -> str:
+    """All about one URL, for people."""
+    lines = [painted(shown(answer.url), BOLD), f"  is          {shown(answer.words)}"]
+    lines += _fetch_lines(answer)
+    if answer.problem is not None or len(answer.way) > 1:
+        lines += [f"  leads to    {shown(url)}" for url in answer.way]
+    if answer.similarity is not None and answer.winner is not None:
+        lines.append(f"  winner      {shown(answer.winner)}")
+        lines.append(f"  similarity  {answer.similarity:.4f} to the winner")
+    if answer.decision is not None:
+        lines.append(f"  decided by  {_decision(answer.decision)} (market {shown(answer.market)})")
+    if answer.group is not None:
+        held = ", held" if answer.group.held else ""
+        lines.append(f"  group       {shown(answer.group.id)}, {answer.group.size:,} pages{held}")
+        lines += [f"    with      {shown(url)}" for url in answer.group.others if url != answer.winner]
+    if answer.evidence is not None:
+        lines += _evidence_lines(answer.evidence)
+    for record in answer.rejected:
+        lines.append(f"  rejected    record {record.position} of {shown(record.source)}: {shown(record.reason)}")
+    lines += [f"  known is    {shown(url)}" for url in answer.near_urls]
+    return "\n".join(lines)
+
+
+def _fetch_lines(answer: PageAnswer) -> list[str]:
+    from dustream.streams.questions.criteria import time_shown
+
+    if answer.since is None or answer.last_fetched is None:
+        return []
+    where = answer.decided_by
+    source = "" if where is None else f", record {where.position} of {shown(where.source)}"
+    lines = [f"  since       {time_shown(answer.since)}{source}"]
+    if answer.last_fetched != answer.since:
+        lines.append(f"  seen last   {time_shown(answer.last_fetched)}")
+    return lines
+
+
+def _decision(decision: Decision) -> str:
+    return f"{decision.criterion}: {shown(decision.better_value)} before {shown(decision.worse_value)}"
+
+
+def _evidence_lines(evidence: Evidence) -> list[str]:
+    """All links, or the first and last ones of many and the weakest between."""
+    path, half = evidence.path, LINKS_SHOWN_MAX // 2
+    weakest = path.index(evidence.weakest)
+    kept = set(range(len(path))) if len(path) <= LINKS_SHOWN_MAX else {weakest}
+    if len(path) > LINKS_SHOWN_MAX:
+        kept |= {*range(half), *range(len(path) - half, len(path))}
+    lines = [f"  evidence    {len(path):,} {'match links' if len(path) == 1 else 'matches link'} them"]
+    before = -1
+    for number in sorted(kept):
+        if number > before + 1:
+            lines.append(f"    …         {number - before - 1:,} more")
+        link, before = path[number], number
+        mark = "  weakest" if number == weakest and len(path) > 1 else ""
+        lines.append(f"    {link.similarity:.4f}    {shown(link.one)} ~ {shown(link.other)}{mark}")
+    return lines
+
+
+def describe_pair(answer: PairAnswer) -> str:
+    """Two URLs, for people."""
+    lines = [
+        painted(f"{shown(answer.one.url)} and {shown(answer.other.url)}", BOLD),
+        f"  relation    {shown(answer.words)}",
+    ]
+    for page in (answer.one, answer.other):
+        lines.append(f"  {shown(page.url)}")
+        lines.append(f"    is        {shown(page.words)}")
+    lines += [f"  {_LABELS.get(reason.code, 'because'):<10}  {shown(reason.words)}" for reason in answer.reasons]
+    if answer.decision is not None and answer.same_group:
+        better = shown(answer.decision.better)
+        lines.append(f"  better      {better}, by {_decision(answer.decision)}")
+    if answer.measures is not None and len(set(answer.measures.languages)) > 1:
+        one, other = (language or "unknown" for language in answer.measures.languages)
+        lines.append(f"  languages   {shown(one)} and {shown(other)}, which plays no part")
+    if answer.evidence is not None:
+        lines += _evidence_lines(answer.evidence)
+    return "\n".join(lines)
+
+
+def describe_text(answer: TextAnswer) -> str:
+    """What differs between the texts, or what can be said without them."""
+    if answer.diff is not None:
+        return _describe_diff(answer, answer.diff)
+    lines = ["  text        cannot be shown"]
+    lines += [f"    {shown(reason)}" for reason in answer.missing]
+    if answer.sizes is not None:
+        sizes = answer.sizes
+        lines.append(
+            f"    known of it: {sizes.words[0]:,} and {sizes.words[1]:,} words, {sizes.shingles[0]:,} and "
+            f"{sizes.shingles[1]:,} shingles, {sizes.common_shingles:,} in common"
+        )
+    return "\n".join(lines)
+
+
+def _describe_diff(answer: TextAnswer, diff: WordDiff) -> str:
+    if not diff.passages:
+        return f"  text        the same {diff.words_same:,} words"
+    lines = [
+        f"  text        {diff.words_same:,} words in common",
+        f"    [-…-]     {diff.words_removed:,} only in {shown(answer.one)}",
+        f"    {{+…+}}     {diff.words_added:,} only in {shown(answer.other)}",
+    ]
+    lines += ["    " + " ".join(map(_run, passage)) for passage in diff.passages]
+    if diff.passages_left_out:
+        lines.append(f"    and {diff.passages_left_out:,} more passages")
+    return "\n".join(lines)
+
+
+def _run(run: Run) -> str:
+    if run.kind == "removed":
+        return painted(f"[-{shown(run.text)}-]", RED)
+    if run.kind == "added":
+        return painted(f"{{+{shown(run.text)}+}}", GREEN)
+    return shown(run.text)

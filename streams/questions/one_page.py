@@ -1,0 +1,200 @@
+"""What a URL is, since when, and why: read from its own row, its winner's and its group's edges."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from msgspec import Struct
+
+from dustream.core.errors import BadSetting
+from dustream.core.pages.vertex import END, url_of
+from dustream.schemas.pages import Verdict
+from dustream.schemas.status import DuplicateStatus
+from dustream.streams.questions.criteria import Decision, decision
+from dustream.streams.questions.evidence import Evidence, evidence
+from dustream.streams.questions.near_urls import near_urls
+from dustream.streams.questions.origins import Where, where_read
+from dustream.streams.questions.pages import KnownPage, content_page, known_page, verdict_of
+from dustream.streams.questions.state import State, task_table
+
+REJECTIONS_SHOWN_MAX = 5
+MEMBERS_SHOWN_MAX = 5
+
+PROBLEMS = {
+    "redirect_cut": "its redirects run in a circle, or on for too long",
+    "target_gone": "the page it leads to is gone",
+    "target_unknown": "the page it leads to was never seen",
+}
+
+
+class GroupFacts(Struct, frozen=True):
+    """A page's group: its visible id, how many pages with content it has, if it is held, and some others in it."""
+
+    id: str
+    size: int
+    held: bool
+    others: list[str]
+
+
+class RejectedRecord(Struct, frozen=True):
+    """A record of the URL that could not be used."""
+
+    source: str
+    position: int
+    reason: str
+
+
+class PageAnswer(Struct, frozen=True, kw_only=True):
+    """All about one URL, in one market. Of a redirect, winner, group and evidence are those of the page it leads to."""
+
+    url: str
+    role: str
+    words: str
+    market: str
+    since: int | None = None
+    last_fetched: int | None = None
+    decided_by: Where | None = None
+    way: list[str] = []
+    problem: str | None = None
+    winner: str | None = None
+    relation: str | None = None
+    similarity: float | None = None
+    decision: Decision | None = None
+    group: GroupFacts | None = None
+    evidence: Evidence | None = None
+    rejected: list[RejectedRecord] = []
+    near_urls: list[str] = []
+
+
+def ask_page(state: State, url: str, market: str | None = None) -> PageAnswer:
+    """What a URL is; the first market is meant if none is named."""
+    number = market_number(state, market)
+    name = state.settings.markets[number].name
+    page, status = known_page(state, url), state.status(url)
+    if page is None or status is None:
+        return _unknown(state, url, name)
+    content = content_page(state, page)
+    verdict = None if content is None else verdict_of(content, number)
+    role, relation = _role(status, name)
+    return PageAnswer(
+        url=url,
+        role=role,
+        words=_words(status, role, verdict, page),
+        market=name,
+        since=page.row.epoch,
+        last_fetched=page.row.version,
+        decided_by=where_read(state, page.row.origin),
+        way=_way(page),
+        problem=status.problem,
+        winner=None if verdict is None else verdict.winner,
+        relation=relation,
+        similarity=_similarity(content, verdict),
+        decision=_decision(state, number, content, verdict),
+        group=None if content is None else group_facts(state, content),
+        evidence=_evidence_to_winner(state, content, verdict),
+    )
+
+
+def market_number(state: State, name: str | None) -> int:
+    """A market's place in the settings."""
+    names = [market.name for market in state.settings.markets]
+    if name is None:
+        return 0
+    if name not in names:
+        raise BadSetting(f"there is no market {name!r} in this state: choose one of {', '.join(names)}")
+    return names.index(name)
+
+
+def group_facts(state: State, page: KnownPage) -> GroupFacts | None:
+    """None for a page that matches nobody."""
+    owner, standing = page.row.owner, page.row.standing
+    if owner is None or standing is None or standing.alone:
+        return None
+    row = task_table(state, "groups", owner, "groups").get(owner)
+    if row is None:  # its token is on the way to another group
+        return None
+    prefix = f"{owner}{END}"
+    members = islice(task_table(state, "groups", owner, "tokens").names(prefix), MEMBERS_SHOWN_MAX + 1)
+    others = [url for name in members if (url := url_of(name[len(prefix) :])) != page.url]
+    return GroupFacts(standing.group, row.size, standing.held, others[:MEMBERS_SHOWN_MAX])
+
+
+def rejections(state: State, url: str) -> list[RejectedRecord]:
+    """Records of this URL, as it is spelled here, that could not be used."""
+    letters = islice(state.dead_letters(url), REJECTIONS_SHOWN_MAX)
+    return [RejectedRecord(letter.source, letter.position, letter.reason) for letter in letters]
+
+
+def _unknown(state: State, url: str, market: str) -> PageAnswer:
+    rejected = rejections(state, url)
+    role = "rejected" if rejected else "unknown"
+    words = "rejected: no fetch of it could be used" if rejected else _never_seen(state, url)
+    return PageAnswer(
+        url=url, role=role, words=words, market=market, rejected=rejected, near_urls=near_urls(state, url)
+    )
+
+
+def _never_seen(state: State, url: str) -> str:
+    row = task_table(state, "pages", url, "pages").get(url)
+    if row is not None and row.follower_count:
+        return "never fetched: other pages lead to it, but no fetch of it told what it is"
+    ignored = sum(state.counts().ignored.values())
+    if ignored:
+        return f"not known: no usable fetch of it was in the input ({ignored:,} events were ignored, see summary.json)"
+    return "not known: no fetch of it was in the input"
+
+
+def _role(status: DuplicateStatus, market: str) -> tuple[str, str | None]:
+    each = (status.markets or {}).get(market)
+    return (status.role, status.relation) if each is None else (each.role, each.relation)
+
+
+def _way(page: KnownPage) -> list[str]:
+    """The URLs a redirect leads through to where it ends, as far as they are known."""
+    if page.row.kind != "redirect":
+        return []
+    return [page.row.target] if page.row.upstream is None else list(page.row.upstream.path)
+
+
+def _words(status: DuplicateStatus, role: str, verdict: Verdict | None, page: KnownPage) -> str:
+    """What the page is, as a sentence without its subject."""
+    winner = "" if verdict is None else verdict.winner
+    if role == "unique":
+        return "unique: no other page known is similar enough"
+    if role == "winner":
+        return "the winner of its group: the page to keep"
+    if role == "duplicate":
+        return f"a duplicate of {winner}"
+    if role == "held":
+        too_much = "its group is too big" if _group_held(page) else "its site would lose too many pages"
+        return f"held: it would be a duplicate of {winner}, but {too_much} to be believed"
+    if role == "gone":
+        return "gone: the last fetch did not find it any more"
+    if status.problem is not None:
+        return f"a redirect that leads to no page: {PROBLEMS[status.problem]}"
+    kept = "" if winner == status.target else f", which is a duplicate of {winner}"
+    return f"a redirect to {status.target}{kept}"
+
+
+def _group_held(page: KnownPage) -> bool:
+    return page.row.standing is not None and page.row.standing.held
+
+
+def _similarity(content: KnownPage | None, verdict: Verdict | None) -> float | None:
+    if content is None or verdict is None or verdict.winner == content.url:
+        return None
+    return verdict.similarity
+
+
+def _decision(state: State, market: int, content: KnownPage | None, verdict: Verdict | None) -> Decision | None:
+    winner = None if verdict is None else known_page(state, verdict.winner)
+    if content is None or winner is None or winner.url == content.url:
+        return None
+    return decision(state.settings.markets[market], winner, content)
+
+
+def _evidence_to_winner(state: State, content: KnownPage | None, verdict: Verdict | None) -> Evidence | None:
+    if content is None or verdict is None or verdict.winner == content.url or content.row.owner is None:
+        return None
+    winner = known_page(state, verdict.winner)
+    return None if winner is None else evidence(state, content.row.owner, content.vertex, winner.vertex)

@@ -1,0 +1,97 @@
+"""A page as the state knows it, and where it stands in tier 2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dustream.core.pages.rows import PageRow
+from dustream.core.pages.status import effective
+from dustream.core.pages.vertex import vertex_name
+from dustream.core.tier2.rows import VertexRow
+from dustream.core.winners import PageFacts
+from dustream.schemas.pages import Verdict
+from dustream.schemas.signature import PageSignature
+from dustream.streams.questions.state import State, task_table
+
+
+@dataclass(frozen=True)
+class KnownPage:
+    """A URL and its row."""
+
+    url: str
+    row: PageRow
+
+    @property
+    def vertex(self) -> str:
+        return vertex_name(self.row.first_seen_ms, self.url, self.row.epoch)
+
+    @property
+    def facts(self) -> PageFacts:
+        return PageFacts.of(self.url, self.row.first_seen_ms, self.row.popularity)
+
+
+@dataclass(frozen=True)
+class ComparedPage:
+    """What tier 2 compares of a page."""
+
+    vertex: VertexRow
+    signature: PageSignature
+
+    @property
+    def shingle_count(self) -> int:
+        return len(self.signature.shingles) // 8
+
+    @property
+    def contacts(self) -> frozenset[int]:
+        """The partitions in which the page meets others."""
+        return frozenset((self.vertex.home, *self.vertex.probes))
+
+
+def known_page(state: State, url: str) -> KnownPage | None:
+    """None also if all that is known of a URL is that others lead to it."""
+    row: PageRow | None = task_table(state, "pages", url, "pages").get(url)
+    return None if row is None or row.kind == "unknown" else KnownPage(url, row)
+
+
+def verdict_of(page: KnownPage, market: int) -> Verdict:
+    """A content page's verdict as it counts, by the market's place in the settings."""
+    standing = page.row.standing
+    assert standing is not None
+    return effective(page.url, standing, page.row.verdicts[market])
+
+
+def content_page(state: State, page: KnownPage) -> KnownPage | None:
+    """The page whose content a URL shows: its own, or that of the page it leads to; None if there is none."""
+    if page.row.kind == "content":
+        return page
+    upstream = page.row.upstream
+    if page.row.kind != "redirect" or upstream is None or page.url in upstream.path or upstream.end != "content":
+        return None
+    end = known_page(state, upstream.path[-1])
+    return end if end is not None and end.row.kind == "content" else None
+
+
+def compared_pages(state: State, pages: Sequence[KnownPage]) -> list[ComparedPage | None]:
+    """The pages in tier 2, each at its home; None for one that has not come there yet.
+
+    Tier 2 keeps its vertices by number: the homes' rows are passed over once, looking for the names."""
+    found: dict[str, ComparedPage] = {}
+    for home in sorted({page.row.home for page in pages}):
+        wanted = {page.vertex for page in pages if page.row.home == home}
+        vertices, contents = state.table("tier2", home, "vertices"), state.table("tier2", home, "contents")
+        for number, row in vertices.containing_any(wanted):
+            content = contents.get(number) if row.vertex in wanted and row.entry else None
+            if content is not None:
+                found[row.vertex] = ComparedPage(row, content)
+                if wanted <= found.keys():
+                    break
+    return [found.get(page.vertex) for page in pages]
+
+
+def common_shingles(one: PageSignature, other: PageSignature) -> int:
+    """|A ∩ B|. With numpy, which is there at once: two sets are not worth loading a compiler for."""
+    import numpy as np
+
+    here, there = (np.frombuffer(each.shingles, dtype="<u8") for each in (one, other))
+    return int(np.intersect1d(here, there, assume_unique=True).size)

@@ -1,0 +1,197 @@
+"""What the questions need of a state: its settings, and the tables of every task, row by row.
+
+Rows are read where they stand: nothing is loaded or indexed first, so that an answer takes as long on a big state as on
+a small one. `EmbeddedState` reads the folder that `dustream run` leaves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from dustream.core.errors import StateMismatch
+from dustream.core.groups.rows import EdgeRow, GroupRow, TokenRow
+from dustream.core.pages.rows import PageRow
+from dustream.core.settings import Settings
+from dustream.core.tier2.rows import VertexRow
+from dustream.core.topology import partition_of
+from dustream.schemas.dead_letter import DeadLetter
+from dustream.schemas.signature import PageSignature
+from dustream.schemas.status import DuplicateStatus
+from dustream.streams.embedded.engine import view_prefix
+from dustream.streams.embedded.results import find_status, read_dead_letters
+from dustream.streams.embedded.state_rows import COUNTS_KEY, STATE_KEY, Counts, InputProgress, StateHeader, read_inputs
+from dustream.streams.store.base import Store
+from dustream.streams.store.rocks import RocksStore
+
+Row = TypeVar("Row", covariant=True)
+
+ROWS: dict[tuple[str, str], Any] = {
+    ("pages", "pages"): PageRow,
+    ("tier2", "vertices"): VertexRow,
+    ("tier2", "contents"): PageSignature,
+    ("groups", "groups"): GroupRow,
+    ("groups", "tokens"): TokenRow,
+    ("groups", "edges"): EdgeRow,
+}
+"""The tables that questions read, by processor and name."""
+
+
+class RowReader(Protocol[Row]):
+    """One table of one task."""
+
+    def get(self, key: str) -> Row | None: ...
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, Row]]: ...
+    def names(self, prefix: str = "") -> Iterator[str]:
+        """The keys alone, without decoding the rows."""
+
+    def containing_any(self, texts: Collection[str]) -> Iterator[tuple[str, Row]]:
+        """Rows with one of the texts somewhere inside: all are passed over, few are decoded."""
+
+
+class State(Protocol):
+    """What a run knows."""
+
+    @property
+    def settings(self) -> Settings: ...
+    def table(self, processor: str, partition: int, name: str) -> RowReader[Any]: ...
+    def status(self, url: str) -> DuplicateStatus | None:
+        """What the public was told last."""
+
+    def urls(self, prefix: str) -> Iterator[str]:
+        """URLs that have a status, in order."""
+
+    def dead_letters(self, containing: str) -> Iterator[DeadLetter]: ...
+    def counts(self) -> Counts: ...
+    def inputs(self) -> dict[str, InputProgress]: ...
+
+
+def task_table(state: State, processor: str, key: str, name: str) -> RowReader[Any]:
+    """The table of the task that a key belongs to."""
+    return state.table(processor, partition_of(key, state.settings.partitions), name)
+
+
+class StoredRows(Generic[Row]):
+    """A table in a store."""
+
+    def __init__(self, store: Store, prefix: bytes, row: Any) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._decoder = msgspec.msgpack.Decoder(row)
+
+    def get(self, key: str) -> Row | None:
+        data = self._store.get(self._prefix + key.encode())
+        return None if data is None else self._decode(data)
+
+    def _decode(self, data: bytes) -> Row:
+        try:
+            row: Row = self._decoder.decode(data)
+            return row
+        except msgspec.MsgspecError as error:
+            raise _other_version(error) from error
+
+    def scan(self, prefix: str = "") -> Iterator[tuple[str, Row]]:
+        for key, data in self._store.scan(self._prefix + prefix.encode()):
+            yield key[len(self._prefix) :].decode(), self._decode(data)
+
+    def names(self, prefix: str = "") -> Iterator[str]:
+        for key, _ in self._store.scan(self._prefix + prefix.encode()):
+            yield key[len(self._prefix) :].decode()
+
+    def containing_any(self, texts: Collection[str]) -> Iterator[tuple[str, Row]]:
+        wanted = [text.encode() for text in texts]
+        for key, data in self._store.scan(self._prefix):
+            if any(text in data for text in wanted):
+                yield key[len(self._prefix) :].decode(), self._decode(data)
+
+
+class EmbeddedState:
+    """The state of `dustream run`, opened for reading; a run may be writing it meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        folder = state_folder(path)
+        self.in_use = is_in_use(folder)
+        self._store = self._open(folder)
+        try:
+            self._settings = _read_settings(self._store, path)
+        except StateMismatch:
+            self._store.close()
+            raise
+
+    def _open(self, folder: Path) -> Store:
+        try:
+            return RocksStore(folder, read_only=True)
+        except StateMismatch as error:
+            if not self.in_use:
+                raise
+            raise StateMismatch(f"a run is writing the state in {folder}: ask again in a moment ({error})") from error
+
+    def __enter__(self) -> EmbeddedState:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._store.close()
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    def table(self, processor: str, partition: int, name: str) -> StoredRows[Any]:
+        prefix = f"task/{processor}/{partition:05d}/{name}/".encode()
+        return StoredRows(self._store, prefix, ROWS[processor, name])
+
+    def status(self, url: str) -> DuplicateStatus | None:
+        return find_status(self._store, url)
+
+    def urls(self, prefix: str) -> Iterator[str]:
+        view = view_prefix("duplicate.status")
+        for key, _ in self._store.scan(view + prefix.encode()):
+            yield key[len(view) :].decode()
+
+    def dead_letters(self, containing: str) -> Iterator[DeadLetter]:
+        return (letter for letter in read_dead_letters(self._store) if containing in (letter.url or ""))
+
+    def counts(self) -> Counts:
+        row = self._store.get(COUNTS_KEY)
+        return Counts() if row is None else msgspec.json.decode(row, type=Counts)
+
+    def inputs(self) -> dict[str, InputProgress]:
+        return dict(read_inputs(self._store))
+
+
+def state_folder(path: Path) -> Path:
+    """The state itself, whether its folder or the result folder around it was named."""
+    return path / "state" if (path / "state" / "CURRENT").exists() else path
+
+
+def is_in_use(folder: Path) -> bool:
+    """Whether a run is writing the state: RocksDB locks a file of that name."""
+    try:
+        with (folder / "LOCK").open("rb") as file:
+            os.lockf(file.fileno(), os.F_TEST, 0)
+    except (PermissionError, BlockingIOError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _read_settings(store: Store, path: Path) -> Settings:
+    row = store.get(STATE_KEY)
+    if row is None:
+        raise StateMismatch(f"the state in {path} does not tell its settings: name the folder of a `dustream run`")
+    try:
+        return msgspec.json.decode(row, type=StateHeader).settings
+    except msgspec.MsgspecError as error:
+        raise _other_version(error) from error
+
+
+def _other_version(error: Exception) -> StateMismatch:
+    return StateMismatch(
+        f"the state was made by another version of this program ({error}): ask with that one, or run the inputs again "
+        "into a fresh --state"
+    )

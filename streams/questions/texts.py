@@ -1,0 +1,71 @@
+"""The texts of two pages, read again, and what differs between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from dustream.core.settings import Settings
+from dustream.schemas.crawl import CrawlEvent
+from dustream.streams.questions.origins import NotThere, Watch, read_again
+from dustream.streams.questions.pages import ComparedPage, KnownPage, common_shingles, compared_pages
+from dustream.streams.questions.state import State
+from dustream.streams.questions.word_diff import WordDiff, word_diff
+
+
+class TextSizes(Struct, frozen=True, kw_only=True):
+    """Two texts in numbers."""
+
+    common_shingles: int
+    shingles: tuple[int, int]
+    words: tuple[int, int]
+
+
+class TextAnswer(Struct, frozen=True, kw_only=True):
+    """What differs between the texts of two pages; where a text cannot be had, why, and what is known without it."""
+
+    one: str
+    other: str
+    diff: WordDiff | None = None
+    missing: list[str] = []
+    sizes: TextSizes | None = None
+
+
+def compare_texts(state: State, one: KnownPage, other: KnownPage, watch: Watch) -> TextAnswer:
+    """Read both texts again, from where the run had read them, and compare them word by word."""
+    pages = (one, other)
+    compared = compared_pages(state, pages)
+    events = read_again(state, [page.row.origin for page in pages], watch)
+    texts = [_text(state.settings, events[page.row.origin], found) for page, found in zip(pages, compared, strict=True)]
+    missing = [f"{page.url}: {text}" for page, text in zip(pages, texts, strict=True) if isinstance(text, NotThere)]
+    diff = word_diff(*map(str, texts)) if not missing else None
+    return TextAnswer(one=one.url, other=other.url, diff=diff, missing=missing, sizes=_sizes(compared))
+
+
+def _text(settings: Settings, event: CrawlEvent | NotThere, found: ComparedPage | None) -> str | NotThere:
+    """The text that was compared: extracted as the run did it, and known by its content hash."""
+    from dustream.core.intake import text_of
+    from dustream.core.text.signature import sign
+
+    if isinstance(event, NotThere):
+        return event
+    if found is None:
+        return NotThere("it has not been compared yet: let the run come to rest")
+    text = text_of(event, settings.text_source)
+    if text is None or found.shingle_count == 0:
+        return NotThere("there is no text in what was fetched")
+    if sign(text).content_hash != found.signature.content_hash:
+        return NotThere("what stands at its place in the input now is another text")
+    return text
+
+
+def _sizes(compared: Sequence[ComparedPage | None]) -> TextSizes | None:
+    one, other = compared
+    if one is None or other is None:
+        return None
+    return TextSizes(
+        common_shingles=common_shingles(one.signature, other.signature),
+        shingles=(one.shingle_count, other.shingle_count),
+        words=(one.signature.token_count, other.signature.token_count),
+    )

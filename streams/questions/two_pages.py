@@ -1,0 +1,221 @@
+"""How two pages relate: duplicates of each other, members of one group, or why not.
+
+That two pages are no duplicates has one reason in the end: their shingle sets are not similar enough. What comes before
+that may be that there is nothing to compare (gone, no text, never seen), or that the lengths alone or the bounds of the
+partition map already exclude a match, in which case they were never compared. Languages play no part.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from dustream.core.pages.vertex import epoch_of
+from dustream.streams.questions.criteria import Decision, decision, time_shown
+from dustream.streams.questions.evidence import Evidence, evidence
+from dustream.streams.questions.one_page import PageAnswer, ask_page, market_number
+from dustream.streams.questions.pages import (
+    ComparedPage,
+    KnownPage,
+    common_shingles,
+    compared_pages,
+    content_page,
+    known_page,
+    verdict_of,
+)
+from dustream.streams.questions.state import State
+
+ReasonCode = Literal[
+    "nothing_to_compare",
+    "same_page",
+    "no_text",
+    "not_settled",
+    "similarity",
+    "length",
+    "partitions",
+    "versions",
+    "verdicts",
+]
+
+
+class Reason(Struct, frozen=True):
+    """One thing to say about the pair."""
+
+    code: ReasonCode
+    words: str
+
+
+class Measures(Struct, frozen=True, kw_only=True):
+    """Two contents side by side: of the first and of the second page."""
+
+    similarity: float
+    threshold: float
+    common: int
+    shingles: tuple[int, int]
+    similarity_max: float
+    """What their lengths allow at most."""
+    homes: tuple[int, int]
+    meet_in: list[int]
+    languages: tuple[str, str]
+
+
+class PairAnswer(Struct, frozen=True, kw_only=True):
+    """Two URLs, in one market."""
+
+    one: PageAnswer
+    other: PageAnswer
+    words: str
+    same_group: bool
+    measures: Measures | None = None
+    decision: Decision | None = None
+    reasons: list[Reason] = []
+    evidence: Evidence | None = None
+
+
+def ask_pair(state: State, one_url: str, other_url: str, market: str | None = None) -> PairAnswer:
+    """How two URLs relate."""
+    answers = [ask_page(state, url, market) for url in (one_url, other_url)]
+    contents = [_content(state, url) for url in (one_url, other_url)]
+    if contents[0] is None or contents[1] is None or contents[0].url == contents[1].url:
+        return _nothing_to_compare(answers, contents)
+    one, other = contents[0], contents[1]
+    compared = compared_pages(state, (one, other))
+    measures = _measures(state, *compared)
+    same_group = one.row.owner is not None and one.row.owner == other.row.owner
+    return PairAnswer(
+        one=answers[0],
+        other=answers[1],
+        words=_words(one, other, market_number(state, market), same_group=same_group),
+        same_group=same_group,
+        measures=measures,
+        decision=decision(state.settings.markets[market_number(state, market)], one, other),
+        reasons=_reasons((one, other), compared, measures, market_number(state, market), same_group=same_group),
+        evidence=evidence(state, one.row.owner, one.vertex, other.vertex) if same_group and one.row.owner else None,
+    )
+
+
+def _content(state: State, url: str) -> KnownPage | None:
+    page = known_page(state, url)
+    return None if page is None else content_page(state, page)
+
+
+def _nothing_to_compare(answers: list[PageAnswer], contents: list[KnownPage | None]) -> PairAnswer:
+    if contents[0] is not None and contents[1] is not None:
+        reason = Reason("same_page", f"both are {contents[0].url}: they show one page, not two that could be compared")
+        words = "one and the same page"
+        reasons = [reason]
+    else:
+        words = "not comparable"
+        reasons = [
+            Reason("nothing_to_compare", f"{answer.url} is {answer.words}")
+            for answer, content in zip(answers, contents, strict=True)
+            if content is None
+        ]
+    return PairAnswer(one=answers[0], other=answers[1], words=words, same_group=False, reasons=reasons)
+
+
+def _measures(state: State, one: ComparedPage | None, other: ComparedPage | None) -> Measures | None:
+    if one is None or other is None:
+        return None
+    common = common_shingles(one.signature, other.signature)
+    sizes = (one.shingle_count, other.shingle_count)
+    union = sum(sizes) - common
+    return Measures(
+        similarity=common / union if union else 0.0,
+        threshold=state.settings.threshold,
+        common=common,
+        shingles=sizes,
+        similarity_max=min(sizes) / max(sizes) if max(sizes) else 0.0,
+        homes=(one.vertex.home, other.vertex.home),
+        meet_in=sorted({one.vertex.home} & other.contacts | {other.vertex.home} & one.contacts),
+        languages=(one.signature.lang, other.signature.lang),
+    )
+
+
+def _words(one: KnownPage, other: KnownPage, market: int, *, same_group: bool) -> str:
+    winners = [verdict_of(page, market).winner for page in (one, other)]
+    if winners[0] == other.url:
+        return f"{one.url} is a duplicate of {other.url}"
+    if winners[1] == one.url:
+        return f"{other.url} is a duplicate of {one.url}"
+    if winners[0] == winners[1]:
+        return f"both are duplicates of {winners[0]}"
+    if same_group:
+        return "in one group, but neither is a duplicate of the other"
+    return "in different groups: neither is a duplicate of the other"
+
+
+def _reasons(
+    pages: tuple[KnownPage, KnownPage],
+    compared: list[ComparedPage | None],
+    measures: Measures | None,
+    market: int,
+    *,
+    same_group: bool,
+) -> list[Reason]:
+    if measures is None:
+        late = [page.url for page, found in zip(pages, compared, strict=True) if found is None]
+        return [Reason("not_settled", f"{' and '.join(late)} has not been compared yet: let the run come to rest")]
+    if 0 in measures.shingles:
+        return [_no_text(pages, measures)]
+    reasons = _similarity_reasons(measures)
+    if measures.similarity >= measures.threshold and not same_group:
+        reasons.append(Reason("not_settled", "they match but are not in one group yet: let the run come to rest"))
+    reasons += _verdict_reasons(pages, measures, market)
+    return reasons + _version_reasons(pages, compared)
+
+
+def _no_text(pages: tuple[KnownPage, KnownPage], measures: Measures) -> Reason:
+    empty = [page.url for page, size in zip(pages, measures.shingles, strict=True) if size == 0]
+    return Reason("no_text", f"{' and '.join(empty)}: no text to compare; without text, only equal digests match")
+
+
+def _similarity_reasons(measures: Measures) -> list[Reason]:
+    sizes, tau = measures.shingles, measures.threshold
+    matches = measures.similarity >= tau
+    compare = "at least" if matches else "below"
+    common = f"{measures.common:,} shingles in common of {sum(sizes) - measures.common:,}"
+    exactly = similarity_shown(measures.similarity, tau)
+    reasons = [Reason("similarity", f"similarity {exactly}, {compare} the threshold {tau:g}: {common}")]
+    if measures.similarity_max < tau:
+        text = f"their lengths alone exclude a match: {sizes[0]:,} and {sizes[1]:,} shingles allow at most"
+        reasons.append(Reason("length", f"{text} {measures.similarity_max:.4f}"))
+    if not measures.meet_in:
+        text = "they were never compared: they live in partitions"
+        bounds = "and the bounds of neither reach the other"
+        reasons.append(Reason("partitions", f"{text} {measures.homes[0]} and {measures.homes[1]}, {bounds}"))
+    return reasons
+
+
+def _verdict_reasons(pages: tuple[KnownPage, KnownPage], measures: Measures, market: int) -> list[Reason]:
+    """Of two that match, at most one is a winner; two duplicates may have different ones."""
+    winners = [verdict_of(page, market).winner for page in pages]
+    if measures.similarity < measures.threshold or winners[0] == winners[1]:
+        return []
+    reasons = []
+    for page, winner in zip(pages, winners, strict=True):
+        if winner != page.url and winner not in (pages[0].url, pages[1].url):
+            reasons.append(Reason("verdicts", f"{page.url} is a duplicate of {winner}, the best winner it matches"))
+    return reasons
+
+
+def similarity_shown(similarity: float, tau: float) -> str:
+    """Four digits, or as many as it takes to tell it from the threshold."""
+    four = f"{similarity:.4f}"
+    return four if (float(four) >= tau) == (similarity >= tau) else repr(similarity)
+
+
+def _version_reasons(pages: tuple[KnownPage, KnownPage], compared: list[ComparedPage | None]) -> list[Reason]:
+    """What is compared is the last content known, or, of a page that changed a little, the one it changed from."""
+    reasons = []
+    for page, found in zip(pages, compared, strict=True):
+        if found is not None and found.vertex.content_hash != page.row.content_hash:
+            since = time_shown(epoch_of(found.vertex.vertex))
+            text = f"{page.url} as it was {since}; it has changed since, too little to be compared again"
+        else:
+            changed = "" if page.row.epoch == page.row.first_seen_ms else ", when it had changed"
+            last = time_shown(page.row.version)
+            text = f"{page.url} as fetched {time_shown(page.row.epoch)}{changed}; last fetched {last}"
+        reasons.append(Reason("versions", text))
+    return reasons

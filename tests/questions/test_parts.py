@@ -1,0 +1,79 @@
+"""The laws of the parts: word differences, ways between pages, what a terminal gets to see."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dustream.streams.cli.terminal import shown
+from dustream.streams.questions.evidence import shortest_way
+from dustream.streams.questions.word_diff import PASSAGES_MAX, RUN_WORDS_MAX, word_diff
+
+words = st.lists(st.sampled_from(["one", "two", "three", "Four.", "five\n", "六", "日本。"]), max_size=40)
+
+
+@given(words, words)
+def test_what_is_the_same_and_what_differs_is_all_there_is(one: list[str], other: list[str]) -> None:
+    found = word_diff(" ".join(one), " ".join(other))
+    lengths = [sum(2 if word == "日本。" else 1 for word in each) for each in (one, other)]
+    assert found.words_same + found.words_removed == lengths[0]
+    assert found.words_same + found.words_added == lengths[1]
+    assert (not found.passages) == ([word.lower() for word in one] == [word.lower() for word in other])
+
+
+def test_case_and_punctuation_do_not_count_and_are_shown() -> None:
+    assert word_diff("Hello, World! Bye.", "hello world bye").passages == []
+    [[context, removed, added]] = word_diff("Say it: Hello, World!", "Say it: Hello, Moon!").passages
+    assert (context.text, removed.text, added.text) == ("Say it: Hello,", "World!", "Moon!")
+
+
+def test_long_differences_are_cut_and_many_are_counted() -> None:
+    [[run, *_]] = word_diff(" ".join(f"w{n}" for n in range(900)), "").passages
+    assert len(run.text.split()) < RUN_WORDS_MAX + 5 and "860 words" in run.text
+    many = word_diff(
+        " ".join(f"w{n}" for n in range(900)), " ".join("x" if n % 30 == 0 else f"w{n}" for n in range(900))
+    )
+    assert len(many.passages) == PASSAGES_MAX and many.passages_left_out == 30 - PASSAGES_MAX
+
+
+def test_megabytes_without_anything_in_common_take_no_time() -> None:
+    started = time.process_time()
+    found = word_diff("left side of it " * 100_000, "another right text here " * 100_000)
+    assert found.words_same == 0 and found.words_added == 400_000
+    assert time.process_time() - started < 10
+
+
+@given(st.text())
+def test_nothing_unprintable_is_shown(text: str) -> None:
+    assert shown(text).isprintable()
+    assert shown(shown(text)) == shown(text)
+
+
+edges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=30)
+
+
+@given(edges, st.integers(0, 12), st.integers(0, 12))
+def test_way_is_a_shortest_one(pairs: list[tuple[int, int]], one: int, other: int) -> None:
+    graph: dict[str, set[str]] = {str(number): set() for number in range(13)}
+    for a, b in pairs:
+        graph[str(a)].add(str(b))
+        graph[str(b)].add(str(a))
+    way = shortest_way(str(one), str(other), lambda vertex: iter(sorted(graph[vertex])))
+    distance = _distance(graph, str(one), str(other))
+    assert len(way) == (0 if distance is None else distance + 1)
+    assert all(there in graph[here] for here, there in pairwise(way))
+    assert not way or (way[0], way[-1]) == (str(one), str(other))
+
+
+def _distance(graph: dict[str, set[str]], one: str, other: str) -> int | None:
+    reached, waiting = {one: 0}, deque([one])
+    while waiting:
+        here = waiting.popleft()
+        for there in graph[here] - reached.keys():
+            reached[there] = reached[here] + 1
+            waiting.append(there)
+    return reached.get(other)
