@@ -177,6 +177,12 @@ class Spread(Struct, frozen=True, array_like=True, tag="spread"):
     url: str
 
 
+class Unpark(Struct, frozen=True, array_like=True, tag="unpark"):
+    """To oneself: go on with the requests that were parked for a vertex."""
+
+    vertex: str
+
+
 class Decision(Struct, frozen=True, array_like=True, tag="decision"):
     """An operator's word on the group whose id is `url`, or on the site of `url`. Of two, the later one counts.
 
@@ -216,6 +222,7 @@ PagesMessage = (
     | Unfollow
     | Resolved
     | Spread
+    | Unpark
     | Decision
     | SiteHeld
     | ContinueSite

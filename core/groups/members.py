@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from dustream.core.groups.rows import EdgeRow, TokenRow
+from dustream.core.pages.rows import rows_after
 from dustream.core.pages.vertex import END
 from dustream.core.processor import Table, TaskState
 from dustream.schemas.groups import EdgeRecord, TokenRecord
@@ -69,9 +70,10 @@ class Members:
     def has_edges(self, place: str, vertex: str) -> bool:
         return next(self.edges(place, vertex), None) is not None
 
-    def neighbours(self, place: str, vertex: str) -> list[str]:
-        """The ends of the vertex's edges that are at the same place."""
-        return [edge.other for edge in self.edges(place, vertex) if self.holds(place, edge.other)]
+    def others_after(self, place: str, vertex: str, after: str, limit: int) -> list[str]:
+        """The other ends of some of the vertex's edges, here or elsewhere, after the one named."""
+        prefix = f"{place}{END}{vertex}{END}"
+        return [key[len(prefix) :] for key, _ in rows_after(self._edges, prefix, after, limit)]
 
     def add(self, place: str, tokens: Iterable[TokenRecord], edges: Iterable[EdgeRecord]) -> int:
         """Put down what has come; how many of the tokens are new here."""
@@ -92,17 +94,22 @@ class Members:
         tokens: list[TokenRecord] = []
         edges: list[EdgeRecord] = []
         for vertex in vertices:
-            row = self.token(place, vertex)
-            assert row is not None
-            tokens.append(TokenRecord(vertex, row.counter, row.pass_from))
-            room = max(1, rows_max - len(tokens) - len(edges))
-            some = list(islice(self.edges(place, vertex), room + 1))
-            edges += some[:room]
-            for edge in some[:room]:
-                self.unlink(place, vertex, edge.other)
-            if len(some) > room:
-                return tokens, edges, False
-            self.delete_token(place, vertex)
-            if len(tokens) + len(edges) >= rows_max:
+            token, some, gone = self.take_one(place, vertex, rows_max - len(tokens) - len(edges) - 1)
+            tokens.append(token)
+            edges += some
+            if not gone or len(tokens) + len(edges) >= rows_max:
                 return tokens, edges, False
         return tokens, edges, True
+
+    def take_one(self, place: str, vertex: str, edges_max: int) -> tuple[TokenRecord, list[EdgeRecord], bool]:
+        """Pick up a token with some of its edges, one at least; and whether these were the last: then it is gone."""
+        row = self.token(place, vertex)
+        assert row is not None
+        room = max(1, edges_max)
+        edges = list(islice(self.edges(place, vertex), room + 1))
+        for edge in edges[:room]:
+            self.unlink(place, vertex, edge.other)
+        gone = len(edges) <= room
+        if gone:
+            self.delete_token(place, vertex)
+        return TokenRecord(vertex, row.counter, row.pass_from), edges[:room], gone

@@ -17,27 +17,33 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace
 
 from dustream.core.groups.members import Members, arrival_place
-from dustream.core.groups.pieces import smaller_pieces
 from dustream.core.groups.rows import (
     ArrivalRow,
+    ClearJob,
     DeferredRow,
     EdgeRow,
+    FrontierRow,
     GroupRow,
     Job,
     LandJob,
     MarkRow,
     MoveJob,
+    ReachedRow,
+    SearchJob,
+    SearchRow,
+    SplitJob,
     StandJob,
     SyncJob,
     TokenRow,
+    UnlinkJob,
 )
+from dustream.core.groups.searches import Searches
 from dustream.core.pages.rows import rows_after
 from dustream.core.pages.vertex import END, group_key, url_of
 from dustream.core.processor import Send, Table, TaskState
@@ -52,7 +58,10 @@ TABLES: dict[str, Any] = {
     "groups": GroupRow,
     "tokens": TokenRow,
     "edges": EdgeRow,
-    "departures": MarkRow,
+    "searches": SearchRow,
+    "reached": ReachedRow,
+    "frontier": FrontierRow,
+    "searching": MarkRow,
     "arrivals": ArrivalRow,
     "deferred": DeferredRow,
 }
@@ -68,6 +77,21 @@ class Group:
 
     def set(self, **changes: Any) -> None:
         self.row = replace(self.row, **changes)
+
+
+@dataclass
+class Parcel:
+    """What goes to one destination while a step works on a split."""
+
+    piece: SearchRow
+    tokens: list[TokenRecord] = field(default_factory=list)
+    edges: list[EdgeRecord] = field(default_factory=list)
+    gone: int = 0
+
+    def add(self, token: TokenRecord, edges: list[EdgeRecord], gone: bool) -> None:
+        self.tokens.append(token)
+        self.edges += edges
+        self.gone += gone
 
 
 def rank_of(size: int) -> int:
@@ -108,6 +132,10 @@ class GroupsProcessor:
         self._job_steps: dict[type, Callable[[Group, Any], Job | None]] = {
             MoveJob: self._move,
             LandJob: self._land,
+            UnlinkJob: self._unlink,
+            SearchJob: self._search,
+            SplitJob: self._split,
+            ClearJob: self._clear,
             StandJob: self._stand,
             SyncJob: self._sync,
         }
@@ -115,7 +143,7 @@ class GroupsProcessor:
     def open(self, state: TaskState) -> None:
         self._groups: Table[GroupRow] = state.table("groups")
         self._members = Members(state)
-        self._departures: Table[MarkRow] = state.table("departures")
+        self._searches = Searches(state, self._members)
         self._arrivals: Table[ArrivalRow] = state.table("arrivals")
         self._deferred: Table[DeferredRow] = state.table("deferred")
 
@@ -175,6 +203,10 @@ class GroupsProcessor:
             rest = self._job_steps[type(job)](group, job)
             if rest is not None:
                 group.jobs.insert(0, rest)
+
+    def _room(self) -> int:
+        """Rows that this step may still touch."""
+        return max(1, self._work_max - self._work)
 
     def _handle(self, group: Group, message: Any) -> None:
         if isinstance(message, Deliver):
@@ -236,27 +268,101 @@ class GroupsProcessor:
         group.jobs.append(StandJob())
 
     def _leave(self, group: Group, message: Deliver, token: TokenRow) -> None:
-        vertex = message.vertex
-        edges = list(self._members.edges(group.key, vertex))
-        for edge in edges:
-            self._members.unlink(group.key, vertex, edge.other)
-        self._members.delete_token(group.key, vertex)
+        self._members.delete_token(group.key, message.vertex)
         group.set(size=group.row.size - 1)
-        self._out.append(Send("pages", url_of(vertex), Left(vertex)))
-        seeds = [edge.other for edge in edges if self._members.holds(group.key, edge.other)]
-        self._split(group, seeds)
+        self._out.append(Send("pages", url_of(message.vertex), Left(message.vertex)))
+        group.jobs += [UnlinkJob(message.vertex), StandJob()]
+
+    # Falling apart
+
+    def _unlink(self, group: Group, job: UnlinkJob) -> Job | None:
+        """Edges of a vertex that has left. With one neighbour or none nothing falls apart."""
+        room = self._room()
+        others = self._members.others_after(group.key, job.vertex, "", room)
+        self._work += len(others)
+        for other in others:
+            self._members.unlink(group.key, job.vertex, other)
+        seeds = [other for other in others if self._members.holds(group.key, other)]
+        finished, count = len(others) < room, job.seeds + len(seeds)
+        if finished and count < 2:
+            return self._clear(group, ClearJob())
+        for number, seed in enumerate(seeds, job.seeds):
+            self._searches.start(group.key, number, seed)
+        return SearchJob(count) if finished else replace(job, seeds=count)
+
+    def _search(self, group: Group, job: SearchJob) -> Job | None:
+        """Searches take turns until all but one are finished; it stays if it is larger than any of them."""
+        while self._work < self._work_max:
+            turns = self._searches.turns(group.key, job.turn, self._room())
+            if not turns:
+                if not job.searching:
+                    return SplitJob(job.largest)
+                job = replace(job, turn=-1)
+                self._work += 1
+            for number in turns:
+                if job.searching == 1 and self._searches.size(group.key, number) > job.largest_size:
+                    return ClearJob() if job.largest < 0 else SplitJob(number)
+                if self._work >= self._work_max:
+                    break
+                job = self._take_turn(group.key, replace(job, turn=number))
+        return job
+
+    def _take_turn(self, key: str, job: SearchJob) -> SearchJob:
+        searches, number = self._searches, job.turn
+        searches.rows = 0
+        if searches.is_searching(key, number):  # or another has met it just now
+            job = replace(job, searching=job.searching - searches.advance(key, number, self._room()))
+            if searches.is_finished(key, number) and searches.size(key, number) > job.largest_size:
+                job = replace(job, largest=number, largest_size=searches.size(key, number))
+        self._work += 1 + searches.rows
+        return job
+
+    def _split(self, group: Group, job: SplitJob) -> Job | None:
+        """Some tokens of the pieces that move, to each destination what belongs there."""
+        rows_max, rows = self._transfer_rows_max, 0
+        parcels: dict[int, Parcel] = {}
+        reached = self._searches.some_reached(group.key, rows_max)
+        for vertex, number in reached:
+            gone = number == job.staying
+            if not gone:
+                if number not in parcels:
+                    parcels[number] = Parcel(self._piece(group, number))
+                token, edges, gone = self._members.take_one(group.key, vertex, rows_max - rows - 1)
+                parcels[number].add(token, edges, gone)
+                rows += 1 + len(edges)
+            if gone:
+                self._searches.forget_vertex(group.key, vertex)
+            if not gone or rows >= rows_max:
+                break
+        for number, parcel in parcels.items():
+            self._send_piece(group, number, parcel)
+        self._work += len(reached) + rows
+        return job if reached else ClearJob()
+
+    def _piece(self, group: Group, number: int) -> SearchRow:
+        """A piece with a destination: the fresh key of its eldest."""
+        row = self._searches.row(group.key, number)
+        if not row.destination:
+            row = replace(row, destination=self._fresh_key(group.key, row.eldest))
+            group.set(size=group.row.size - row.size)
+        return row
+
+    def _send_piece(self, group: Group, number: int, parcel: Parcel) -> None:
+        piece = parcel.piece
+        moved = piece.moved + parcel.gone
+        job = MoveJob(group.key, piece.destination, None, rank_of(piece.size), True, started=piece.moved > 0)
+        self._send_tokens(group.key, job, parcel.tokens, parcel.edges, moved == piece.size)
+        self._searches.put_row(group.key, number, replace(piece, moved=moved))
+
+    def _clear(self, group: Group, job: ClearJob) -> Job | None:
+        self._searches.rows = 0
+        finished = self._searches.clear(group.key, self._room())
+        self._work += self._searches.rows
+        if not finished:
+            return job
         if group.row.size:
             group.set(rank=rank_of(group.row.size))
-            group.jobs.append(StandJob())
-
-    def _split(self, group: Group, seeds: list[str]) -> None:
-        """All pieces but the largest move to fresh keys. The cost is that of the smaller pieces."""
-        for piece in smaller_pieces(seeds, lambda vertex: self._members.neighbours(group.key, vertex)):
-            destination = self._fresh_key(group.key, min(piece))
-            for vertex in piece:
-                self._departures.put(f"{group.key}{END}{destination}{END}{vertex}", MarkRow())
-            group.set(size=group.row.size - len(piece))
-            group.jobs.append(MoveJob(group.key, destination, None, rank_of(len(piece)), True, piece=True))
+        return None
 
     def _fresh_key(self, place: str, vertex: str) -> str:
         token = self._members.token(place, vertex)
@@ -267,9 +373,7 @@ class GroupsProcessor:
 
     def _move(self, group: Group, job: MoveJob) -> Job | None:
         vertices: Iterator[str]
-        if job.piece:
-            vertices = (self._depart(group.key, job.destination, key) for key in self._departing(group.key, job))
-        elif job.place == group.key and group.row.size == 1:
+        if job.place == group.key and group.row.size == 1:
             vertices = iter([group.row.eldest] if self._members.holds(group.key, group.row.eldest) else [])
         else:
             vertices = self._members.vertices(job.place)
@@ -277,22 +381,10 @@ class GroupsProcessor:
         self._work += len(tokens) + len(edges)
         self._send_tokens(group.key, job, tokens, edges, finished)
         if not finished:
-            if job.piece and self._members.holds(job.place, tokens[-1].vertex):
-                mark = f"{group.key}{END}{job.destination}{END}{tokens[-1].vertex}"
-                self._departures.put(mark, MarkRow())
             return replace(job, started=True)
-        if job.place == group.key and not job.piece:
+        if job.place == group.key:
             group.set(size=0, rank=0, eldest="", standing=None)
         return None
-
-    def _departing(self, key: str, job: MoveJob) -> list[str]:
-        prefix = f"{key}{END}{job.destination}{END}"
-        rows = islice(self._departures.scan(prefix), self._transfer_rows_max + 1)
-        return [name[len(prefix) :] for name, _ in rows]
-
-    def _depart(self, key: str, destination: str, vertex: str) -> str:
-        self._departures.delete(f"{key}{END}{destination}{END}{vertex}")
-        return vertex
 
     def _send_tokens(
         self, source: str, job: MoveJob, tokens: list[TokenRecord], edges: list[EdgeRecord], last: bool
@@ -378,7 +470,7 @@ class GroupsProcessor:
         if not job.joined:
             return self._check_join(group, job)
         place = arrival_place(group.key, job.source)
-        rows_max = max(1, self._work_max - self._work)
+        rows_max = self._room()
         tokens, edges, finished = self._members.take(place, self._members.vertices(place), rows_max)
         self._work += len(tokens) + len(edges)
         self._members.add(group.key, tokens, edges)
@@ -394,7 +486,7 @@ class GroupsProcessor:
         place = arrival_place(group.key, job.source)
         if job.via is not None and self._members.holds(group.key, job.via.other):
             return self._let_in(group, job)
-        room = max(1, self._work_max - self._work)
+        room = self._room()
         rows = rows_after(self._members.tokens, place + END, job.checked, room)
         vertices = [key[len(place) + 1 :] for key, _ in rows]
         self._work += len(vertices)
@@ -457,7 +549,7 @@ class GroupsProcessor:
 
     def _sync(self, group: Group, job: SyncJob) -> Job | None:
         prefix = group.key + END
-        room = max(1, self._work_max - self._work)
+        room = self._room()
         rows = rows_after(self._members.tokens, prefix, job.after, room)
         self._work += len(rows)
         for key, row in rows:

@@ -9,14 +9,13 @@ from dustream.schemas.pages import Standing
 
 
 class MoveJob(Struct, frozen=True, array_like=True, tag="move"):
-    """Send all tokens kept at `place` (or, of a piece, those marked for the destination) to another group."""
+    """Send all tokens kept at `place` to another group."""
 
     place: str
     destination: str
     via: EdgeRecord | None
     rank: int
     fresh: bool
-    piece: bool = False
     started: bool = False
 
 
@@ -31,6 +30,32 @@ class LandJob(Struct, frozen=True, array_like=True, tag="land"):
     sync_all: bool = False  # the group's standing changed: everybody is told when all have landed
 
 
+class UnlinkJob(Struct, frozen=True, array_like=True, tag="unlink"):
+    """A vertex has left: take its edges away, and start a search at each neighbour that is here."""
+
+    vertex: str
+    seeds: int = 0
+
+
+class SearchJob(Struct, frozen=True, array_like=True, tag="search"):
+    """Find the pieces that hung on a vertex that has left, all but the largest."""
+
+    searching: int  # searches that are not finished and have met no larger one
+    turn: int = -1  # the search whose turn it was last
+    largest: int = -1  # of the finished ones
+    largest_size: int = 0
+
+
+class SplitJob(Struct, frozen=True, array_like=True, tag="split"):
+    """Every piece but that of one search moves to a fresh key."""
+
+    staying: int
+
+
+class ClearJob(Struct, frozen=True, array_like=True, tag="clear"):
+    """Delete what the searches have left behind."""
+
+
 class StandJob(Struct, frozen=True, array_like=True, tag="stand"):
     """Work out the group's standing again, and tell everybody if it changed."""
 
@@ -41,7 +66,7 @@ class SyncJob(Struct, frozen=True, array_like=True, tag="sync"):
     after: str = ""
 
 
-Job = MoveJob | LandJob | StandJob | SyncJob
+Job = MoveJob | LandJob | UnlinkJob | SearchJob | SplitJob | ClearJob | StandJob | SyncJob
 
 
 class GroupRow(Struct, frozen=True, array_like=True):
@@ -74,8 +99,38 @@ class EdgeRow(Struct, frozen=True, array_like=True):
     similarity: float
 
 
+class SearchRow(Struct, frozen=True, array_like=True):
+    """Table `searches`, by group and number: a search for what hung on a vertex that has left (searches.py)."""
+
+    # the piece, as long as it has not joined another search
+    current: int  # the search whose queue is worked off
+    tail: int  # the last one of the chained queues
+    eldest: str
+    size: int = 0
+    parent: int = -1  # the search that this one has joined
+    destination: str = ""  # where the piece moves
+    moved: int = 0  # tokens that are gone already
+    # its own queue
+    queued: int = 0
+    expanded: int = 0
+    edge_after: str = ""  # of the vertex at hand: the edges up to this one are done
+    following: int = -1  # the search whose queue comes next
+
+
+class ReachedRow(Struct, frozen=True, array_like=True):
+    """Table `reached`, by group and vertex: the search that came there first."""
+
+    search: int
+
+
+class FrontierRow(Struct, frozen=True, array_like=True):
+    """Table `frontier`, by group, search and place in its queue."""
+
+    vertex: str
+
+
 class MarkRow(Struct, frozen=True, array_like=True):
-    """Table `departures`, by group, destination and vertex: tokens of a piece that moves."""
+    """Table `searching`, by group and number: a search that takes turns."""
 
 
 class ArrivalRow(Struct, frozen=True, array_like=True):

@@ -72,6 +72,7 @@ from dustream.schemas.pages import (
     Star,
     Sync,
     Unfollow,
+    Unpark,
     Verdict,
 )
 from dustream.schemas.signature import PageSignature
@@ -79,6 +80,7 @@ from dustream.schemas.sites import SiteDecision
 from dustream.schemas.tier2 import Rekey, Remove, Store
 
 FOLLOWERS_TOLD_MAX = 1_000  # per step
+UNPARKED_MAX = 1_000  # requests of one vertex, per step
 
 TABLES: dict[str, Any] = {
     "pages": PageRow,
@@ -107,6 +109,7 @@ class PagesProcessor:
         followers_told_max: int = FOLLOWERS_TOLD_MAX,
         site_pages_told_max: int = PAGES_TOLD_MAX,
         update_members_max: int = MEMBERS_MAX,
+        unparked_max: int = UNPARKED_MAX,
     ) -> None:
         self._map = partition_map
         self._markets = markets
@@ -116,6 +119,7 @@ class PagesProcessor:
         self._followers_told_max = followers_told_max
         self._site_pages = SitePages(site_of, len(markets.names), site_pages_told_max)
         self._updates = ClusterUpdates(update_members_max)
+        self._unparked_max = unparked_max
         self._out: list[Send] = []
         self._counted: Counter[str] = Counter()
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -134,6 +138,7 @@ class PagesProcessor:
             Decision: self._decision,
             SiteHeld: self._site_held,
             ContinueSite: self._tell_site,
+            Unpark: self._on_unpark,
         }
 
     def open(self, state: TaskState) -> None:
@@ -305,8 +310,8 @@ class PagesProcessor:
         if page.owner is not None:
             self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, Leave())))
             self._dying.put(vertex, DyingRow(page.owner, page.token_counter))
-        for request in self._unpark(vertex, page.parked_count):
-            self._answer_dead(vertex, request)
+        if page.parked_count and not page.unparking:
+            self._answer_parked(vertex)
 
     def _become(self, page: PageRow, crawl: Crawl) -> PageRow:
         """The page as the fetch found it; `page` has no content or target of its own."""
@@ -390,15 +395,34 @@ class PagesProcessor:
         self._parked.put(f"{vertex}{END}{page.parked_count:08x}", ParkedRow(request))
         self._pages.put(url, replace(page, parked_count=page.parked_count + 1))
 
-    def _unpark(self, vertex: str, count: int) -> list[Request]:
-        requests = []
-        for number in range(count):
-            key = f"{vertex}{END}{number:08x}"
-            row = self._parked.get(key)
-            assert row is not None
-            requests.append(row.request)
+    def _unpark(self, url: str, page: PageRow, vertex: str) -> PageRow:
+        """Requests parked before the last news go out; many in steps. Those parked since wait for the next news."""
+        rows = rows_after(self._parked, vertex + END, "", self._unparked_max)
+        due = [(key, row) for key, row in rows if int(key[len(vertex) + 1 :], 16) < page.unparking]
+        for key, row in due:
             self._parked.delete(key)
-        return requests
+            self._route(url, page, vertex, row.request)
+        if len(due) == self._unparked_max:
+            self._out.append(Send("pages", url, Unpark(vertex)))
+            return page
+        return replace(page, parked_count=0 if page.unparking == page.parked_count else page.parked_count, unparking=0)
+
+    def _answer_parked(self, vertex: str) -> None:
+        """The vertex is no more: so are all its requests; many in steps."""
+        rows = rows_after(self._parked, vertex + END, "", self._unparked_max)
+        for key, row in rows:
+            self._parked.delete(key)
+            self._answer_dead(vertex, row.request)
+        if len(rows) == self._unparked_max:
+            self._out.append(Send("pages", url_of(vertex), Unpark(vertex)))
+
+    def _on_unpark(self, message: Unpark) -> None:
+        url = url_of(message.vertex)
+        page = self._pages.get(url)
+        if page is not None and _is_live(page, message.vertex):
+            self._pages.put(url, self._unpark(url, page, message.vertex))
+        else:
+            self._answer_parked(message.vertex)
 
     def _bounce_leave(self, vertex: str, used: int) -> None:
         dying = self._dying.get(vertex)
@@ -417,10 +441,10 @@ class PagesProcessor:
             self._sync_dying(message)
         elif message.counter > page.token_counter:
             now = replace(page, owner=message.owner, token_counter=message.counter, standing=message.standing)
-            now = replace(now, parked_count=0, group_size=message.size)
+            now = replace(now, group_size=message.size, unparking=page.parked_count)
+            if page.parked_count and not page.unparking:  # else the steps under way take the others along
+                now = self._unpark(url, now, vertex)
             self._save(url, page, now)
-            for request in self._unpark(vertex, page.parked_count):
-                self._route(url, now, vertex, request)
 
     def _sync_dying(self, message: Sync) -> None:
         dying = self._dying.get(message.vertex)

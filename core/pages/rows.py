@@ -46,6 +46,8 @@ class PageRow(Struct, frozen=True, array_like=True):
     # fetches on their way to a representative and back: whom they ask, and how many
     consulted: str = ""
     consulted_count: int = 0
+    # of the token's requests that are parked, those with a lower number go out, step by step
+    unparking: int = 0
 
 
 class FollowerRow(Struct, frozen=True, array_like=True):

@@ -15,7 +15,7 @@ from dustream.core.pages.vertex import group_key, url_of, vertex_name
 
 _EMPTY_AT_REST = {
     "pages": ("dying", "parked"),
-    "groups": ("departures", "arrivals", "deferred"),
+    "groups": ("searches", "reached", "frontier", "searching", "arrivals", "deferred"),
     "tier2": ("agenda", "repairs"),
     "sites": (),
 }
@@ -98,7 +98,7 @@ def _check_pages_and_groups(network: Network, groups: list[set[str]]) -> set[str
     live = set()
     for task in network.tasks.values():
         for url, page in task.tables["pages"].scan() if task.name == "pages" else ():
-            assert page.spread_after is None and not page.parked_count
+            assert page.spread_after is None and not page.parked_count and not page.unparking
             if page.kind == "content":
                 vertex = vertex_name(page.first_seen_ms, url, page.epoch)
                 live.add(vertex)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from dustream.core import breaker
 from dustream.core.groups.processor import GroupsProcessor
+from dustream.core.groups.searches import Searches
 from dustream.core.pages import status as page_status
 from dustream.core.pages.processor import PagesProcessor
 from dustream.core.pages.site_pages import SiteHoldRow, SitePages
@@ -54,6 +55,19 @@ def _always_joins(self: Any, key: str, message: Any) -> bool:
 
 def _lands_at_once(self: Any, group: Any, job: Any) -> Any:
     return self._let_in(group, job) if group.row.size else _CHECK_JOIN(self, group, job)
+
+
+def _unlinks_only(self: Any, group: Any, job: Any) -> Any:
+    for other in self._members.others_after(group.key, job.vertex, "", 1_000):
+        self._members.unlink(group.key, job.vertex, other)
+
+
+def _meets_without_queue(self: Any, group: str, one: int, other: int) -> int:
+    """The searches join, but the queue of the smaller is lost."""
+    large: int = _MEET(self, group, one, other)
+    row = self._get(group, large)
+    self._put(group, large, replace(row, tail=large))
+    return large
 
 
 def _without(kind: type, condition: Callable[[Any], bool] = lambda item: True) -> Callable[..., Any]:
@@ -144,6 +158,7 @@ _HEAR = SitePages.hear
 _WHOM_TO_ASK = PagesProcessor._whom_to_ask
 _SPREAD = PagesProcessor._spread
 _CHECK_JOIN = GroupsProcessor._check_join
+_MEET = Searches._meet
 _TELL = Stars._tell
 _LEAVE = Stars.leave
 _RELEASE = Stars._release
@@ -157,7 +172,9 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "a star is taken by a later epoch": [(PagesProcessor, "_star", _star_of_any_epoch)],
     "followers are not told": [(PagesProcessor, "_tell", _nothing)],
     "a spread does not start over": [(PagesProcessor, "_spread", _spreads_on)],
-    "a leave does not split": [(GroupsProcessor, "_split", _nothing)],
+    "a leave does not split": [(GroupsProcessor, "_unlink", _unlinks_only)],
+    "searches that meet stay two": [(Searches, "_meet", lambda self, group, one, other: one)],
+    "a search forgets what it met behind": [(Searches, "_meet", _meets_without_queue)],
     "half-edges to the dead stay": [(GroupsProcessor, "_dead", _nothing)],
     "strangers land": [(GroupsProcessor, "_joins", _always_joins), (GroupsProcessor, "_check_join", _lands_at_once)],
     "the baton is not passed on": [(GroupsProcessor, "_pass_on", _nothing)],

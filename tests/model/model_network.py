@@ -157,6 +157,7 @@ class Network:
                 small_changes=history.small_changes,
                 redirect_hops_max=limits.redirect_hops,
                 followers_told_max=limits.followers_told,
+                unparked_max=limits.followers_told,
                 site_pages_told_max=limits.site_pages_told,
             )
         if name == "sites":

@@ -1,0 +1,338 @@
+"""Giant groups on the embedded engine: what joining, leaving, a winner's death and its return cost.
+
+    python bench/big_groups.py [--members 300000] [--chain 100000] [--quick] [--json] [--only near,copies,hub,chain]
+
+Four shapes, each in a process of its own (so that peak memory is its own), on RocksDB:
+- near: near duplicates, each matches each (100 shingles in common, one of its own);
+- copies: exact copies of one page;
+- hub: pages that match one page, the winner, and not each other; it comes last, goes and returns;
+- chain: each page matches its two neighbours only.
+
+Pages come with shingle sets made directly: nothing here is spent on HTML. Times are processor time, RocksDB's threads
+included. A *step* is what one message to one task causes; rows are those it read, scanned or wrote.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from dustream.core.pipeline import PAGES, pipeline
+from dustream.core.processor import Processor, Send, Table, TaskState
+from dustream.core.settings import Settings
+from dustream.core.text.minhash import minhash
+from dustream.core.tier2.bands import mix64
+from dustream.core.topology import Topology
+from dustream.schemas.groups import Transfer
+from dustream.schemas.pages import Crawl
+from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
+from dustream.schemas.tier2 import News
+from dustream.streams.embedded.engine import EmbeddedEngine, Feed
+from dustream.streams.embedded.results import read_statuses
+from dustream.streams.store.rocks import RocksStore
+
+THRESHOLD = 0.9
+FEED_PAGES = 128
+COMMIT_PAGES = 2_048
+SLICES = 6
+POPULAR = 1000.0
+CARRIERS = (Transfer, News)  # the messages that hold a list
+
+
+# ---------------------------------------------------------------- pages
+
+
+def signature(elements: Sequence[int]) -> PageSignature:
+    shingles = np.sort(np.array([mix64(np.uint64(each + 1)) for each in elements], dtype=np.uint64))
+    data = shingles.astype("<u8").tobytes()
+    content_hash = hashlib.blake2b(data, digest_size=16).digest()
+    return PageSignature(SIGNATURE_VERSION, content_hash, data, minhash(shingles).tobytes(), (), len(shingles), "en")
+
+
+class Shape(NamedTuple):
+    """The pages of a giant group, by number."""
+
+    name: str
+    members: int
+
+    def url(self, number: int) -> str:
+        return f"http://{self.name}.example/{number:06d}"
+
+    def elements(self, number: int) -> Sequence[int]:
+        if self.name == "copies":
+            return range(100)
+        if self.name == "chain":  # Jaccard 190/210 to the neighbours, 180/220 to the next but one
+            return range(10 * number, 10 * number + 200)
+        if self.name == "near" or number == self.winner:
+            return [*range(100), 1_000 + number] if self.name == "near" else range(100)
+        return [*range(100), *range(1_000 + 10 * number, 1_010 + 10 * number)]  # 100/110 to the hub, 100/120 to others
+
+    @property
+    def winner(self) -> int:
+        """In the chain nobody is everybody's winner."""
+        return {"hub": self.members - 1}.get(self.name, self.members // 3)
+
+    def page(self, number: int, version: int) -> Crawl:
+        popularity = POPULAR if self.name != "chain" and number == self.winner else None
+        return Crawl(self.url(number), version, "content", signature(self.elements(number)), popularity=popularity)
+
+    def gone(self, number: int, version: int) -> Crawl:
+        return Crawl(self.url(number), version, "gone")
+
+    def operations(self) -> list[tuple[str, int]]:
+        """What is done to the group once it is there, and to which page: it goes, then it returns."""
+        if self.name == "chain":
+            return [("first", 0), ("last", self.members - 1), ("middle", self.members // 2)]
+        return [("a middle page", self.members // 2), ("the winner", self.winner)]
+
+
+# ---------------------------------------------------------------- watching
+
+
+class CountedTable:
+    """A table, and how many rows went through it."""
+
+    def __init__(self, table: Table[Any], watch: Watch) -> None:
+        self._table = table
+        self._watch = watch
+
+    def get(self, key: str) -> Any:
+        self._watch.rows += 1
+        return self._table.get(key)
+
+    def put(self, key: str, row: Any) -> None:
+        self._watch.rows += 1
+        self._table.put(key, row)
+
+    def delete(self, key: str) -> None:
+        self._watch.rows += 1
+        self._table.delete(key)
+
+    def scan(self, prefix: str = "", after: str = "") -> Iterator[tuple[str, Any]]:
+        for item in self._table.scan(prefix, after):
+            self._watch.rows += 1
+            yield item
+
+
+class CountedState:
+    """A task's tables, counted."""
+
+    def __init__(self, state: TaskState, watch: Watch) -> None:
+        self._state = state
+        self._watch = watch
+
+    @property
+    def partition(self) -> int:
+        return self._state.partition
+
+    def table(self, name: str) -> CountedTable:
+        return CountedTable(self._state.table(name), self._watch)
+
+
+@dataclasses.dataclass
+class Watch:
+    """The largest step and the largest message since the last `reset`, over all tasks."""
+
+    rows: int = 0
+    step_rows: int = 0
+    step: str = ""
+    step_sends: int = 0
+    message_bytes: int = 0
+    sends: int = 0
+
+    def reset(self) -> None:
+        self.__init__()  # type: ignore[misc]
+
+    def note(self, task: str, message: Any, sends: list[Send]) -> None:
+        if self.rows > self.step_rows:
+            self.step_rows, self.step = self.rows, f"{task} {type(message).__name__}"
+        self.rows = 0
+        self.step_sends = max(self.step_sends, len(sends))
+        self.sends += len(sends)
+        for send in sends:
+            if type(send.message) in CARRIERS:
+                self.message_bytes = max(self.message_bytes, len(msgspec.msgpack.encode(send.message)))
+
+
+class Watched:
+    """A processor, one message at a time."""
+
+    def __init__(self, name: str, processor: Processor, watch: Watch) -> None:
+        self._name = name
+        self._processor = processor
+        self._watch = watch
+
+    def open(self, state: TaskState) -> None:
+        self._processor.open(CountedState(state, self._watch))
+
+    def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
+        out = []
+        for message in messages:
+            sends = self._processor.process(state, [message])
+            self._watch.note(self._name, message, sends)
+            out += sends
+        return out
+
+
+def watched(topology: Topology, watch: Watch) -> Topology:
+    specs = tuple(
+        dataclasses.replace(spec, make=lambda spec=spec: Watched(spec.name, spec.make(), watch))
+        for spec in topology.processors
+    )
+    return dataclasses.replace(topology, processors=specs)
+
+
+# ---------------------------------------------------------------- one shape
+
+
+class Line(NamedTuple):
+    """What one operation cost."""
+
+    operation: str
+    pages: int
+    cpu_us_a_page: float
+    messages_a_page: float
+    step_rows: int
+    step: str
+    step_sends: int
+    message_bytes: int
+    peak_mb: int
+
+
+class Giant:
+    """One group on the engine."""
+
+    def __init__(self, shape: Shape, folder: Path, partitions: int) -> None:
+        self.shape = shape
+        self.watch = Watch()
+        self.store = RocksStore(folder)
+        settings = Settings(threshold=THRESHOLD, partitions=partitions, group_size_max=10_000_000)
+        self.engine = EmbeddedEngine(watched(pipeline(settings), self.watch), self.store)
+
+    def build(self, numbers: range) -> tuple[float, int]:
+        """Processor time and messages."""
+        seconds, before = 0.0, sum(self.engine.messages.values())
+        for start in range(numbers.start, numbers.stop, COMMIT_PAGES):
+            pages = [self.shape.page(n, 1_000 + n) for n in range(start, min(numbers.stop, start + COMMIT_PAGES))]
+            feeds = [pages[at : at + FEED_PAGES] for at in range(0, len(pages), FEED_PAGES)]
+            seconds += self.feed(feeds)
+        return seconds, sum(self.engine.messages.values()) - before
+
+    def feed(self, feeds: list[list[Crawl]]) -> float:
+        started = time.process_time()
+        self.engine.run(Feed([Send(PAGES, page.url, page) for page in pages]) for pages in feeds)
+        return time.process_time() - started
+
+    def line(self, operation: str, pages: int, seconds: float, messages: int) -> Line:
+        w = self.watch
+        line = Line(
+            operation, pages, round(seconds / pages * 1e6, 1), round(messages / pages, 1), w.step_rows, w.step,
+            w.step_sends, w.message_bytes, peak_mb(),
+        )  # fmt: skip
+        w.reset()
+        return line
+
+    def change(self, operation: str, crawl: Crawl) -> Line:
+        before = sum(self.engine.messages.values())
+        seconds = self.feed([[crawl]])
+        return self.line(operation, 1, seconds, sum(self.engine.messages.values()) - before)
+
+
+def peak_mb() -> int:
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) // 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+
+
+def lines(shape: Shape, folder: Path, partitions: int) -> Iterator[Line]:
+    warm_up(shape, folder / "warm", partitions)
+    giant = Giant(shape, folder / "state", partitions)
+    slices = 1 if shape.name == "hub" else SLICES
+    last = shape.members - (shape.name == "hub")
+    bounds = [last * at // slices for at in range(slices + 1)]
+    for start, stop in pairwise(bounds):
+        yield giant.line(f"join {start:,}-{stop:,}", stop - start, *giant.build(range(start, stop)))
+    if shape.name == "hub":
+        yield giant.change("the hub comes", shape.page(last, 10**6))
+    version = 10**7
+    for who, number in shape.operations():
+        yield giant.change(f"{who} goes", shape.gone(number, version))
+        yield giant.change(f"{who} returns", shape.page(number, version + 1))
+        version += 2
+    check(giant)
+
+
+def warm_up(shape: Shape, folder: Path, partitions: int) -> None:
+    """Compiled code is loaded before anything is measured."""
+    giant = Giant(shape, folder, partitions)
+    giant.build(range(200))
+    giant.change("", shape.gone(100, 10**7))
+    giant.store.close()
+
+
+def check(giant: Giant) -> None:
+    """All pages are in one group again, and every duplicate has its winner."""
+    groups, roles = set(), {"winner": 0, "duplicate": 0}
+    for status in read_statuses(giant.store):
+        groups.add(status.group)
+        roles[status.role] = roles.get(status.role, 0) + 1
+    assert groups == {giant.shape.url(0)}, f"one group was expected, not {len(groups)}"
+    assert sum(roles.values()) == giant.shape.members == roles["winner"] + roles["duplicate"], roles
+    assert giant.shape.name == "chain" or roles["winner"] == 1, roles
+
+
+# ---------------------------------------------------------------- the table
+
+
+HEAD = ("operation", "pages", "µs a page", "messages", "rows", "in a step of", "sends", "bytes", "peak MB")
+
+
+def show(line: Line) -> str:
+    cpu = f"{line.cpu_us_a_page:,.0f}"
+    return (
+        f"| {line.operation} | {line.pages:,} | {cpu} | {line.messages_a_page:,.1f} | {line.step_rows:,} | {line.step} "
+        f"| {line.step_sends:,} | {line.message_bytes:,} | {line.peak_mb:,} |"
+    )
+
+
+def run_one(shape: Shape, partitions: int, *, as_json: bool) -> None:
+    if not as_json:
+        print(f"\n### {shape.name}, {shape.members:,} pages\n\n| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD))
+    with tempfile.TemporaryDirectory() as folder:
+        for line in lines(shape, Path(folder), partitions):
+            print(json.dumps({"shape": shape.name} | line._asdict()) if as_json else show(line), flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--members", type=int, default=300_000, help="pages of near, copies and hub")
+    parser.add_argument("--chain", type=int, default=100_000, help="pages of the chain")
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--only", default="near,copies,hub,chain", help="shapes, with commas between them")
+    parser.add_argument("--quick", action="store_true", help="3,000 pages each")
+    parser.add_argument("--json", action="store_true", help="one line of JSON per operation")
+    args = parser.parse_args()
+    members, chain = (3_000, 3_000) if args.quick else (args.members, args.chain)
+    names = args.only.split(",")
+    if len(names) == 1:
+        run_one(Shape(names[0], chain if names[0] == "chain" else members), args.partitions, as_json=args.json)
+        return 0
+    more = ["--json"] if args.json else []
+    sizes = ["--members", str(members), "--chain", str(chain), "--partitions", str(args.partitions)]
+    return max(subprocess.call([sys.executable, __file__, "--only", name, *sizes, *more]) for name in names)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
