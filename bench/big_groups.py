@@ -29,12 +29,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Processor, Send, Table, TaskState
 from dustream.core.settings import Settings
 from dustream.core.text.minhash import minhash
-from dustream.core.tier2.bands import mix64
 from dustream.core.topology import Topology
 from dustream.schemas.groups import Transfer
 from dustream.schemas.pages import Crawl
@@ -56,10 +56,17 @@ CARRIERS = (Transfer, News)  # the messages that hold a list
 
 
 def signature(elements: Sequence[int]) -> PageSignature:
-    shingles = np.sort(np.array([mix64(np.uint64(each + 1)) for each in elements], dtype=np.uint64))
+    shingles = np.sort(spread(np.array(elements, dtype=np.uint64)))
     data = shingles.astype("<u8").tobytes()
     content_hash = hashlib.blake2b(data, digest_size=16).digest()
     return PageSignature(SIGNATURE_VERSION, content_hash, data, minhash(shingles).tobytes(), (), len(shingles), "en")
+
+
+def spread(elements: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Elements stand for hashed shingles (the finaliser of splitmix64)."""
+    mixed = (elements + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 class Shape(NamedTuple):

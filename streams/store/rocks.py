@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import cast
 
-from rocksdict import AccessType, BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteBatch
+from rocksdict import AccessType, BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, ReadOptions, WriteBatch
 
 from dustream.core.errors import StateMismatch
 from dustream.streams.store.base import Change
@@ -50,11 +50,13 @@ class RocksStore:
     def scan(self, prefix: bytes = b"", after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         # the least key greater than `after` is `after` with a zero byte
         start = max(prefix, after + b"\0") if after else prefix
-        pairs = cast("Iterator[tuple[bytes, bytes]]", self._open_db.items(from_key=start))
-        for key, value in pairs:
-            if not key.startswith(prefix):
-                return
-            yield key, value
+        end = _end_of(prefix)
+        bound = ReadOptions()
+        if end is not None:
+            # without it the way to the next row leads over all deleted rows that follow, of other tables, too
+            bound.set_iterate_upper_bound(end)
+        pairs = self._open_db.items(from_key=start, read_opt=bound)
+        yield from cast("Iterator[tuple[bytes, bytes]]", pairs)
 
     def write(self, changes: Iterable[Change]) -> None:
         batch = WriteBatch(raw_mode=True)
@@ -69,6 +71,12 @@ class RocksStore:
         if self._db is not None:
             self._db.close()
             self._db = None
+
+
+def _end_of(prefix: bytes) -> bytes | None:
+    """The least key greater than all with the prefix, if there is one."""
+    head = prefix.rstrip(b"\xff")
+    return head[:-1] + bytes([head[-1] + 1]) if head else None
 
 
 def _options() -> Options:

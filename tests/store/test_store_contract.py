@@ -51,6 +51,13 @@ def test_scan_is_ordered_and_bounded_by_the_prefix(store: Store) -> None:
     assert [key for key, _ in store.scan()] == [b"a", b"a/10", b"a/2", b"a0", b"b"]
 
 
+def test_a_prefix_may_end_in_the_highest_byte(store: Store) -> None:
+    for key in (b"a", b"a\xff", b"a\xff\xff1", b"b", b"\xff\xff"):
+        store.put(key, b"")
+    assert [key for key, _ in store.scan(b"a\xff")] == [b"a\xff", b"a\xff\xff1"]
+    assert [key for key, _ in store.scan(b"\xff")] == [b"\xff\xff"]
+
+
 def test_scan_sees_the_state_as_it_was_when_it_began(store: Store) -> None:
     store.write([(b"a", b"1"), (b"b", b"1")])
     scan = store.scan()
