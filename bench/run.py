@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BENCHMARKS = ("text", "scanner", "pipeline", "search", "partitions")
+BENCHMARKS = ("text", "scanner", "pipeline", "search", "questions", "partitions")
 
 
 def run(name: str, out: Path) -> int:

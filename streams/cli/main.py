@@ -36,6 +36,7 @@ Near-duplicate groups of crawled pages, kept up to date while pages arrive, chan
   dustream demo                            see it work on a small generated web
   dustream run crawl.warc.gz --out result  find the duplicates in your own crawl
   dustream status URL --state result       ask what a URL is
+  dustream why URL --state result          and why
 """
 
 

@@ -6,7 +6,8 @@ from itertools import islice
 
 from msgspec import Struct
 
-from dustream.core.errors import BadSetting
+from dustream.core.errors import BadEvent, BadSetting
+from dustream.core.events import page_identity
 from dustream.core.pages.vertex import END, url_of
 from dustream.schemas.pages import Verdict
 from dustream.schemas.status import DuplicateStatus
@@ -120,9 +121,17 @@ def group_facts(state: State, page: KnownPage) -> GroupFacts | None:
 
 
 def rejections(state: State, url: str) -> list[RejectedRecord]:
-    """Records of this URL, as it is spelled here, that could not be used."""
-    letters = islice(state.dead_letters(url), REJECTIONS_SHOWN_MAX)
-    return [RejectedRecord(letter.source, letter.position, letter.reason) for letter in letters]
+    """Records of this URL that could not be used."""
+    letters = (letter for letter in state.dead_letters(url.split("/")[2]) if _identity(letter.url or "") == url)
+    some = islice(letters, REJECTIONS_SHOWN_MAX)
+    return [RejectedRecord(letter.source, letter.position, letter.reason) for letter in some]
+
+
+def _identity(url: str) -> str | None:
+    try:
+        return page_identity(url)
+    except BadEvent:
+        return None
 
 
 def _unknown(state: State, url: str, market: str) -> PageAnswer:

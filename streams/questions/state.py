@@ -23,7 +23,7 @@ from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.status import DuplicateStatus
 from dustream.streams.embedded.engine import view_prefix
-from dustream.streams.embedded.results import find_status, read_dead_letters
+from dustream.streams.embedded.results import find_status
 from dustream.streams.embedded.state_rows import COUNTS_KEY, STATE_KEY, Counts, InputProgress, StateHeader, read_inputs
 from dustream.streams.store.base import Store
 from dustream.streams.store.rocks import RocksStore
@@ -65,7 +65,9 @@ class State(Protocol):
     def urls(self, prefix: str) -> Iterator[str]:
         """URLs that have a status, in order."""
 
-    def dead_letters(self, containing: str) -> Iterator[DeadLetter]: ...
+    def dead_letters(self, host: str) -> Iterator[DeadLetter]:
+        """Those that name this host somewhere, in any spelling."""
+
     def counts(self) -> Counts: ...
     def inputs(self) -> dict[str, InputProgress]: ...
 
@@ -152,8 +154,11 @@ class EmbeddedState:
         for key, _ in self._store.scan(view + prefix.encode()):
             yield key[len(view) :].decode()
 
-    def dead_letters(self, containing: str) -> Iterator[DeadLetter]:
-        return (letter for letter in read_dead_letters(self._store) if containing in (letter.url or ""))
+    def dead_letters(self, host: str) -> Iterator[DeadLetter]:
+        decoder = msgspec.json.Decoder(DeadLetter)
+        for _, data in self._store.scan(view_prefix("dead.letters")):
+            if host.encode() in data.lower():
+                yield decoder.decode(data)
 
     def counts(self) -> Counts:
         row = self._store.get(COUNTS_KEY)

@@ -14,16 +14,19 @@ import toy
 import zstandard
 
 from dustream.core.errors import BadSetting
+from dustream.core.pipeline import pipeline
 from dustream.core.processor import Send
+from dustream.core.settings import Settings
+from dustream.core.text.extractors import TextSource
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.embedded.results import StatusLine
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.cluster import Cluster, read_cluster
 from dustream.streams.kafka.compare import compare
-from dustream.streams.kafka.intake import CrashGuard, pack, unpack
+from dustream.streams.kafka.intake import CrashGuard, IntakeProcessor, pack, unpack
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.progress import read_link
-from dustream.streams.kafka.records import RECORD_BYTES, Outbox
+from dustream.streams.kafka.records import RECORD_BYTES, InRecord, Outbox
 from dustream.streams.kafka.replay import parse_offsets
 from dustream.streams.kafka.topics import plan_topics
 
@@ -33,6 +36,21 @@ EVENTS = [CrawlEvent(url=f"https://example.org/{number}", body=b"\xff\0" * numbe
 def test_pack_and_single_event_are_told_apart() -> None:
     assert unpack(pack(EVENTS, zstandard.ZstdCompressor())) == EVENTS
     assert unpack(msgspec.json.encode(EVENTS[3])) == [EVENTS[3]]
+
+
+def test_pages_know_where_in_the_crawl_topic_they_stand(tmp_path: Path) -> None:
+    pages = [
+        CrawlEvent(url=f"https://example.org/{n}", text=f"page {n}", status=500 if n == 1 else 200) for n in range(3)
+    ]
+    values = [pack(pages, zstandard.ZstdCompressor()), msgspec.json.encode(pages[2])]
+    records = [InRecord("crawl.pages", 5, 0, 70 + at, None, value, {}) for at, value in enumerate(values)]
+    guard = CrashGuard(tmp_path / "guard")
+    intake = IntakeProcessor(pipeline(Settings()), "pages", TextSource(), guard, Metrics())
+    sends = intake.process(None, records)  # type: ignore[arg-type]  # it keeps no state
+    guard.close()
+    found = [(send.message.url, send.message.origin) for send in sends]
+    urls = [page.url for page in pages]
+    assert found == [(urls[0], "k5:70:0"), (urls[2], "k5:70:2"), (urls[2], "k5:71:0")]
 
 
 def test_damaged_or_boasting_pack_is_refused() -> None:

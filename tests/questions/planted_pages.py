@@ -42,7 +42,7 @@ OTHERS = [
     *(event(f"f.example/short/{size}", " ".join(prose("chain").split()[:size])) for size in SHORT),
     event("f.example/Page/", prose("alone")),
     event("f.example/empty", ""),
-    event("f.example/absurd", prose("absurd")) | {"fetched_at": "9021-01-01T00:00:00Z"},
+    event("F.Example/absurd#top", prose("absurd")) | {"fetched_at": "9021-01-01T00:00:00Z"},
 ]
 HOSTILE = [
     event("h.example/1") | {"text": prose("hostile")},

@@ -124,6 +124,7 @@ def test_rejected_page_says_what_was_wrong(ask, web) -> None:
     assert said.code == 1
     assert "is rejected: no fetch of it could be used" in said.lines
     assert any(line.startswith("rejected record ") and "after the year 2100" in line for line in said.lines)
+    assert ask("why", "https://f.example/absur", "--state", web, "--json").json["rejected"] == []
 
 
 @pytest.mark.parametrize("meant", ["f.example/Page", "f.example/page/", "www.f.example/Page/", "f.example/Page/?x=1"])
