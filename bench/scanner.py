@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 
 from dustream.core.text.encoding import decode
+from dustream.core.text.extract import extract
 from dustream.core.text.scan import scan, text_of
 from dustream.core.text.scan_blocks import scan_blocks
 from dustream.core.text.scan_main import main_text
@@ -132,6 +134,87 @@ def print_full_text_agreement(folder: Path) -> None:
             values = sorted(jaccard(mine, shingle_set(judge(page))) for mine, page in zip(ours, pages, strict=True))
             tenth, median = values[len(values) // 10], values[len(values) // 2]
             print(f"  {name:26} {judge.__name__:24} median {median:.3f}  10th percentile {tenth:.3f}")
+
+
+# --- do pages keep their content hash, and do pairs stay pairs
+
+EXTRACTORS: dict[str, Callable[[str], str]] = {
+    "scan main": lambda page: scan(page).text,
+    "resiliparse main": lambda page: extract(page).text,
+    "scan full": lambda page: scan(page, mode="full").text,
+    "selectolax full": selectolax_full,
+}
+STABLE_BYTES_MIN = 200  # on a page with less text than an advert, the advert is the text
+BODY_END = re.compile(r"</body\s*>", re.I)
+MENU_ITEM = re.compile(r"(<(?:nav|header)\b[^>]*>.*?<li\b)", re.I | re.S)
+ADVERT = (
+    '<div class="advertisement"><a href="https://ads.example/c?{n}">Save {n} % on all running shoes this week, '
+    "free delivery for new customers, order until midnight</a></div>"
+)
+STAMP = '<div class="footer">Page generated 2024-05-{n:02} 12:{n:02}:07 in 0.{n:03} s, {n}1 visitors online</div>'
+
+
+def with_menu_item(page: str, n: int) -> str:
+    """One more entry in the first menu of the page's own navigation; unchanged where it has none marked as such."""
+    return MENU_ITEM.sub(
+        rf'<ul><li><a href="/new-{n}">New section number {n} of the site</a></li></ul>\1', page, count=1
+    )
+
+
+def before_body_end(page: str, piece: str) -> str:
+    ends = [found.start() for found in BODY_END.finditer(page)] or [len(page)]
+    return page[: ends[-1]] + piece + page[ends[-1] :]
+
+
+STABLE_CHANGES: dict[str, Callable[[str, int], str]] = {
+    "navigation": with_menu_item,
+    "advert": lambda page, n: before_body_end(page, ADVERT.format(n=n)),
+    "time stamp": lambda page, n: before_body_end(page, STAMP.format(n=n)),
+}
+
+
+def content_hash(text: str) -> bytes:
+    return hash_stream(text_bytes(text))[1]
+
+
+def print_stability(folder: Path) -> None:
+    print("stability: share of real pages that keep their content hash when only this changes (one day to another)")
+    pages = [page for name in SITES for page in html_pages(folder, name, 100, 1 if name.startswith("C_") else 20)]
+    pages = [page for page in pages if len(scan(page, mode="full").utf8) >= STABLE_BYTES_MIN]
+    for kind, change in STABLE_CHANGES.items():
+        pairs = [(change(page, 3), change(page, 17)) for page in pages]
+        pairs = [(before, after) for before, after in pairs if before != after]
+        shares = []
+        for name, read in EXTRACTORS.items():
+            kept = sum(content_hash(read(before)) == content_hash(read(after)) for before, after in pairs)
+            shares.append(f"{name} {kept / len(pairs):.3f}")
+        print(f"  {kind:12} {len(pairs)} pages: " + "  ".join(shares))
+
+
+def near_pairs(sets: list[Any], threshold: float) -> set[tuple[int, int]]:
+    """All pairs at the threshold, by length first and then one by one."""
+    order = sorted((len(each), i) for i, each in enumerate(sets) if len(each))
+    pairs = set()
+    for place, (size, i) in enumerate(order):
+        for longer, j in order[place + 1 :]:
+            if size < threshold * longer:
+                break
+            if jaccard(sets[i], sets[j]) >= threshold:
+                pairs.add((min(i, j), max(i, j)))
+    return pairs
+
+
+def print_pairs(folder: Path, threshold: float = 0.8) -> None:
+    print(f"near-duplicate pairs at {threshold}: how many each finds, and how many of the scanner's it has, too")
+    for name in SITES:
+        pages = html_pages(folder, name, 300, 1 if name.startswith("C_") else 7)
+        found = {
+            each: near_pairs([shingle_set(read(page)) for page in pages], threshold)
+            for each, read in EXTRACTORS.items()
+        }
+        ours = found["scan main"]
+        said = (f"{each} {len(pairs)} (common {len(pairs & ours)})" for each, pairs in found.items())
+        print(f"  {name:26} {len(pages)} pages: " + "  ".join(said))
 
 
 # --- the public tests of HTML parsers
@@ -263,6 +346,8 @@ def main() -> int:
         print_speed(folder)
         print_main_text_quality(folder)
         print_full_text_agreement(folder)
+        print_stability(folder)
+        print_pairs(folder)
         print_tokenizer_tests(folder)
         print_encoding_tests(folder)
         pages = [page.encode("utf-8", "replace") for name in SITES for page in html_pages(folder, name, 30)]

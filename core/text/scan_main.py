@@ -25,6 +25,11 @@ SHORT_WEIGHT, NO_WEIGHT = 0.5, 0.0
 SPARSE_SHARE_MAX = 0.5  # prose below this part of the text so weighed: the page is of the short kind
 LINK_SHARE_MAX = 0.5  # a block above it is a list of links
 
+# A page of which so little is left is a list of links (an index, an overview), and its links are what it says.
+LIST_SHARE_MAX = 0.25
+LIST_BYTES_MAX = 400
+LINK_WEIGHT, NO_LINK_WEIGHT = 1.0, 0.0
+
 HEADING, TOP_HEADING, SECOND_HEADING = KIND["HEADING"], KIND["TOP_HEADING"], KIND["SECOND_HEADING"]
 PREFORMATTED = KIND["PREFORMATTED"]
 PARAGRAPH = KIND["PARAGRAPH"]
@@ -59,16 +64,19 @@ def _is_prose(length: int, link_bytes: int) -> bool:
 
 @njit(cache=True)
 def _prose_of_containers(
-    blocks: NDArray[np.int32], containers: NDArray[np.int32], is_out: NDArray[np.bool_], short_weight: float
-) -> NDArray[np.int64]:
-    """Bytes of prose in each container, those inside it included; what is out does not count, short text by weight."""
+    blocks: NDArray[np.int32], containers: NDArray[np.int32], is_out: NDArray[np.bool_], short_weight: float,
+    link_weight: float,
+) -> NDArray[np.int64]:  # fmt: skip
+    """Bytes of prose in each container, those inside it included; what is out does not count, short text and links by
+    weight."""
     prose = np.zeros(containers.shape[0], dtype=np.int64)
     for i in range(blocks.shape[0]):
         length, container = blocks[i, END] - blocks[i, START], blocks[i, CONTAINER]
         is_heading = containers[container, KINDS] & HEADING != 0
         is_prose = _is_prose(length, blocks[i, LINK_BYTES]) and not is_heading
         if not is_out[container]:
-            prose[container] += np.int64((length - blocks[i, LINK_BYTES]) * (1.0 if is_prose else short_weight))
+            link_bytes = (1.0 - link_weight) * blocks[i, LINK_BYTES]
+            prose[container] += np.int64((length - link_bytes) * (1.0 if is_prose else short_weight))
     for i in range(containers.shape[0] - 1, 0, -1):
         prose[containers[i, PARENT]] += prose[i]
     return prose
@@ -113,16 +121,50 @@ def _inside(containers: NDArray[np.int32], root: int, is_out: NDArray[np.bool_])
 def main_blocks(blocks: NDArray[np.int32], containers: NDArray[np.int32]) -> NDArray[np.bool_]:
     """For each block, whether it is main text."""
     blocks, containers = borrowed(blocks), borrowed(containers)
-    everything = _prose_of_containers(blocks, containers, np.zeros(containers.shape[0], dtype=np.bool_), SHORT_WEIGHT)
-    is_out = _out_of_main(containers, everything, WEAK_SHARE_MAX_WITH_REST)
-    prose = _prose_of_containers(blocks, containers, is_out, SHORT_WEIGHT)
-    if prose[0] < REST_SHARE_MIN * everything[0]:
-        is_out = _out_of_main(containers, everything, WEAK_SHARE_MAX)
-    weighed = _prose_of_containers(blocks, containers, is_out, SHORT_WEIGHT)
-    prose = _prose_of_containers(blocks, containers, is_out, NO_WEIGHT)
+    is_out = _boilerplate(blocks, containers, NO_LINK_WEIGHT)
+    weighed = _prose_of_containers(blocks, containers, is_out, SHORT_WEIGHT, NO_LINK_WEIGHT)
+    prose = _prose_of_containers(blocks, containers, is_out, NO_WEIGHT, NO_LINK_WEIGHT)
     if prose[0] > 0 and prose[0] >= SPARSE_SHARE_MAX * weighed[0]:
-        return _chosen(blocks, containers, _inside(containers, _dominant(containers, prose), is_out))
-    return _chosen_of_sparse(blocks, containers, _inside(containers, _dominant(containers, weighed), is_out), is_out)
+        chosen = _chosen(blocks, containers, _inside(containers, _dominant(containers, prose), is_out))
+    else:
+        inside = _inside(containers, _dominant(containers, weighed), is_out)
+        chosen = _chosen_of_sparse(blocks, containers, inside, is_out)
+    chosen_bytes = _bytes_of(blocks, chosen)
+    if chosen_bytes < LIST_BYTES_MAX:
+        listed = _chosen_of_list(blocks, containers)
+        if chosen_bytes < LIST_SHARE_MAX * _bytes_of(blocks, listed):
+            return listed
+    return chosen
+
+
+@njit(cache=True)
+def _boilerplate(blocks: NDArray[np.int32], containers: NDArray[np.int32], link_weight: float) -> NDArray[np.bool_]:
+    """Which containers are boilerplate, weak names being believed less where they would leave little."""
+    nothing = np.zeros(containers.shape[0], dtype=np.bool_)
+    everything = _prose_of_containers(blocks, containers, nothing, SHORT_WEIGHT, link_weight)
+    is_out = _out_of_main(containers, everything, WEAK_SHARE_MAX_WITH_REST)
+    rest = _prose_of_containers(blocks, containers, is_out, SHORT_WEIGHT, link_weight)
+    if rest[0] < REST_SHARE_MIN * everything[0]:
+        is_out = _out_of_main(containers, everything, WEAK_SHARE_MAX)
+    return is_out
+
+
+@njit(cache=True)
+def _bytes_of(blocks: NDArray[np.int32], chosen: NDArray[np.bool_]) -> int:
+    size = 0
+    for i in range(blocks.shape[0]):
+        size += blocks[i, END] - blocks[i, START] if chosen[i] else 0
+    return size
+
+
+@njit(cache=True)
+def _chosen_of_list(blocks: NDArray[np.int32], containers: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Of a page that is a list of links: all but boilerplate, links counting as text."""
+    is_out = _boilerplate(blocks, containers, LINK_WEIGHT)
+    chosen = np.zeros(blocks.shape[0], dtype=np.bool_)
+    for i in range(blocks.shape[0]):
+        chosen[i] = not is_out[blocks[i, CONTAINER]]
+    return chosen
 
 
 @njit(cache=True)

@@ -223,6 +223,19 @@ def test_boilerplate_is_left_out(boilerplate: str) -> None:
     assert scan(page).text == scan(f"<body><div class=post>{ARTICLE}{ARTICLE}</div></body>").text
 
 
+def test_a_list_of_links_is_what_its_links_say() -> None:
+    """Without its links, an index is its heading and the footer: the same as the next one's."""
+
+    def index(topic: str) -> str:
+        links = "".join(f"<li><a href='/{topic}/{n}'>{topic} number {n} and what it is for</a></li>" for n in range(40))
+        footer = "<div class=footer>Copyright 2008 by the authors, last updated on the 3rd of May</div>"
+        return f"<nav><a href=/>Home</a></nav><h1>Index</h1><ul>{links}</ul>{footer}"
+
+    first, second = scan(index("functions")).text, scan(index("classes")).text
+    assert first.count("functions number") == 40 and second.count("classes number") == 40
+    assert "Home" not in first and "Copyright" not in first
+
+
 def test_a_class_that_lies_is_not_believed() -> None:
     page = f'<body class="has-sidebar"><div class="no-sidebar"><div class="sidebar menu">{ARTICLE * 3}</div></div>'
     assert scan(page).text.count("people came for") == 24
