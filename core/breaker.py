@@ -84,8 +84,9 @@ def _counted(row: SiteRow, tally: Tally) -> SiteRow:
 
 
 def _decided(row: SiteRow, decision: SiteDecision) -> SiteRow:
-    """Of two words the later one counts; of two of one time the first that came, from the one task that sends them."""
-    if row.decided_at is not None and decision.version <= row.decided_at:
+    """Of two words the later one counts; of two of one time the more careful one."""
+    known = row.decided_at
+    if known is not None and (decision.version, not decision.released) <= (known, not row.released):
         return row
     return replace(row, decided_at=decision.version, released=decision.released)
 

@@ -5,6 +5,7 @@
     revisit of another URL                       redirect  via revisit: its content is that page's content
     revisit of itself, 304                       seen      unchanged; only the version moves
     404, 410                                     gone      the page is dead
+    `decision`                                   decision  no fetch: an operator's word on a group or site
     everything else the server or network said   failed    tells nothing about the page: counted and ignored
     not a page (image, PDF, no content at all)   skipped   counted and ignored
 
@@ -30,7 +31,7 @@ excerpt_chars_max: Final = 80
 fetched_at_s_max: Final = 4_102_444_800  # 2100-01-01T00:00:00Z
 year_9999_s_max: Final = 253_402_300_799
 
-Kind = Literal["content", "redirect", "gone", "seen", "failed", "skipped"]
+Kind = Literal["content", "redirect", "gone", "seen", "decision", "failed", "skipped"]
 
 
 class Finding(NamedTuple):
@@ -297,6 +298,9 @@ def classify(event: CrawlEvent) -> Finding:
 
 def _find(event: CrawlEvent, url: str) -> Finding:
     status = event.status
+    if event.decision is not None:
+        _check_decision(event)
+        return Finding("decision")
     if status == 304:
         return Finding("seen")
     if 300 <= status <= 399:
@@ -312,6 +316,15 @@ def _find(event: CrawlEvent, url: str) -> Finding:
         if found.kind == "redirect":
             return found._replace(via="meta")
     return _content(event)
+
+
+def _check_decision(event: CrawlEvent) -> None:
+    if not parse_time_ms(event.fetched_at):
+        raise BadEvent("a decision without fetched_at: the latest one counts, so say when it was made")
+    if (event.decision == "split_group") != (event.pass_from is not None):
+        raise BadEvent(f"{event.decision} {'needs' if event.pass_from is None else 'has no'} pass_from")
+    if event.pass_from is not None and not 0 < event.pass_from <= 1:
+        raise BadEvent(f"pass_from {event.pass_from} is no similarity: give one above 0 and at most 1, such as 0.97")
 
 
 def _redirect(event: CrawlEvent, url: str) -> Finding:

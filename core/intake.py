@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from dustream.core.text.extractors import Extractor, TextSource, extractor
 from dustream.core.text.language import primary_subtag
 from dustream.core.text.signature import sign
 from dustream.schemas.crawl import CrawlEvent
-from dustream.schemas.pages import Crawl
+from dustream.schemas.pages import Crawl, Decision
 from dustream.schemas.signature import PageSignature
 
 REFRESH_DELAY_S_MAX = 5.0  # a page that leads elsewhere sooner than anyone can read it is a redirect
@@ -38,6 +39,7 @@ class Intake(Struct, frozen=True, array_like=True):
     rejected: list[Rejected]
     ignored: dict[str, int]
     indexes: list[int]
+    decisions: list[Decision] = []
 
     def with_origins(self, origin_of: Callable[[int], str]) -> list[Crawl]:
         """The crawls, each with the origin of its event, by the event's number."""
@@ -51,17 +53,28 @@ def take_in(events: Sequence[CrawlEvent], source: TextSource) -> Intake:
     rejected: list[Rejected] = []
     ignored: dict[str, int] = {}
     indexes: list[int] = []
+    decisions: list[Decision] = []
     for index, event in enumerate(events):
         try:
             checked = check_event(event)
             if checked.finding.kind in ("failed", "skipped"):
                 ignored[checked.finding.reason] = ignored.get(checked.finding.reason, 0) + 1
+            elif checked.finding.kind == "decision":
+                decisions.append(_decision(checked))
             else:
                 crawls.append(sign_event(checked, read))
                 indexes.append(index)
         except BadEvent as error:
             rejected.append(Rejected(index, event.url, str(error)))
-    return Intake(crawls, rejected, ignored, indexes)
+    return Intake(crawls, rejected, ignored, indexes, decisions)
+
+
+def _decision(checked: CheckedEvent) -> Decision:
+    name, pass_from = checked.event.decision, checked.event.pass_from
+    on: Literal["group", "site"] = "site" if name in ("release_site", "hold_site") else "group"
+    if name in ("release_group", "release_site"):
+        pass_from = 0.0
+    return Decision(checked.url, checked.version, on, pass_from)
 
 
 def sign_event(checked: CheckedEvent, read: Extractor) -> Crawl:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 CRAWL_EVENT_VERSION = 1
 
+DecisionName = Literal["release_group", "split_group", "hold_group", "release_site", "hold_site"]
+
 
 class CrawlEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One fetch of one URL. Content comes as `html` (decoded), `body` (bytes as fetched) or `text` (extracted)."""
+    """One fetch of one URL. Content comes as `html` (decoded), `body` (bytes as fetched) or `text` (extracted).
+
+    An event with a `decision` is no fetch but an operator's word on a group or site that the circuit breaker holds.
+    """
 
     url: Annotated[str, Meta(description="absolute http or https URL that was fetched")]
     v: Annotated[int, Meta(description="schema version")] = CRAWL_EVENT_VERSION
@@ -30,3 +35,10 @@ class CrawlEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
     content_type: Annotated[str | None, Meta(description="Content-Type as the server sent it")] = None
     lang: Annotated[str | None, Meta(description="language, if the crawler knows it (BCP 47)")] = None
     popularity: Annotated[float | None, Meta(description="link or click popularity; larger is better")] = None
+    decision: Annotated[
+        DecisionName | None,
+        Meta(description="an operator's word on the group whose id is url, or on the site of url; the latest counts"),
+    ] = None
+    pass_from: Annotated[
+        float | None, Meta(description="of split_group: similarity to the winner below which pages are kept")
+    ] = None

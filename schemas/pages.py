@@ -184,7 +184,8 @@ class Unpark(Struct, frozen=True, array_like=True, tag="unpark"):
 
 
 class Decision(Struct, frozen=True, array_like=True, tag="decision"):
-    """An operator's word on the group whose id is `url`, or on the site of `url`. Of two, the later one counts.
+    """An operator's word on the group whose id is `url`, or on the site of `url`. Of two the later one counts; of two
+    of one time the more careful one, so that it does not matter which came first.
 
     Duplicates at least `pass_from` similar to their winner pass whatever the circuit breaker says, and the others are
     kept (0: all pass). None: the circuit breaker decides, as if nothing had been said. A site only knows 0 and None.

@@ -14,6 +14,7 @@ Rules (docs/protocol.md):
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -476,7 +477,7 @@ class PagesProcessor:
             self._out.append(Send("sites", site, SiteDecision(site, message.version, message.pass_from is not None)))
             return
         known = self._decisions.get(url)
-        if known is not None and message.version <= known.version:
+        if known is not None and _weight(message) <= _weight(known):
             return
         self._decisions.put(url, DecisionRow(message.version, message.pass_from))
         page = self._pages.get(url)
@@ -585,6 +586,11 @@ class PagesProcessor:
         if holds_group(url, before) != holds_group(url, now):
             self._alarm(url, now)
         self._pages.put(url, now)
+
+
+def _weight(word: Decision | DecisionRow) -> tuple[int, float]:
+    """Of two words the later one counts; of two of one time the more careful one."""
+    return word.version, math.inf if word.pass_from is None else word.pass_from
 
 
 def _is_live(page: PageRow, vertex: str) -> bool:

@@ -15,6 +15,7 @@ COMMANDS = (
     "status",
     "why",
     "groups",
+    "breaker",
     "generate",
     "partitions",
     "learn",

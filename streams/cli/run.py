@@ -24,6 +24,7 @@ Written to --out:
   status.jsonl    one line per URL: its role, group, winner and the similarity to it
   groups.jsonl    one line per group of more than one page
   keep.txt        the URLs to keep
+  alarms.jsonl    groups and sites held back by the circuit breaker (see dustream breaker --help)
   rejected.jsonl  what could not be used, with file, offset and reason
   summary.json    counts, times, and a hash over the statuses and groups
 
@@ -226,8 +227,21 @@ def describe(summary: RunSummary, out: Path) -> str:
         if reasons:
             shown = ", ".join(f"{count:,} {reason}" for reason, count in _most(reasons))
             lines.append(f"  {sum(reasons.values()):>9,} {what}: {shown}")
-    lines += ["", f"results in {out}: status.jsonl, groups.jsonl, keep.txt, rejected.jsonl, summary.json"]
+    lines += _alarms(summary, out)
+    files = "status.jsonl, groups.jsonl, keep.txt, alarms.jsonl, rejected.jsonl, summary.json"
+    lines += ["", f"results in {out}: {files}"]
     return "\n".join(lines)
+
+
+def _alarms(summary: RunSummary, out: Path) -> list[str]:
+    if not summary.alarms:
+        return []
+    from dustream.streams.cli.terminal import shown
+    from dustream.streams.embedded.alarms import describe_alarm
+
+    lines = ["", f"ALARM: {summary.held_groups:,} groups and {summary.held_sites:,} sites are held, not dropped"]
+    lines += [f"  {shown(describe_alarm(line))}" for line in summary.alarms]
+    return [*lines, f"  look at them, then: dustream breaker release NAME --state {out} (see dustream breaker --help)"]
 
 
 def _most(reasons: dict[str, int]) -> list[tuple[str, int]]:

@@ -19,6 +19,7 @@ from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.core.tier2.partition_map import PartitionMap, default_map, map_from_bytes, map_to_bytes
 from dustream.schemas.dead_letter import DeadLetter
+from dustream.streams.embedded.alarms import AlarmLine
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.embedded.results import Outcome, read_fetch_counts, write_results
 from dustream.streams.embedded.signing import Chunk, SignedChunk, sign_chunks
@@ -27,6 +28,8 @@ from dustream.streams.embedded.state_rows import COUNTS_KEY, MAP_KEY, STATE_FORM
 from dustream.streams.readers import expand_paths
 from dustream.streams.store.base import Store
 from dustream.streams.store.rocks import RocksStore
+
+ALARMS_SHOWN = 10  # in the summary; all are in alarms.jsonl
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,9 @@ class RunSummary(Struct, frozen=True):
     largest_group: int
     rejected: int
     fetches: dict[str, int]
+    held_groups: int
+    held_sites: int
+    alarms: list[AlarmLine]
     ignored: dict[str, int]
     skipped: dict[str, int]
     refused: list[str]
@@ -216,6 +222,7 @@ class _Run:
         letters.sort(key=lambda letter: letter.position)
         self._count(signed, len(letters))
         sends = [Send(PAGES, crawl.url, crawl) for crawl in intake.with_origins(place.origin)]
+        sends += [Send(PAGES, decision.url, decision) for decision in intake.decisions]
         sends += [Send("dead.letters", letter.source, letter) for letter in letters]
         return Feed(sends, [place.change(), (COUNTS_KEY, msgspec.json.encode(self._counts))])
 
@@ -246,12 +253,8 @@ class _Run:
         return RunSummary(
             events=counts.records,
             events_now=events_now,
-            pages=sum(outcome.roles.values()),
-            roles=outcome.roles,
-            groups=outcome.groups,
-            largest_group=outcome.largest_group,
-            rejected=outcome.rejected,
             fetches=read_fetch_counts(self._store, self._request.settings.partitions),
+            **outcome_fields(outcome),
             ignored=counts.ignored,
             skipped=counts.skipped,
             refused=self._refused,
@@ -261,8 +264,22 @@ class _Run:
             pages_per_second=round(events_now / seconds, 1),
             peak_memory_mb=peak_memory_mb(),
             settings=self._request.settings,
-            state_hash=outcome.state_hash,
         )
+
+
+def outcome_fields(outcome: Outcome) -> dict[str, Any]:
+    """What summary.json says of the outcome, whoever wrote it."""
+    return {
+        "pages": sum(outcome.roles.values()),
+        "roles": outcome.roles,
+        "groups": outcome.groups,
+        "largest_group": outcome.largest_group,
+        "rejected": outcome.rejected,
+        "held_groups": sum(line.kind == "group_held" for line in outcome.alarms),
+        "held_sites": sum(line.kind == "site_held" for line in outcome.alarms),
+        "alarms": outcome.alarms[:ALARMS_SHOWN],
+        "state_hash": outcome.state_hash,
+    }
 
 
 def _added(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:

@@ -1,11 +1,11 @@
-"""What a run leaves for people and programs: statuses, groups, the keep list, the rejects, and a summary."""
+"""What a run leaves for people and programs: statuses, groups, the keep list, alarms, the rejects, and a summary."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -16,6 +16,7 @@ from msgspec import Struct
 from dustream.core.pages.rows import CountRow
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.status import DuplicateStatus, Problem, Relation, Role
+from dustream.streams.embedded.alarms import AlarmCounts, AlarmLine, standing_alarms
 from dustream.streams.embedded.engine import view_prefix
 from dustream.streams.store.base import Store
 
@@ -64,6 +65,7 @@ class Outcome(NamedTuple):
     groups: int
     largest_group: int
     rejected: int
+    alarms: list[AlarmLine]
     state_hash: str
 
 
@@ -113,30 +115,38 @@ def read_fetch_counts(store: Store, partitions: int) -> dict[str, int]:
 
 
 def write_results(store: Store, out: Path) -> Outcome:
-    """Write status.jsonl, groups.jsonl, keep.txt and rejected.jsonl; each appears whole or not at all."""
+    """Write status.jsonl, groups.jsonl, keep.txt, alarms.jsonl, rejected.jsonl; each appears whole or not at all."""
     out.mkdir(parents=True, exist_ok=True)
     digest = hashlib.blake2b(digest_size=16)
     roles: Counter[str] = Counter()
     grouped: dict[str, list[GroupMember]] = {}
+    alarms = AlarmCounts(standing_alarms(store))
     with _replacing(out / "status.jsonl") as statuses, _replacing(out / "keep.txt") as keep:
         for status in read_statuses(store):
             line = _ENCODER.encode(status_line(status)) + b"\n"
             statuses.write(line)
             digest.update(line)
             roles[status.role] += 1
+            alarms.add(status)
             if status.role in KEPT:
                 keep.write(status.url.encode() + b"\n")
             if status.group is not None and status.role != "unique":
                 grouped.setdefault(status.group, []).append(_member(status))
     _add_sole_targets(store, grouped)
     groups = _write_groups(out / "groups.jsonl", grouped, digest)
-    with _replacing(out / "rejected.jsonl") as rejected:
-        rejects = 0
-        for letter in read_dead_letters(store):
-            rejected.write(_ENCODER.encode(letter) + b"\n")
-            rejects += 1
+    rejects = _write_lines(out / "rejected.jsonl", read_dead_letters(store))
+    _write_lines(out / "alarms.jsonl", alarms.lines())
     largest = max((len(members) for members in grouped.values()), default=0)
-    return Outcome(dict(sorted(roles.items())), groups, largest, rejects, digest.hexdigest())
+    return Outcome(dict(sorted(roles.items())), groups, largest, rejects, alarms.lines(), digest.hexdigest())
+
+
+def _write_lines(path: Path, rows: Iterable[Struct]) -> int:
+    written = 0
+    with _replacing(path) as file:
+        for row in rows:
+            file.write(_ENCODER.encode(row) + b"\n")
+            written += 1
+    return written
 
 
 def _member(status: DuplicateStatus) -> GroupMember:

@@ -142,4 +142,5 @@ def _joined(first: Intake, second: Intake, offset: int) -> Intake:
         ignored[reason] = ignored.get(reason, 0) + count
     moved = [Rejected(each.index + offset, each.url, each.reason) for each in second.rejected]
     indexes = first.indexes + [index + offset for index in second.indexes]
-    return Intake(first.crawls + second.crawls, first.rejected + moved, ignored, indexes)
+    decisions = first.decisions + second.decisions
+    return Intake(first.crawls + second.crawls, first.rejected + moved, ignored, indexes, decisions)

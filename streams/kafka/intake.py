@@ -119,6 +119,7 @@ class IntakeProcessor:
         for reason, count in intake.ignored.items():
             self._metrics.add("events_ignored", count, reason=reason)
         sends = [Send(self._pages, crawl.url, crawl) for crawl in intake.with_origins(taken.origin)]
+        sends += [Send(self._pages, decision.url, decision) for decision in intake.decisions]
         for rejected in intake.rejected:
             event, source = taken.events[rejected.index], taken.sources[rejected.index]
             sends.append(_dead(_event_letter(event, source, rejected.reason)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dustream.core.pipeline import STATUS
+from dustream.core.pipeline import ALARMS, STATUS
 from dustream.streams.embedded.engine import view_prefix
 from dustream.streams.embedded.results import Outcome, write_results
 from dustream.streams.kafka.application import Application
@@ -16,16 +16,17 @@ from dustream.streams.store.base import Store
 
 
 def collect(cluster: Cluster, application: Application, store: Store) -> None:
-    """Read the newest status of every URL, and the dead letters, into a store."""
+    """Read the newest status of every URL, the newest alarms, and the dead letters, into a store."""
     counts = partition_counts(cluster)
-    for name in (STATUS, DEAD_LETTERS):
+    for name in (STATUS, ALARMS, DEAD_LETTERS):
         topic, prefix, number = application.topic(name), view_prefix(name), 0
         if topic not in counts:
             raise Unreachable(f"the topic {topic} does not exist: is {application.name!r} the name of the application?")
         for partition in range(counts[topic]):
             for records in read_to_end(cluster, topic, partition, 0, reset="earliest"):
                 keys = [
-                    record.key() if name == STATUS else b"%016d" % (number + at) for at, record in enumerate(records)
+                    record.key() if name != DEAD_LETTERS else b"%016d" % (number + at)
+                    for at, record in enumerate(records)
                 ]
                 number += len(records)
                 store.write((prefix + key, record.value()) for key, record in zip(keys, records, strict=True))

@@ -13,9 +13,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from dustream.core.breaker import SiteRow
 from dustream.core.errors import StateMismatch
 from dustream.core.groups.rows import EdgeRow, GroupRow, TokenRow
-from dustream.core.pages.rows import PageRow
+from dustream.core.pages.rows import DecisionRow, PageRow
 from dustream.core.settings import Settings
 from dustream.core.tier2.rows import VertexRow
 from dustream.core.topology import partition_of
@@ -32,6 +33,8 @@ Row = TypeVar("Row", covariant=True)
 
 ROWS: dict[tuple[str, str], Any] = {
     ("pages", "pages"): PageRow,
+    ("pages", "decisions"): DecisionRow,
+    ("sites", "sites"): SiteRow,
     ("tier2", "vertices"): VertexRow,
     ("tier2", "contents"): PageSignature,
     ("groups", "groups"): GroupRow,

@@ -295,3 +295,22 @@ def test_page_types() -> None:
     assert is_page_type("application/xhtml+xml;charset=utf-8")
     assert not is_page_type("text/css")
     assert not is_page_type("application/json")
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"decision": "release_site"}, "without fetched_at"),
+        ({"decision": "split_group", "fetched_at": 1}, "needs pass_from"),
+        ({"decision": "hold_group", "fetched_at": 1, "pass_from": 0.9}, "has no pass_from"),
+        ({"decision": "split_group", "fetched_at": 1, "pass_from": 0.0}, "no similarity"),
+    ],
+)
+def test_decisions_that_make_no_sense(fields: dict, complaint: str) -> None:
+    with pytest.raises(BadEvent, match=complaint):
+        check_event(CrawlEvent(url="http://a.example/", **fields))
+
+
+def test_a_decision_is_no_fetch() -> None:
+    event = CrawlEvent(url="http://a.example/", fetched_at=1, decision="release_group", status=404, html="<p>x")
+    assert check_event(event).finding.kind == "decision"

@@ -159,10 +159,10 @@ def expected(history: History, pages: dict[str, Page]) -> Expected:
 
 
 def _last_word(history: History, on: str, name: str) -> float | None:
-    """Of all decisions on a group or site the latest one counts, and of those of one time the first in the log."""
+    """Of all decisions on a group or site the latest one counts, and of those of one time the most careful one."""
     words = [event for event in history.events if isinstance(event, Decision) and event.on == on]
     words = [word for word in words if name == (word.url if on == "group" else site_of(word.url))]
-    last = max(words, key=lambda word: word.version, default=None)
+    last = max(words, key=lambda word: (word.version, 2.0 if word.pass_from is None else word.pass_from), default=None)
     return None if last is None else last.pass_from
 
 

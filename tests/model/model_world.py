@@ -198,7 +198,7 @@ def _random_event(
 def _random_decision(rng: random.Random, url: str, version: int) -> Decision:
     """On a site or a group; a group may be split at a similarity that contents of the world really have."""
     if rng.random() < 0.3:
-        return Decision(f"http://{site_of(url)}/", version, "site", rng.choice((0.0, None)))
+        return Decision(url, version, "site", rng.choice((0.0, None)))
     return Decision(url, version, "group", rng.choice((0.0, 0.0, None, 0.9, 1.0)))
 
 

@@ -1,0 +1,186 @@
+"""`dustream breaker`: what the circuit breaker holds, and an operator's word on it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dustream.schemas.crawl import CrawlEvent
+    from dustream.streams.embedded.alarms import AlarmLine
+
+DESCRIPTION = """\
+A group that is too big to be believed, and a site that would lose most of its pages to winners on other sites, are
+held: what would be dropped has the role `held` and is not dropped. They pass by themselves when they are so no more.
+
+  list     what is held now
+  release  let NAME pass: a group (by its id, a URL) or a site (by its name)
+  split    let a group pass, but only pages at least --pass-from similar to their winner are duplicates; the others
+           of the group are kept
+  hold     take back what was said of NAME: the circuit breaker decides again
+  log      the decisions in force, as events: give them to `dustream run` with the same inputs for the same result
+
+A decision is about a name, now and later; of two the later one counts. On a state (--state) it is worked through at
+once, and if --state is the folder of a run, its results are written anew. Without --state it is published to the
+application on Kafka.
+"""
+
+EXAMPLES = """\
+examples:
+  dustream breaker list --state result
+  dustream breaker release mirror.example --state result
+  dustream breaker split https://shop.example/item?id=1 --pass-from 0.98 --state result
+  dustream breaker hold mirror.example --name dustream
+  dustream breaker log --state result > decisions.jsonl
+  dustream run crawl.warc.gz decisions.jsonl --out again
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    from dustream.streams.cli.topics import add_cluster
+
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "breaker",
+        help="see what is held back, and release or split it",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("action", choices=("list", "release", "split", "hold", "log"))
+    parser.add_argument("target", nargs="?", metavar="NAME", help="a group's id (a URL), or a site")
+    parser.add_argument("--pass-from", type=float, metavar="S", help="of split: similarity to the winner, as in 0.98")
+    parser.add_argument("--state", type=Path, metavar="DIR", help="state or result folder of a run (else: Kafka)")
+    add_cluster(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from dustream.core.errors import BadSetting
+
+    if args.action in ("list", "log"):
+        if args.target is not None:
+            raise BadSetting(f"`breaker {args.action}` takes no NAME")
+        return _list(args) if args.action == "list" else _log(args)
+    event = decision_event(args.action, args.target, args.pass_from)
+    if args.state is not None:
+        _decide_here(args, event)
+    else:
+        _publish(args, event)
+    return 0
+
+
+def decision_event(action: str, target: str | None, pass_from: float | None) -> CrawlEvent:
+    """The event of a decision taken now."""
+    from datetime import UTC, datetime
+
+    import msgspec
+
+    from dustream.core.errors import BadEvent, BadSetting
+    from dustream.core.events import check_event
+    from dustream.core.sites import site_of
+    from dustream.schemas.crawl import CrawlEvent
+
+    if target is None:
+        raise BadSetting(f"name what to {action}: a group's id (a URL) or a site, as in `dustream breaker list`")
+    is_group = "://" in target
+    if not is_group and site_of(target) != target:
+        raise BadSetting(f"{target!r} is neither a URL nor a site: did you mean {site_of(target) or 'http://…'!r}?")
+    fields = {
+        "url": target if is_group else f"http://{target}/",
+        "fetched_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "decision": f"{action}_{'group' if is_group else 'site'}",
+        "pass_from": pass_from,
+    }
+    try:
+        event = msgspec.convert(fields, CrawlEvent)
+        check_event(event)
+    except msgspec.ValidationError:
+        raise BadSetting("only a group can be split: name it by its id, a URL") from None
+    except BadEvent as error:
+        raise BadSetting(f"{error} (--pass-from)" if "pass_from" in str(error) else str(error)) from None
+    return event
+
+
+def _decide_here(args: argparse.Namespace, event: CrawlEvent) -> None:
+    from dustream.schemas.wire import encode
+    from dustream.streams.decisions import decide
+    from dustream.streams.questions.state import state_folder
+
+    folder = state_folder(args.state)
+    held = _held(args.state)
+    decide(folder, event, args.state if folder != args.state else None)
+    left = _held(args.state)
+    if args.json:
+        print(encode(event).decode())
+        return
+    before, after = (next((line.held for line in lines if line.name == args.target), 0) for lines in (held, left))
+    print(f"{args.action} {args.target}: {before:,} pages of it were held, now {after:,}")
+    if folder == args.state:
+        print("the results of the run were not written anew: run `dustream run` with the same --state for that")
+
+
+def _publish(args: argparse.Namespace, event: CrawlEvent) -> None:
+    from dustream.schemas.wire import encode
+    from dustream.streams.cli.topics import read_application
+    from dustream.streams.kafka.publish import Publisher
+
+    cluster, application = read_application(args)
+    publisher = Publisher(cluster, application, single=True)
+    publisher.publish(event)
+    publisher.flush()
+    print(encode(event).decode() if args.json else f"{args.action} {args.target}: told to {application.name}")
+
+
+def _list(args: argparse.Namespace) -> int:
+    import msgspec
+
+    from dustream.streams.cli.terminal import shown
+    from dustream.streams.embedded.alarms import describe_alarm
+
+    lines = _held(args.state) if args.state is not None else _held_on_kafka(args)
+    for line in lines:
+        print(msgspec.json.encode(line).decode() if args.json else shown(describe_alarm(line)))
+    if not lines and not args.json:
+        print("nothing is held")
+    return 0
+
+
+def _held(state: Path) -> list[AlarmLine]:
+    from dustream.streams.embedded.alarms import count_alarms
+    from dustream.streams.questions.state import state_folder
+    from dustream.streams.store.rocks import RocksStore
+
+    store = RocksStore(state_folder(state), read_only=True)
+    try:
+        return count_alarms(store)
+    finally:
+        store.close()
+
+
+def _held_on_kafka(args: argparse.Namespace) -> list[AlarmLine]:
+    from dustream.streams.cli.topics import read_application
+    from dustream.streams.embedded.alarms import count_alarms
+    from dustream.streams.kafka.outcome import collect
+    from dustream.streams.store.memory import MemoryStore
+
+    store = MemoryStore()
+    collect(*read_application(args), store)
+    return count_alarms(store)
+
+
+def _log(args: argparse.Namespace) -> int:
+    from dustream.core.errors import BadSetting
+    from dustream.schemas.wire import encode
+    from dustream.streams.decisions import read_decisions
+    from dustream.streams.questions.state import EmbeddedState
+
+    if args.state is None:
+        raise BadSetting(
+            "on Kafka decisions stand in the crawl topic, where replays find them; give --state for a run's"
+        )
+    with EmbeddedState(args.state) as state:
+        for event in read_decisions(state):
+            print(encode(event).decode())
+    return 0
