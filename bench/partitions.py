@@ -4,19 +4,21 @@
 
 Real pages come from the folder that DUSTREAM_DATA names; without it those tables are left out, and the report says so.
 All is counted, except the time to build a map. Every map is measured on pages that were not in its sample; where it is
-measured on its sample as well, the table says so. Tables go to docs/results-partitions.md, plots to docs/img/;
---quick writes both to bench/out/.
+measured on its sample as well, the table says so. Tables go to docs/results-partitions.md, plots to docs/img/, in about
+ten minutes of one core and 4 GB; --quick, in one or two minutes, writes both to bench/out/.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from pathlib import Path
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +28,8 @@ from numpy.typing import NDArray
 from pages import REAL_FILES, data_folder, family, real_pages
 
 from dustream.core.errors import BadEvent
-from dustream.core.text.extract import extract
+from dustream.core.settings import Settings
+from dustream.core.text.extractors import extractor
 from dustream.core.text.signature import sign
 from dustream.core.text.tokens import hash_stream, text_bytes
 from dustream.core.tier2.cut_learning import SAMPLE_PAGES_PER_PARTITION_MIN, learn_lossless_map
@@ -42,14 +45,16 @@ COMMAND = "python bench/partitions.py"
 TAU = 0.9
 PARTITION_COUNTS = (2, 4, 8, 16, 32, 64)
 RHOS = (1.0, 1.1, 1.2, 1.3)
-SAMPLE_SIZES = (1_500, 6_000, 20_000)
-FIGURE_SAMPLE = 100_000
-SAMPLE_TEST_CHUNKS = 16  # of 8,192 pages: what the maps from samples of several sizes are measured on
+RHOS_TRIED = (*RHOS, 1.5, 2.0, 3.0, 5.0)
+SAMPLE_SIZES = (20_000, 100_000)
+FIGURE_SAMPLE = 400_000
 FINE_CELLS = 64
+CELLS_TRIED = (1, 4, 16, 64)
+ZHU_CHUNKS = 5  # of the generated chunks one in so many is run past Zhu's maps, which take most of the time
 
 
 class Kind(NamedTuple):
-    """A way to build a map. Zhu's paper does not say how many cells of its grid a partition has: both readings."""
+    """A way to build a map. Zhu's paper does not say how many cells of its grid a machine has: both readings."""
 
     name: str
     dimensions: int  # 0: ours
@@ -171,28 +176,34 @@ class Report:
 
 def bench_real_pages(folder: Path, keep_one_in: int) -> Report:
     report = Report(folder)
-    collections = {name: read_collection(name, keep_one_in) for name in REAL_FILES}
+    collections = {}
+    for name in REAL_FILES:
+        progress(f"real: reading {name}")
+        collections[name] = read_collection(name, keep_one_in)
     together = join(list(collections.values()))
     half = together.batches[0].tie % 2 == 0
     sample, unseen = together.take(np.flatnonzero(half)), together.take(np.flatnonzero(~half))
     report.say(f"\n## {len(together)} real pages: maps from a random half, figures on the other\n")
     report.say("Four collections: three documentation sites in many versions, one in Chinese and English, and single")
     report.say("pages of 1,341 hosts.")
+    progress("real: maps")
     maps = {kind: {p: kind.build(sample.seen_by(kind), p) for p in PARTITION_COUNTS} for kind in KINDS}
     work = {
         kind: {p: work_of(one, [unseen.seen_by(kind)]) for p, one in by_count.items()}
         for kind, by_count in maps.items()
     }
-    report_figures(report, work, "real")
+    report_figures(report, work, "real", len(sample))
     report_ten_datasets(report, {kind: maps[kind][64] for kind in KINDS}, tenths(unseen))
+    progress("real: exact pairs, recall")
     bench_recall(report, together, sample, maps[OURS][64])
+    progress("real: samples")
     bench_real_samples(report, collections, together)
     bench_default_map(report, collections)
     bench_sub_dictionaries(report, sample.batches[0], unseen.batches[0])
     return report
 
 
-def report_figures(report: Report, work: dict[Kind, dict[int, Work]], name: str) -> None:
+def report_figures(report: Report, work: dict[Kind, dict[int, Work]], name: str, sample_pages: int) -> None:
     figures: list[tuple[str, str, Callable[[Work], float], str]] = [
         ("Figure 4: load imbalance factor, unseen pages", "figure-4", lambda w: w.imbalance, ".3f"),
         ("Figure 5: communication avoided", "figure-5", lambda w: w.communication_avoided, ".1%"),
@@ -202,6 +213,8 @@ def report_figures(report: Report, work: dict[Kind, dict[int, Work]], name: str)
     ]
     for title, file, value, form in figures:
         rows = [[kind.name, *(format(value(work[kind][p]), form) for p in PARTITION_COUNTS)] for kind in work]
+        if file == "figure-4":
+            rows += floor_rows(int(work[OURS][64].load.sum()), sample_pages)
         report.table(title, ["map", *(str(p) for p in PARTITION_COUNTS)], rows)
         if file:
             series = {kind.name: [value(work[kind][p]) for p in PARTITION_COUNTS] for kind in work}
@@ -210,14 +223,28 @@ def report_figures(report: Report, work: dict[Kind, dict[int, Work]], name: str)
             report.say(f"\n![{title}](img/{image})")
 
 
+def floor_rows(pages: int, sample_pages: int) -> list[list[str]]:
+    return [
+        [
+            "chance alone: these pages",
+            *(f"{chance_floor(p, pages):.3f}" for p in PARTITION_COUNTS),
+        ],
+        [
+            "chance alone: these pages, and a sample that places the cuts",
+            *(f"{chance_floor(p, pages, sample_pages):.3f}" for p in PARTITION_COUNTS),
+        ],
+    ]
+
+
 def read_collection(name: str, keep_one_in: int) -> Points:
     sets: list[NDArray[np.uint64]] = []
     tokens: list[NDArray[np.uint64]] = []
     urls: list[str] = []
     langs: list[str] = []
+    read = extractor(Settings().extractor)
     for page in islice(real_pages(name), 0, None, keep_one_in):
         try:
-            found = extract(page.html or "")
+            found = read(page.html or "")
             signature = sign(found.utf8)
         except BadEvent:
             continue
@@ -270,6 +297,17 @@ def work_of(partition_map: PartitionMap, batches: Iterable[PointBatch]) -> Work:
     return Work(load, visits)
 
 
+def chance_floor(partitions: int, pages: int, placed_by: int = 0) -> float:
+    """The imbalance factor that chance alone gives: the fullest of P partitions with n/P pages each, give or take √.
+
+    The mean of the highest of P normal draws by Blom's approximation. With `placed_by` the cuts are right only as far
+    as so many sample pages can tell.
+    """
+    highest = NormalDist().inv_cdf((partitions - 0.375) / (partitions + 0.25))
+    sampling = partitions / placed_by if placed_by else 0.0
+    return 1 + highest * float(np.sqrt(partitions / pages + sampling))
+
+
 def _two(work: Work) -> list[str]:
     return [f"{work.imbalance:.3f}", f"{work.contacts:.2f}"]
 
@@ -288,7 +326,7 @@ def report_ten_datasets(report: Report, maps: dict[Kind, PartitionMap], datasets
     title = f"Ten unseen datasets of about {pages} pages, 64 partitions: imbalance factor"
     report.table(title, ["map", "mean", "CV"], rows)
     report.say(f"\nWith {pages // 64} pages to a partition, chance alone makes a perfect map's imbalance about")
-    report.say(f"{1 + 2.4 / np.sqrt(pages / 64):.2f}.")
+    report.say(f"{chance_floor(64, pages):.2f}.")
 
 
 def bench_recall(report: Report, pages: Points, sample: Points, ours: PartitionMap) -> None:
@@ -321,6 +359,30 @@ def bench_recall(report: Report, pages: Points, sample: Points, ours: PartitionM
             found = measure_variation(pages.batches[dimensions].token_lengths, pages.batches[0].length, quantile)
             rows.append([f"{dimensions}", f"{quantile}", *(f"{value:.3f}" for value in found)])
     report.table("δ, ε and ρ by quantile over pages", ["N", "quantile", "δ", "ε", "ρ"], rows)
+    bench_zhu_cells(report, pages, sample, pairs, our_work.contacts)
+
+
+def bench_zhu_cells(
+    report: Report, pages: Points, sample: Points, pairs: NDArray[np.int64], our_contacts: float
+) -> None:
+    """Section 4.1 maps "larger numbers of partitions" evenly to machines and leaves open how many: several numbers.
+
+    For each the least ρ that loses no pair, as ours loses none.
+    """
+    rows = []
+    for cells in CELLS_TRIED:
+        kind = Kind("", 3, cells)
+        for rho in RHOS_TRIED:
+            one = kind.build(sample.seen_by(kind), 64, rho)
+            lost = lost_pairs(one, pages.seen_by(kind), pairs)
+            if lost == 0 or rho == RHOS_TRIED[-1]:
+                break
+        work = work_of(one, [pages.seen_by(kind)])
+        ratio = f"{our_contacts / work.contacts:.2f}"
+        rows.append([f"{cells}", f"{work.imbalance:.3f}", f"{rho:.3g}", f"{lost}", f"{work.contacts:.2f}", ratio])
+    head = ["cells for each partition", "imbalance", "ρ", "pairs lost", "contacts", "ours contacts, of these"]
+    report.table("Zhu 3-D at the recall of ours: the least ρ tried that loses no pair, 64 partitions", head, rows)
+    report.say(f"\nρ tried: {', '.join(f'{rho:g}' for rho in RHOS_TRIED)}. Ours contacts {our_contacts:.2f}.")
 
 
 def median_rho(pages: Points, dimensions: int) -> float:
@@ -333,7 +395,11 @@ def _recall(lost: int, pairs: int) -> str:
 
 
 def lost_pairs(partition_map: PartitionMap, batch: PointBatch, pairs: NDArray[np.int64]) -> int:
-    homes, contacted = partition_map.routes(batch)
+    return count_lost(*partition_map.routes(batch), pairs)
+
+
+def count_lost(homes: NDArray[np.int64], contacted: NDArray[np.bool_], pairs: NDArray[np.int64]) -> int:
+    """Pairs that do not meet both ways, whoever comes last."""
     one, other = pairs[:, 0], pairs[:, 1]
     return int((~(contacted[one, homes[other]] & contacted[other, homes[one]])).sum())
 
@@ -413,7 +479,7 @@ def bench_real_samples(report: Report, collections: dict[str, Points], together:
     for name, points in {**collections, "together": together}.items():
         for split, number in (("page", points.batches[0].tie), ("family", points.family)):
             sample, unseen = (points.batches[0].take(np.flatnonzero(number % 2 == side)) for side in (0, 1))
-            rows += [[name, split, *cells] for cells in sample_rows(sample, [unseen], (8, 64))]
+            rows += [[name, split, *cells] for cells in sample_rows(sample, unseen, (8, 64))]
     head = ["collection", "halves by", *SAMPLE_HEAD]
     report.table("Sample and unseen side by side, ours: half of the pages, or half of the families", head, rows)
     report.say(
@@ -426,23 +492,27 @@ SAMPLE_HEAD = [
     "partitions",
     "imbalance, sample",
     "imbalance, unseen",
+    "chance alone",
+    "and the sample's",
     "contacts, sample",
     "contacts, unseen",
     "build, s",
 ]
 
 
-def sample_rows(sample: PointBatch, unseen: list[PointBatch], counts: Iterable[int]) -> Iterator[list[str]]:
+def sample_rows(sample: PointBatch, unseen: PointBatch, counts: Iterable[int]) -> Iterator[list[str]]:
     for partitions in counts:
         if len(sample) >= partitions * SAMPLE_PAGES_PER_PARTITION_MIN:
-            yield sample_row(sample, unseen, *timed_map(sample, partitions))
+            one, seconds = timed_map(sample, partitions)
+            yield sample_row(len(sample), work_of(one, [sample]), work_of(one, [unseen]), seconds)
 
 
-def sample_row(sample: PointBatch, unseen: list[PointBatch], one: LosslessMap, seconds: float) -> list[str]:
-    own, others = work_of(one, [sample]), work_of(one, unseen)
+def sample_row(sample_pages: int, own: Work, others: Work, seconds: float) -> list[str]:
+    pages, partitions = int(others.load.sum()), len(own.load)
     imbalances = [f"{work.imbalance:.3f}" for work in (own, others)]
+    floors = [f"{chance_floor(partitions, pages, placed_by):.3f}" for placed_by in (0, sample_pages)]
     contacts = [f"{work.contacts:.2f}" for work in (own, others)]
-    return [f"{len(sample)}", f"{one.partitions}", *imbalances, *contacts, f"{seconds:.1f}"]
+    return [f"{sample_pages}", f"{partitions}", *imbalances, *floors, *contacts, f"{seconds:.1f}"]
 
 
 def timed_map(sample: PointBatch, partitions: int) -> tuple[LosslessMap, float]:
@@ -495,6 +565,23 @@ def clustered_sub_dictionaries(batch: PointBatch, clusters: int) -> NDArray[np.u
     return label.astype(np.uint8)
 
 
+class Tally:
+    """A map's work and losses, added up over chunks of pages."""
+
+    def __init__(self, partition_map: PartitionMap) -> None:
+        self.map = partition_map
+        self.work = Work(np.zeros(partition_map.partitions, np.int64), np.zeros(partition_map.partitions, np.int64))
+        self.pairs = 0
+        self.lost = 0
+
+    def add(self, batch: PointBatch, pairs: NDArray[np.int64]) -> None:
+        homes, contacted = self.map.routes(batch)
+        load = np.bincount(homes, minlength=self.map.partitions)
+        self.work = Work(self.work.load + load, self.work.visits + contacted.sum(axis=0))
+        self.pairs += len(pairs)
+        self.lost += count_lost(homes, contacted, pairs)
+
+
 def bench_generated(folder: Path, count: int) -> Report:
     """A generated web with Zhu's lengths; maps from a sample of another seed, measured on all pages."""
     report = Report(folder)
@@ -503,44 +590,58 @@ def bench_generated(folder: Path, count: int) -> Report:
     report.say(
         "Here Zhu's lengths count distinct shingles by their first word: the generated pages have no other words."
     )
+    report.say(f"Ours is measured on all of the pages, Zhu's maps on every {ZHU_CHUNKS}th chunk of 8,192.")
+    progress(f"generated: a sample of {sample_size} pages")
     sample = join([points for points, _ in generated_chunks(sample_size, seed=99)])
-    timed = {p: timed_map(sample.batches[0], p) for p in PARTITION_COUNTS}
-    maps: dict[Kind, dict[int, PartitionMap]] = {
-        kind: {p: kind.build(sample.seen_by(kind), p) for p in PARTITION_COUNTS} for kind in KINDS if kind != OURS
+    tallies = {
+        kind: {p: Tally(kind.build(sample.seen_by(kind), p)) for p in PARTITION_COUNTS}
+        for kind in KINDS
+        if kind != OURS
     }
-    maps[OURS] = {p: one for p, (one, _) in timed.items()}
-    total = {kind: {p: Work(np.zeros(p, np.int64), np.zeros(p, np.int64)) for p in PARTITION_COUNTS} for kind in KINDS}
-    lost = dict.fromkeys(KINDS, 0)
-    pairs = 0
-    for points, clusters in generated_chunks(count, seed=7):
-        near = neighbours_in_clusters(clusters)
-        pairs += len(near)
-        for kind in KINDS:
-            batch = points.seen_by(kind)
-            lost[kind] += lost_pairs(maps[kind][64], batch, near)
-            for p in PARTITION_COUNTS:
-                more = work_of(maps[kind][p], [batch])
-                total[kind][p] = Work(total[kind][p].load + more.load, total[kind][p].visits + more.visits)
-    report_figures(report, total, "generated")
-    rows = [[kind.name, str(lost[kind]), _recall(lost[kind], pairs)] for kind in KINDS]
-    title = f"Planted near duplicates, {pairs} pairs, 64 partitions (Zhu's at ρ = 1.1)"
-    report.table(title, ["map", "pairs lost", "recall"], rows)
+    timed = {p: timed_map(sample.batches[0], p) for p in PARTITION_COUNTS}
+    tallies[OURS] = {p: Tally(one) for p, (one, _) in timed.items()}
+    smaller = {
+        size: timed_map(sample.batches[0].take(np.arange(size)), 64) for size in SAMPLE_SIZES if size < sample_size
+    }
+    by_sample = {size: Tally(one) for size, (one, _) in smaller.items()}
+    tally_generated(count, tallies, by_sample)
+    report_figures(
+        report, {k: {p: t.work for p, t in by.items()} for k, by in tallies.items()}, "generated", sample_size
+    )
+    ends = {kind: by[64] for kind, by in tallies.items()}
+    rows = [[kind.name, str(end.pairs), str(end.lost), _recall(end.lost, end.pairs)] for kind, end in ends.items()]
+    title = "Planted near duplicates, 64 partitions (Zhu's at ρ = 1.1)"
+    report.table(title, ["map", "pairs", "pairs lost", "recall"], rows)
     datasets = [join([points for points, _ in generated_chunks(8192, seed=100 + i)]) for i in range(10)]
-    report_ten_datasets(report, {kind: maps[kind][64] for kind in KINDS}, datasets)
-    bench_generated_samples(report, sample.batches[0], count, timed)
+    report_ten_datasets(report, {kind: tallies[kind][64].map for kind in KINDS}, datasets)
+    rows = [
+        sample_row(size, work_of(one, [sample.batches[0].take(np.arange(size))]), by_sample[size].work, seconds)
+        for size, (one, seconds) in smaller.items()
+    ]
+    for p in (8, 64):
+        rows.append(
+            sample_row(sample_size, work_of(timed[p][0], [sample.batches[0]]), tallies[OURS][p].work, timed[p][1])
+        )
+    report.table("Sample and unseen side by side, ours", SAMPLE_HEAD, rows)
     return report
 
 
-def bench_generated_samples(
-    report: Report, sample: PointBatch, count: int, timed: dict[int, tuple[LosslessMap, float]]
-) -> None:
-    unseen = [points.batches[0] for points, _ in islice(generated_chunks(count, seed=7), SAMPLE_TEST_CHUNKS)]
-    rows: list[list[str]] = []
-    for size in SAMPLE_SIZES:
-        if size < len(sample):
-            rows += sample_rows(sample.take(np.arange(size)), unseen, (8, 64))
-    rows += [sample_row(sample, unseen, *timed[p]) for p in (8, 64)]
-    report.table("Sample and unseen side by side, ours", SAMPLE_HEAD, rows)
+def tally_generated(count: int, tallies: dict[Kind, dict[int, Tally]], by_sample: dict[int, Tally]) -> None:
+    """Runs the generated web past every map."""
+    for number, (points, clusters) in enumerate(generated_chunks(count, seed=7)):
+        near = neighbours_in_clusters(clusters)
+        for kind, by_count in tallies.items():
+            if kind == OURS or number % ZHU_CHUNKS == 0:
+                for tally in by_count.values():
+                    tally.add(points.seen_by(kind), near)
+        for tally in by_sample.values():
+            tally.add(points.batches[0], near)
+        if number % 10 == 0:
+            progress(f"generated: page {number * len(points)} of {count}")
+
+
+def progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def generated_chunks(count: int, seed: int) -> Iterator[tuple[Points, NDArray[np.int64]]]:

@@ -10,23 +10,24 @@ from numpy.typing import NDArray
 
 from dustream.core.tier2.cut_tree import BY_LENGTH, SHARE_UNITS, Cut, LosslessMap
 from dustream.core.tier2.partition_map import Balance, PartitionMap
-from dustream.core.tier2.zhu_map import ZhuMap
+from dustream.core.tier2.points import TIE_BITS
 
 NAMESPACE = "http://www.w3.org/2000/svg"
 WIDTH = 960
 LEFT = 60
-PLOT_WIDTH = WIDTH - LEFT - 20
+PLOT_WIDTH = WIDTH - LEFT - 36
 PANEL_HEIGHT = 180
 BARS = 120
-TREE_LEVELS_MAX = 12
+TREE_LEVELS_MAX = 24
 LEVEL_HEIGHT = 22
-BLUE, ORANGE, GREEN, GREY = "#4472a8", "#d1762c", "#5a9367", "#777777"
+BLUE, ORANGE, GREEN, GREY, LIGHT_GREY = "#4472a8", "#d1762c", "#5a9367", "#777777", "#cccccc"
 
 
 def draw_partition_map(partition_map: PartitionMap, lengths: NDArray[np.int64], balance: Balance) -> str:
     """One SVG document: length distribution with the cuts in it, the tree of cuts, loads and contacts."""
-    parts: list[str] = []
-    top = 30
+    heading = f"{partition_map.partitions} partitions, similarity threshold {partition_map.tau:g}"
+    parts = [f'<g font-size="15" font-weight="bold">{_text(LEFT, 24, heading)}</g>']
+    top = 64
     parts += _length_panel(lengths, _length_cuts(partition_map), top)
     top += PANEL_HEIGHT + 70
     if isinstance(partition_map, LosslessMap) and partition_map.data.cuts:
@@ -43,10 +44,8 @@ def _length_cuts(partition_map: PartitionMap) -> list[int]:
     """Lengths at which a map cuts; Zhu's are lengths in the first sub-dictionary times their number."""
     if isinstance(partition_map, LosslessMap):
         return sorted({cut.coordinate for cut in partition_map.data.cuts if cut.sub_dictionary == BY_LENGTH})
-    if isinstance(partition_map, ZhuMap):
-        data = partition_map.data
-        return sorted({bound * data.dimensions for grid in data.grids for bound in grid.bounds[0][1:]})
-    return []
+    data = partition_map.data
+    return sorted({bound * data.dimensions for grid in data.grids for bound in grid.bounds[0][1:]})
 
 
 def _length_panel(lengths: NDArray[np.int64], cuts: Sequence[int], top: int) -> list[str]:
@@ -58,7 +57,7 @@ def _length_panel(lengths: NDArray[np.int64], cuts: Sequence[int], top: int) -> 
         f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{top + PANEL_HEIGHT}" stroke="{ORANGE}" stroke-width="0.8"/>'
         for x in (LEFT + PLOT_WIDTH * np.log1p(cut) / np.log1p(longest + 1) for cut in cuts)
     ]
-    ticks = [tick for tick in (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000, 1_000_000) if tick <= longest]
+    ticks = [0, *(tick for power in range(7) for tick in (10**power, 3 * 10**power) if tick <= longest)]
     labels = [
         _text(
             LEFT + PLOT_WIDTH * np.log1p(tick) / np.log1p(longest + 1), top + PANEL_HEIGHT + 14, f"{tick:,}", "middle"
@@ -70,34 +69,45 @@ def _length_panel(lengths: NDArray[np.int64], cuts: Sequence[int], top: int) -> 
 
 
 def _tree_panel(cuts: Sequence[Cut], load: NDArray[np.int64], top: int) -> tuple[list[str], int]:
-    """The cuts from the root down; a box is as wide as the pages below it are many."""
-    parts = [_text(LEFT, top - 10, "Cuts: blue by length, green by the share of a sub-dictionary; width = pages")]
-    total = max(int(load.sum()), 1)
+    """The cuts from the root down to the partitions; a box is as wide as the pages below it are many."""
+    title = "Cuts, from the first down: blue by length L, green by the share s of a sub-dictionary; grey: partitions. "
+    parts = [_text(LEFT, top - 10, title + "Width: pages. What is less lies left; of ≤, ties in part")]
+    scale = PLOT_WIDTH / max(int(load.sum()), 1)
     deepest = 0
     pending = [(0, 0, 0)]
     while pending:
         node, level, before = pending.pop()
-        pages = _pages_under(cuts, node, load)
-        if level >= TREE_LEVELS_MAX or node < 0:
-            continue
-        cut = cuts[node]
         deepest = max(deepest, level)
-        parts.append(
-            _tree_box(cut, LEFT + PLOT_WIDTH * before / total, top + level * LEVEL_HEIGHT, PLOT_WIDTH * pages / total)
-        )
-        pending.append((cut.below, level + 1, before))
-        pending.append((cut.above, level + 1, before + _pages_under(cuts, cut.below, load)))
+        pages = _pages_under(cuts, node, load)
+        parts.append(_tree_box(cuts, node, LEFT + before * scale, top + level * LEVEL_HEIGHT, pages * scale))
+        if node >= 0 and level < TREE_LEVELS_MAX:
+            cut = cuts[node]
+            pending.append((cut.below, level + 1, before))
+            pending.append((cut.above, level + 1, before + _pages_under(cuts, cut.below, load)))
     return parts, (deepest + 1) * LEVEL_HEIGHT
 
 
-def _tree_box(cut: Cut, x: float, y: float, width: float) -> str:
-    by_length = cut.sub_dictionary == BY_LENGTH
-    label = f"L < {cut.coordinate}" if by_length else f"s < {cut.coordinate / SHARE_UNITS:.2f}"
+def _tree_box(cuts: Sequence[Cut], node: int, x: float, y: float, width: float) -> str:
+    hint, label, colour = _box_words(cuts, node)
     box = (
         f'<rect x="{x:.1f}" y="{y}" width="{max(width - 1, 0.5):.1f}" height="{LEVEL_HEIGHT - 2}" '
-        f'fill="{BLUE if by_length else GREEN}" fill-opacity="0.75"><title>{escape(label)}</title></rect>'
+        f'fill="{colour}"><title>{escape(hint)}</title></rect>'
     )
-    return box + (_text(x + width / 2, y + 14, label, "middle", "white") if width > 7 * len(label) else "")
+    ink = "#333333" if node < 0 else "white"
+    return box + (_text(x + width / 2, y + 14, label, "middle", ink) if width > 6.5 * len(label) else "")
+
+
+def _box_words(cuts: Sequence[Cut], node: int) -> tuple[str, str, str]:
+    """(hint, label, colour) of a cut or a partition."""
+    if node < 0:
+        return f"partition {~node}", str(~node), LIGHT_GREY
+    cut = cuts[node]
+    relation = "≤" if cut.tie_below else "<"
+    part = f", {cut.tie_below / 2**TIE_BITS:.0%} of those at the cut" if cut.tie_below else ""
+    if cut.sub_dictionary == BY_LENGTH:
+        return f"L {relation} {cut.coordinate}{part}", f"L {relation} {cut.coordinate}", BLUE
+    share = f"{cut.coordinate / SHARE_UNITS:.2f}"
+    return f"share of sub-dictionary {cut.sub_dictionary} {relation} {share}{part}", f"s {relation} {share}", GREEN
 
 
 def _pages_under(cuts: Sequence[Cut], node: int, load: NDArray[np.int64]) -> int:
@@ -121,7 +131,7 @@ def _load_panel(balance: Balance, top: int) -> list[str]:
         f"{balance.imbalance_factor:.3f}, {balance.contacts_mean:.2f} partitions contacted per page"
     )
     line = f'<line x1="{LEFT}" x2="{LEFT + PLOT_WIDTH}" y1="{mean_y:.1f}" y2="{mean_y:.1f}" stroke="{ORANGE}"/>'
-    visits, load = _bars(balance.visits, top, "#cccccc", highest), _bars(balance.load, top, BLUE, highest)
+    visits, load = _bars(balance.visits, top, LIGHT_GREY, highest), _bars(balance.load, top, BLUE, highest)
     ends = [
         _text(LEFT, top + PANEL_HEIGHT + 14, "partition 0"),
         _text(LEFT + PLOT_WIDTH, top + PANEL_HEIGHT + 14, f"partition {len(balance.load) - 1}", "end"),

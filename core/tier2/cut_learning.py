@@ -40,15 +40,17 @@ from dustream.core.tier2.sub_dictionaries import (
     Side,
     bucket_profile,
     count_inside,
+    evenly_spaced,
     propose_sub_dictionaries,
 )
 
 UNEVENNESS_MAX = 1.04  # sample pages of the fullest partition over the mean, or one page more than the mean
-SLACK = 0.3  # standard deviations of what chance does to a count: room to move a cut into a gap, lost in the noise
+DEVIATIONS = np.linspace(-2.0, 2.0, 17)  # places looked at about a quantile, in standard deviations of a count
+DEVIATION_TAX = 0.25  # what a place costs more for each squared deviation: a gap is worth it, a slope is not
 SAMPLE_PAGES_PER_PARTITION_MIN = 4
 PAGES_PER_LEARNER = 8  # one page of so many teaches sub-dictionaries, the others place cuts
+PRICING_PAGES_MAX = 12_000  # placers that choose among the sub-dictionaries offered; all of them place the cut
 QUANTILES_MAX = 64  # divisions looked at per node
-PLACES = 9  # places looked at around each quantile
 CROSSING_FLOOR = 1e-2  # what a cut costs that no sample page crosses: other pages may
 
 Propose = Callable[[BucketProfile, Pages, Callable[[Pages, Mask], Side]], list[Mask]]
@@ -63,7 +65,6 @@ class Place(NamedTuple):
 
 
 class _Division(NamedTuple):
-    cost: float
     mask: Mask | None
     key: int
     pages_below: Pages
@@ -143,24 +144,31 @@ class _Grower:
     def _divide(self, pages: Pages, partitions: int) -> _Division:
         if len(pages) < 2:
             # Pages that neither length, shares nor ties set apart all went elsewhere; any cut is right here.
-            return _Division(0.0, None, 1 << TIE_BITS, pages[:0], pages, partitions // 2)
-        learners, placers = pages[self.learns[pages]], pages[~self.learns[pages]]
-        proposals = self.propose(self.profile, learners, lambda some, mask: self._side(some, mask, partitions))
-        by_length = self._division(pages, pages, None, partitions)
-        options = [by_length._replace(cost=length_price(self.profile.length[pages], partitions, self.tau))]
-        if len(placers) > 1:
-            options += [self._division(pages, placers, mask, partitions) for mask in proposals]
-        return min(options, key=lambda option: option.cost)
+            return _Division(None, 1 << TIE_BITS, pages[:0], pages, partitions // 2)
+        return self._division(pages, self._coordinate_for(pages, partitions), partitions)
 
-    def _division(self, pages: Pages, placers: Pages, mask: Mask | None, partitions: int) -> _Division:
+    def _coordinate_for(self, pages: Pages, partitions: int) -> Mask | None:
+        """What to cut these pages by: the best sub-dictionary offered, or None for length."""
+        learners, placers = pages[self.learns[pages]], pages[~self.learns[pages]]
+        best, best_price = None, length_price(self.profile.length[pages], partitions, self.tau)
+        if len(placers) < 2:
+            return best
+        some_placers = evenly_spaced(placers, PRICING_PAGES_MAX)
+        for mask in self.propose(self.profile, learners, lambda some, mask: self._side(some, mask, partitions)):
+            price = self._side(some_placers, mask, partitions).cost
+            if price < best_price:
+                best, best_price = mask, price
+        return best
+
+    def _division(self, pages: Pages, mask: Mask | None, partitions: int) -> _Division:
         """The cheapest cut by this coordinate, as the placers have it, and where it sends all the pages."""
         keys = self._keys(pages, mask)
-        of_placers = keys if placers is pages else self._keys(placers, mask)
+        of_placers = keys if mask is None else keys[~self.learns[pages]]
         place = cheapest_place(
             np.sort(of_placers), np.sort(keys), mask is None, partitions, self.tau, pages_max=self.pages_max
         )
         below = keys < place.key
-        return _Division(place.cost, mask, place.key, pages[below], pages[~below], place.below)
+        return _Division(mask, place.key, pages[below], pages[~below], place.below)
 
     def _side(self, some: Pages, mask: Mask, partitions: int) -> Side:
         keys = self._keys(some, mask)
@@ -196,7 +204,7 @@ def cheapest_place(
     pages_max: int,
 ) -> Place:
     """Where to cut: the fewest placers crossing per bit of partition number settled. Both come as ascending keys."""
-    wanted, below = _places(len(placers), partitions)
+    wanted, below, tax = _places(len(placers), partitions)
     rank = np.searchsorted(everyone, placers[wanted])
     rank = np.maximum(np.minimum(rank, below * pages_max), len(everyone) - (partitions - below) * pages_max)
     rank = np.clip(rank, 1, len(everyone) - 1)
@@ -204,7 +212,7 @@ def cheapest_place(
     tied = everyone[rank - 1] >> TIE_BITS == coordinate
     lowest, highest = _crossing_range(coordinate, tied, by_length, tau)
     crossing = _count_between(placers >> TIE_BITS, lowest, highest)
-    cost = (crossing / len(placers) + CROSSING_FLOOR) / _bits_settled(below / partitions)
+    cost = (crossing / len(placers) + CROSSING_FLOOR) * tax / _bits_settled(below / partitions)
     best = int(np.argmin(cost))
     key = everyone[rank[best]] if tied[best] else coordinate[best] << TIE_BITS
     return Place(float(cost[best]), int(key), int(below[best]))
@@ -220,14 +228,19 @@ def length_price(length: NDArray[np.int64], partitions: int, tau: float) -> floa
     return float(crossing.sum() / len(ranked) / np.log2(partitions))
 
 
-def _places(page_count: int, partitions: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(rank, partitions below) of every cut looked at: about each quantile, PLACES on either side."""
+def _places(page_count: int, partitions: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """(rank, partitions below, tax) of every cut looked at: about each quantile, as far as chance moves a count.
+
+    Off the quantile the load is uneven. Where pages come in clumps, such as topics, a clump's own number is as far off
+    by chance, and the gap beside it is the better place, also for pages not seen yet.
+    """
     quantiles = np.unique(np.arange(1, QUANTILES_MAX) * partitions // QUANTILES_MAX)
     options = np.arange(1, partitions) if partitions <= QUANTILES_MAX else quantiles[quantiles > 0]
     middle = page_count * options / partitions
-    slack = SLACK * np.sqrt(np.minimum(middle, page_count - middle))
-    rank = np.rint(middle[:, None] + slack[:, None] * np.linspace(-1, 1, PLACES)).astype(np.int64)
-    return np.clip(rank, 1, page_count - 1).ravel(), np.repeat(options, PLACES)
+    deviation = np.sqrt(np.minimum(middle, page_count - middle))
+    rank = np.rint(middle[:, None] + deviation[:, None] * DEVIATIONS).astype(np.int64)
+    tax = np.tile(1 + DEVIATION_TAX * DEVIATIONS**2, len(options))
+    return np.clip(rank, 1, page_count - 1).ravel(), np.repeat(options, len(DEVIATIONS)), tax
 
 
 def _crossing_range(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dustream.core.tier2.points import BUCKET_COUNT, BUCKET_SHIFT, PointBatch
 
-LEARNING_PAGES_MAX = 6000  # bounds the time to build a map
+LEARNING_PAGES_MAX = 3000  # bounds the time to build a map
 LEARNING_PAGES_MIN = 48  # fewer teach nothing that holds for other pages
 COMPONENTS = 2
 POWER_ROUNDS = 4
@@ -59,7 +59,7 @@ def propose_sub_dictionaries(
     profile: BucketProfile, learners: Pages, divide: Callable[[Pages, Mask], Side]
 ) -> list[Mask]:
     """The most promising sub-dictionaries for dividing pages like these, by the cost that `divide` reports."""
-    looked_at = _evenly_spaced(learners[profile.length[learners] > 0], LEARNING_PAGES_MAX)
+    looked_at = evenly_spaced(learners[profile.length[learners] > 0], LEARNING_PAGES_MAX)
     halves = looked_at[::2], looked_at[1::2]
     if len(looked_at) < LEARNING_PAGES_MIN:
         return []
@@ -78,7 +78,7 @@ def _first_sides(profile: BucketProfile, pages: Pages) -> Iterator[NDArray[np.bo
     for component in principal_components(profile, pages, COMPONENTS, POWER_ROUNDS):
         yield _highest(project(profile, pages, component), 0.5)
     mean_share = accumulate(profile, pages, np.full(len(pages), 1.0 / len(pages)))
-    for seed in _evenly_spaced(pages, SEED_PAGES):
+    for seed in evenly_spaced(pages, SEED_PAGES):
         own_share = accumulate(profile, np.array([seed]), np.ones(1))
         likeness = project(profile, pages, (own_share - mean_share) / (mean_share + SHARE_FLOOR))
         yield _highest(likeness, SEED_NEIGHBOURS)
@@ -132,7 +132,8 @@ def principal_components(profile: BucketProfile, pages: Pages, components: int, 
     return basis
 
 
-def _evenly_spaced(pages: Pages, most: int) -> Pages:
+def evenly_spaced(pages: Pages, most: int) -> Pages:
+    """All of the pages, or so many from among them."""
     if len(pages) <= most:
         return pages
     return pages[np.arange(most) * len(pages) // most]
