@@ -81,7 +81,7 @@ class Filler:
             row = GroupRow(size=len(members), eldest=name, standing=Standing(url(number), False))
             self._table("groups", owner, "groups").put(owner, row)
         self._table("groups", owner, "tokens").put(f"{owner}{END}{name}", TokenRow(1))
-        for other in {number - 1, number + 1} & set(members):
+        for other in (each for each in (number - 1, number + 1) if each in members):
             self._table("groups", owner, "edges").put(f"{owner}{END}{name}{END}{vertex(other)}", EdgeRow(SIMILARITY))
 
     def _table(self, processor: str, key: str, name: str) -> object:

@@ -46,7 +46,9 @@ class RejectedRecord(Struct, frozen=True):
 
 
 class PageAnswer(Struct, frozen=True, kw_only=True):
-    """All about one URL, in one market. Of a redirect, winner, group and evidence are those of the page it leads to."""
+    """All about one URL, in one market. Of a redirect, winner, group and evidence are those of the page it leads to.
+
+    `near_urls`: known ones that may be meant instead of this, or of the unknown one that a redirect leads to."""
 
     url: str
     role: str
@@ -93,6 +95,7 @@ def ask_page(state: State, url: str, market: str | None = None) -> PageAnswer:
         decision=_decision(state, number, content, verdict),
         group=None if content is None else group_facts(state, content),
         evidence=_evidence_to_winner(state, content, verdict),
+        near_urls=near_urls(state, _way(page)[-1]) if status.problem == "target_unknown" else [],
     )
 
 
@@ -171,7 +174,7 @@ def _words(status: DuplicateStatus, role: str, verdict: Verdict | None, page: Kn
     if role == "unique":
         return "unique: no other page known is similar enough"
     if role == "winner":
-        return "the winner of its group: the page to keep"
+        return "a winner: the page to keep among those like it"
     if role == "duplicate":
         return f"a duplicate of {winner}"
     if role == "held":

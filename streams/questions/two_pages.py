@@ -215,7 +215,7 @@ def _version_reasons(pages: tuple[KnownPage, KnownPage], compared: list[Compared
             text = f"{page.url} as it was {since}; it has changed since, too little to be compared again"
         else:
             changed = "" if page.row.epoch == page.row.first_seen_ms else ", when it had changed"
-            last = time_shown(page.row.version)
-            text = f"{page.url} as fetched {time_shown(page.row.epoch)}{changed}; last fetched {last}"
+            last = "" if page.row.version == page.row.epoch else f"; last fetched {time_shown(page.row.version)}"
+            text = f"{page.url} as fetched {time_shown(page.row.epoch)}{changed}{last}"
         reasons.append(Reason("versions", text))
     return reasons

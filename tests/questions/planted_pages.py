@@ -33,6 +33,7 @@ REDIRECTS = [
     event("a.example/old", status=301, redirect_to="/chain"),
     event("a.example/older", status=301, redirect_to="/old"),
     event("a.example/nowhere", status=301, redirect_to="/never-seen"),
+    event("f.example/slip", status=301, redirect_to="/page"),
     event("a.example/round", status=301, redirect_to="/and-round"),
     event("a.example/and-round", status=301, redirect_to="/round"),
 ]

@@ -85,7 +85,7 @@ def test_too_short_a_page_is_excluded_by_length_and_bounds(ask, web) -> None:
         ("a.example/round", "a redirect that leads to no page: its redirects run in a circle, or on for too long"),
         ("d.example/dead", "gone: the last fetch did not find it any more"),
         ("f.example/Page/", "unique: no other page known is similar enough"),
-        ("a.example/chain", "the winner of its group: the page to keep"),
+        ("a.example/chain", "a winner: the page to keep among those like it"),
         ("a.example/never-seen", "never fetched: other pages lead to it, but no fetch of it told what it is"),
     ],
 )
@@ -96,6 +96,12 @@ def test_every_role_in_words(url: str, words: str, ask, web) -> None:
 def test_redirect_to_a_duplicate_is_explained_by_its_target(ask, web, tmp_path: Path) -> None:
     said = ask("why", "https://a.example/older", "--state", web, "--json").json
     assert said["way"] == ["https://a.example/old", A] and said["winner"] == A
+
+
+def test_redirect_to_an_unknown_page_suggests_what_may_be_meant(ask, web) -> None:
+    answer = ask("why", "https://f.example/slip", "--state", web, "--json").json
+    assert answer["problem"] == "target_unknown" and answer["way"] == ["https://f.example/page"]
+    assert answer["near_urls"][0] == "https://f.example/Page/"
 
 
 def test_nothing_to_compare_says_why(ask, web) -> None:
