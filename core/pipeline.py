@@ -13,6 +13,8 @@ from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.pages.processor import TABLES as PAGES_TABLES
 from dustream.core.pages.processor import PagesProcessor
 from dustream.core.pages.small_changes import ByAnchor, ByRepresentative, SmallChanges
+from dustream.core.rules.processor import TABLES as RULES_TABLES
+from dustream.core.rules.processor import RulesProcessor
 from dustream.core.settings import Settings
 from dustream.core.sites import site_of
 from dustream.core.tier2.index import SimilarityIndex
@@ -28,13 +30,15 @@ from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.groups import GroupsMessage
 from dustream.schemas.pages import PagesMessage
+from dustream.schemas.rules import RuleSet
 from dustream.schemas.sites import SitesMessage
 from dustream.schemas.status import DuplicateStatus
 from dustream.schemas.tier2 import Tier2Message
 
 CRAWL_PAGES = "crawl.pages"
-PAGES, TIER2, GROUPS, SITES = "pages", "tier2", "groups", "sites"
-STATUS, UPDATES, ALARMS, DEAD_LETTERS = "duplicate.status", "cluster.updates", "alarms", "dead.letters"
+PAGES, TIER2, GROUPS, SITES, RULES = "pages", "tier2", "groups", "sites", "rules"
+STATUS, UPDATES, URL_RULES = "duplicate.status", "cluster.updates", "url.rules"
+ALARMS, DEAD_LETTERS = "alarms", "dead.letters"
 
 SHINGLE_CACHE_BYTES = 128 << 20  # of all tasks together, if one process runs them all
 
@@ -45,7 +49,8 @@ TOPICS = (
     Topic(GROUPS, "group", GroupsMessage),
     Topic(SITES, "site", SitesMessage),
     Topic(STATUS, "url", DuplicateStatus, public=True, compacted=True),
-    Topic(UPDATES, "site", ClusterUpdate, public=True, kept=False),
+    Topic(UPDATES, "site", ClusterUpdate),
+    Topic(URL_RULES, "site", RuleSet, public=True, compacted=True),
     Topic(ALARMS, "group", Alarm, public=True, compacted=True),
     Topic(DEAD_LETTERS, "source", DeadLetter, public=True),
 )
@@ -68,6 +73,7 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
             ProcessorSpec(TIER2, TIER2, (PAGES, TIER2), _specs(TIER2_TABLES), count, tier2),
             ProcessorSpec(GROUPS, GROUPS, (PAGES, GROUPS), _specs(GROUPS_TABLES), count, groups),
             ProcessorSpec(SITES, SITES, (PAGES, ALARMS), _specs(SITES_TABLES), count, sites),
+            ProcessorSpec(RULES, UPDATES, (URL_RULES,), _specs(RULES_TABLES), count, RulesProcessor),
         ),
     )
 

@@ -9,7 +9,7 @@ together with the input position and the messages sent, all or nothing. What a p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 Row = TypeVar("Row")
 
@@ -48,3 +48,12 @@ class Processor(Protocol):
 
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
         """Handle a batch in order. The result must not depend on how messages are cut into batches."""
+
+
+@runtime_checkable
+class Resting(Protocol):
+    """A processor with work that can wait until its input has run dry."""
+
+    def at_rest(self, state: TaskState) -> list[Send]:
+        """Nothing is left to read for now. May come at any moment and any number of times: once everything has come to
+        rest, the outcome must be the same."""

@@ -1,9 +1,10 @@
 """The topology as data: topics, keys, processors and their tables, declared once and read by every engine.
 
-crawl.pages ─► intake ─► pages ◄──► groups, sites    pages ─► duplicate.status, cluster.updates, alarms
+crawl.pages ─► intake ─► pages ◄──► groups, sites    pages ─► duplicate.status, alarms
                           ▲ │
                           │ ▼
                          tier2 ◄──► tier2 (probes between partitions)
+                          pages ─► cluster.updates ─► rules ─► url.rules
 """
 
 from __future__ import annotations

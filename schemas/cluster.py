@@ -1,4 +1,4 @@
-"""`cluster.updates`: which URLs of a site share a group now, for the rule learner (public, JSON, by site)."""
+"""`cluster.updates`: which URLs of a site share a group now, for the rule learner (by site)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class ClusterMember(Struct, frozen=True, omit_defaults=True):
     role: Role
     winner: str | None = None
     relation: Relation | None = None
+    since: Annotated[int, Meta(description="time of the fetch that brought what the page is now, in milliseconds")] = 0
 
 
 class ClusterUpdate(Struct, frozen=True, kw_only=True):

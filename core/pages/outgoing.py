@@ -20,7 +20,7 @@ class ClusterUpdates:
         self._members: dict[str, dict[str, ClusterMember]] = {}
 
     def add(self, site: str, said: DuplicateStatus) -> None:
-        member = ClusterMember(said.url, said.version, said.group, said.role, said.winner, said.relation)
+        member = ClusterMember(said.url, said.version, said.group, said.role, said.winner, said.relation, said.since)
         self._members.setdefault(site, {})[said.url] = member
 
     def drain(self) -> Iterator[Send]:

@@ -429,16 +429,16 @@ class EvidenceIndex:
     """Runs a rule over the training set."""
 
     def __init__(self, training: TrainingSet) -> None:
-        self._training = training
+        self.training = training
         self._by_hash = np.argsort(training.hashes, kind="stable").astype(np.int32)
         self._hashes = training.hashes[self._by_hash]
         self._known = in_clusters_of_two(training)
 
     def evidence(self, rows: Ints, operations: Operations) -> Evidence:
         """What rewriting these rows does."""
-        training = self._training
+        training = self.training
         rewritten = rewritten_hashes(training.values, rows, operations.copied, operations.fixed)
-        landed = self._rows_at(rewritten)
+        landed = self.rows_at(rewritten)
         inside = np.zeros(training.size, np.bool_)
         inside[rows] = True
         hit = (landed >= 0) & ~inside[np.maximum(landed, 0)]
@@ -455,9 +455,9 @@ class EvidenceIndex:
 
     def speaking_rows(self, rows: Ints, operations: Operations) -> Ints:
         """Those of the rows that the operations change and that then have the URL of a duplicate of theirs."""
-        training = self._training
+        training = self.training
         rewritten = rewritten_hashes(training.values, rows, operations.copied, operations.fixed)
-        landed = self._rows_at(rewritten)
+        landed = self.rows_at(rewritten)
         inside = np.zeros(training.size, np.bool_)
         inside[rows] = True
         met = np.unique(landed[(landed >= 0) & ~inside[np.maximum(landed, 0)]])
@@ -469,7 +469,7 @@ class EvidenceIndex:
         speaking: Ints = rows[alike & (rewritten != training.hashes[rows])]
         return speaking
 
-    def _rows_at(self, hashes: Hashes) -> Ints:
+    def rows_at(self, hashes: Hashes) -> Ints:
         """The known URL behind each hash, or −1."""
         at = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
         return np.where(self._hashes[at] == hashes, self._by_hash[at], -1).astype(np.int32)

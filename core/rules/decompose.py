@@ -15,12 +15,15 @@ is one value under `opaque`: no rule touches it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 Pair = tuple[str, str]
 Decomposition = tuple[Pair, ...]
 
 OPAQUE: Final = "opaque"
+ORIGINS_CACHED_MAX: Final = 65_536
 
 # Disjoint character classes between fixed delimiters: matching is linear in the length of the URL.
 _URL: Final = re.compile(
@@ -38,8 +41,7 @@ def decompose(url: str) -> Decomposition:
     if found is None:
         return ((OPAQUE, url),)
     scheme, authority, path, query, fragment = found.groups()
-    pairs = [("scheme", scheme)]
-    _add_authority(pairs, authority)
+    pairs = [*_origin_pairs(scheme, authority)]
     if path is not None:
         _add_path(pairs, path)
     if query is not None:
@@ -103,7 +105,10 @@ def _name(key: str) -> str:
     return key[1:] if end < 0 else key[1:end]
 
 
-def _add_authority(pairs: list[Pair], authority: str) -> None:
+@lru_cache(maxsize=ORIGINS_CACHED_MAX)
+def _origin_pairs(scheme: str, authority: str) -> Decomposition:
+    """The same few on most URLs of a site."""
+    pairs = [("scheme", scheme)]
     userinfo, at, host = authority.rpartition("@")
     if at:
         pairs.append(("userinfo", userinfo))
@@ -116,22 +121,33 @@ def _add_authority(pairs: list[Pair], authority: str) -> None:
     else:
         labels = host.split(".")
         labels.reverse()
-        pairs += [(indexed("host", i), label) for i, label in enumerate(labels)]
+        pairs += _numbered("host", labels)
     if port is not None:
         pairs.append(("port", port))
+    return tuple(pairs)
 
 
 def _add_path(pairs: list[Pair], path: str) -> None:
     segments = path[1:].split("/")
-    last = segments.pop()
-    pairs += [(indexed("path", i), segment) for i, segment in enumerate(segments)]
+    last = segments[-1]
+    if ";" not in last and "." not in last:
+        pairs += _numbered("path", segments)
+        return
     name, *parameters = last.split(";")
     stem, dot, extension = name.rpartition(".")
-    if dot and stem and _EXTENSION.fullmatch(extension):
-        pairs += [(indexed("path", len(segments)), stem), ("ext", extension)]
-    else:
-        pairs.append((indexed("path", len(segments)), name))
+    has_extension = bool(dot and stem and _EXTENSION.fullmatch(extension))
+    segments[-1] = stem if has_extension else name
+    pairs += _numbered("path", segments)
+    if has_extension:
+        pairs.append(("ext", extension))
     _add_named(pairs, ";", parameters)
+
+
+def _numbered(part: str, values: list[str]) -> Iterable[Pair]:
+    names = _INDEXED[part]
+    if len(values) <= len(names):
+        return zip(names, values, strict=False)
+    return [(indexed(part, i), value) for i, value in enumerate(values)]
 
 
 def _add_named(pairs: list[Pair], mark: str, pieces: list[str]) -> None:

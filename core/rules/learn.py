@@ -19,6 +19,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from dustream.core.rules import fanout
 from dustream.core.rules.candidates import (
@@ -30,9 +31,9 @@ from dustream.core.rules.candidates import (
     candidate_rules,
     is_qualified,
 )
-from dustream.core.rules.decompose import decompose, is_named
+from dustream.core.rules.decompose import Decomposition, decompose, is_named
 from dustream.core.rules.dustbuster import DustSettings, Fetch, LoggedUrl, dust_rules
-from dustream.core.rules.normalize import SiteRules
+from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree, summary
 from dustream.core.rules.rewrite import (
     Pattern,
@@ -46,7 +47,7 @@ from dustream.core.rules.rewrite import (
 )
 from dustream.core.rules.selection import select_by_graph
 from dustream.core.rules.standard import standard_form
-from dustream.core.rules.training import Ints, KnownUrl, training_set
+from dustream.core.rules.training import Ints, KnownUrl, TrainingSet, training_set
 from dustream.core.sites import site_of
 from dustream.schemas.rules import Learner, RuleStage, UrlRule
 
@@ -127,7 +128,7 @@ def learn_site(
     settings = settings or LearnSettings()
     entries = sorted(set(known), key=_entry_order)
     judge = Judge(site, entries, settings)
-    first = training_set(judge.remaining())
+    first = judge.training()
     tree = build_pattern_tree(first)
     rounds = _Rounds(judge, settings, stage)
     if method == "fanout":
@@ -135,7 +136,7 @@ def learn_site(
     if method in ("both", "tree"):
         rounds.learn_trees(tree)
     if method in ("both", "dust") and rounds.learn_dust(entries, fetch) and method == "both":
-        rounds.learn_trees(build_pattern_tree(training_set(judge.remaining())))
+        rounds.learn_trees(build_pattern_tree(judge.training()))
     counts = SiteCounts(
         urls=first.size,
         left_out=first.left_out,
@@ -164,7 +165,7 @@ class _Rounds:
         for _ in range(ROUNDS_MAX):
             if not self.propose(*tree_proposals(tree, self._settings.candidates)):
                 break
-            tree = build_pattern_tree(training_set(self._judge.remaining()))
+            tree = build_pattern_tree(self._judge.training())
 
     def learn_dust(self, entries: list[SiteUrl], fetch: Fetch | None) -> bool:
         """DustBuster on what the trees left; where no cluster is known, by the sizes of all requests."""
@@ -322,9 +323,6 @@ def _distinct(proposals: list[Proposal]) -> list[Proposal]:
 # ---------------------------------------------------------------- judging
 
 
-NO_EVIDENCE: Final = Evidence(0, 0, 0, 0, 0, 0, 0)
-
-
 class Judge:
     """The known URLs as the accepted rules leave them: each with the clusters of the URLs that have become it."""
 
@@ -335,6 +333,7 @@ class Judge:
         self._avoid: set[str] = set()
         self._accepted: list[UrlRule] = []
         self._spread: Counter[str | None] = Counter()
+        self._taken_apart: dict[str, Decomposition] = {}
         self._sized = any(entry.size_min >= 0 and entry.cluster is None for entry in entries)
         for entry in entries:
             url = standard_form(entry.url)
@@ -349,6 +348,9 @@ class Judge:
             cluster = max(group, key=lambda cluster: (group[cluster], cluster or ""))
             yield KnownUrl(url, cluster, url in self._avoid)
 
+    def training(self) -> TrainingSet:
+        return training_set(self.remaining(), self._taken_apart)
+
     def judged(self, proposals: Sequence[Proposal], stage: RuleStage) -> Iterator[UrlRule]:
         """The accepted rules, in the order in which they apply."""
         self._spread = Counter(cluster for group in self._groups.values() for cluster in group)
@@ -357,10 +359,13 @@ class Judge:
             if proposal.gain < self._gain_min:
                 break
             changes = self._changes(proposal)
+            if changes is None:
+                continue
             evidence = self._evidence(changes)
             if self._is_accepted(proposal, evidence):
-                yield self._rule(proposal, evidence, changes, stage)
-                self._accepted.append(self._rule(proposal, evidence, [], "active"))
+                rule = self._rule(proposal, evidence, changes, stage)
+                yield rule
+                self._accepted.append(replace(rule, stage="active"))
                 self._groups = self._after(changes, dict(self._groups))
 
     def _is_accepted(self, proposal: Proposal, evidence: Evidence) -> bool:
@@ -370,25 +375,29 @@ class Judge:
             return evidence.gain >= self._gain_min and evidence.forbidden <= settings.fpr_max * evidence.gain
         return evidence.gain >= self._gain_min and is_qualified(evidence, settings)
 
-    def _changes(self, proposal: Proposal) -> list[tuple[str, str]]:
+    def _changes(self, proposal: Proposal) -> list[tuple[str, str]] | None:
+        """Where the URLs end if the proposal joins the rules; None if it leads in a circle with them."""
         run = rewriter(proposal.rewrite)
-        all_rules = SiteRules(self._site, [*self._accepted, self._rule(proposal, NO_EVIDENCE, [], "active")])
-        urls = self._groups if proposal.urls is None else proposal.urls
-        return [
-            (url, after)
-            for url in urls
-            if url in self._groups and (after := self._rewritten(run, all_rules, url)) is not None
-        ]
+        accepted = SiteRules(self._site, self._accepted)
+        changes = []
+        for url in self._groups if proposal.urls is None else proposal.urls:
+            end = self._end(run, accepted, url) if url in self._groups else url
+            if end is None:
+                return None
+            if end != url:
+                changes.append((url, end))
+        return changes
 
-    def _rewritten(self, run: Rewriter, all_rules: SiteRules, url: str) -> str | None:
-        """What the URL ends as if the proposal joins the rules: earlier ones may go on from where it leads."""
-        if not run.may_apply(url):
-            return None
-        after = run.apply(url, decompose(url))
-        if after is None or standard_form(after) == url:
-            return None
-        after, _ = all_rules.apply(url)
-        return after if after != url else None
+    def _end(self, run: Rewriter, accepted: SiteRules, url: str) -> str | None:
+        """Where a URL ends by the new rule and the accepted ones together; None if it never does."""
+        seen = [url]
+        while (after := _rewritten(run, seen[-1])) is not None:
+            if after not in self._groups:  # what is there is as the accepted rules leave it
+                after, _ = accepted.apply(after)
+            if after in seen or len(seen) > PASSES_MAX:
+                return None
+            seen.append(after)
+        return seen[-1]
 
     def _after(
         self, changes: list[tuple[str, str]], groups: dict[str, Counter[str | None]]
@@ -440,6 +449,13 @@ class Judge:
             false_positives=evidence.false_positives,
             examples=tuple(changes[::step][:EXAMPLES_MAX]),
         )
+
+
+def _rewritten(run: Rewriter, url: str) -> str | None:
+    """What one rule makes of a URL; None if it leaves it as it is."""
+    after = run.apply(url, decompose(url)) if run.may_apply(url) else None
+    standard = None if after is None else standard_form(after)
+    return None if standard == url else standard
 
 
 def _pair_counts(groups: Iterable[Counter[str | None]]) -> tuple[int, int]:

@@ -1,24 +1,36 @@
 """The life of a rule. Only active rules are applied.
 
-    learned ──► candidate ──► shadow ──► active ──► revoked
-                 too little    predicts, applied;    applied no more; learned again it starts over as
-                 evidence      is not    precision   a candidate or shadow, and has to prove twice as much
-                               applied   is watched  as the time before
+    learned ──► candidate ──► shadow ──► active ──► revoked ──► active …
+                 too little    predicts, applied;    applied no more; predicts on, and has
+                 evidence      is not    precision   to prove twice as much as the time before
+                               applied   is watched
 
-A prediction: a page arrives whose URL the rule would rewrite to a known URL, or that URL arrives later. It is right if
-both are in one group, wrong if not, or if that URL redirects or is gone. What a page told is told anew when its group
-changes, so that a group still forming does not count against a rule for good. Older predictions fade: a rule is judged
-by what the site is now. An active rule that is not learned any more goes back to shadow.
+One URL in four, by its hash, is kept from the learner. For the rules they are the pages that arrive: what a rule
+predicts for such a URL comes true if it and the URL it is rewritten to are in one group, and does not if they are in
+two, or if that URL redirects or is gone. The predictions are told in the order in which the crawler fetched the pages,
+and older ones fade: a rule is judged by what the site is now.
+
+So the life of a rule is a function of what is known of the site, and of nothing else: not of the moments at which the
+site was learned, nor of the groups that pages had in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
-from dustream.schemas.rules import UrlRule
+from dustream.core.rules.candidates import EvidenceIndex, rewritten_hashes
+from dustream.core.rules.decompose import decompose
+from dustream.core.rules.rewrite import coded_rewrite, matching_rows, rewriter
+from dustream.core.rules.standard import standard_form
+from dustream.core.rules.training import Ints, TrainingSet
+from dustream.schemas.rules import PatternRewrite, UrlRule
+
+HELD_OUT_ONE_IN: Final = 4
 
 
 class LifeSettings(NamedTuple):
@@ -29,9 +41,8 @@ class LifeSettings(NamedTuple):
     active_precision_min: float = 0.95
     revoked_precision_below: float = 0.9
     revoked_wrong_min: int = 3
-    predictions_max: int = 200
+    predictions_max: int = 100
     revocations_counted_max: int = 6
-    rules_kept_max: int = 200
 
 
 def precision(rule: UrlRule) -> float:
@@ -40,45 +51,73 @@ def precision(rule: UrlRule) -> float:
     return rule.right / total if total else 1.0
 
 
-def scored(rule: UrlRule, right: int, wrong: int, settings: LifeSettings) -> UrlRule:
-    """With more predictions (or fewer, where one is taken back). Beyond the limit all count half."""
-    right, wrong = max(0, rule.right + right), max(0, rule.wrong + wrong)
-    if right + wrong > settings.predictions_max:
-        right, wrong = right // 2, wrong // 2
-    return replace(rule, right=right, wrong=wrong)
+def scored(rule: UrlRule, right: bool, settings: LifeSettings) -> UrlRule:
+    """With one more prediction. Beyond the limit all count half."""
+    rights, wrongs = rule.right + right, rule.wrong + (not right)
+    if rights + wrongs > settings.predictions_max:
+        rights, wrongs = rights // 2, wrongs // 2
+    return replace(rule, right=rights, wrong=wrongs)
 
 
 def reviewed(rule: UrlRule, settings: LifeSettings) -> UrlRule:
     """The rule at the stage that its record has earned."""
     if rule.stage == "candidate" and rule.support >= settings.shadow_support_min:
         rule = replace(rule, stage="shadow")
-    if rule.stage == "shadow":
+    if rule.stage in ("shadow", "revoked"):
         needed = settings.active_right_min << min(rule.revocations, settings.revocations_counted_max)
         if rule.right >= needed and precision(rule) >= settings.active_precision_min:
             return replace(rule, stage="active")
     failing = rule.wrong >= settings.revoked_wrong_min and precision(rule) < settings.revoked_precision_below
     if rule.stage == "active" and failing:
-        return replace(rule, stage="revoked", revocations=rule.revocations + 1)
+        return replace(rule, stage="revoked", revocations=rule.revocations + 1, right=0, wrong=0)
     return rule
 
 
-def relearned(before: Iterable[UrlRule], learned: Iterable[UrlRule], settings: LifeSettings) -> tuple[UrlRule, ...]:
-    """The rules after learning again: those learned, in their order, with their record; then what is remembered."""
-    known = {rule.id: rule for rule in before}
-    rules = [_carried_on(known.pop(rule.id, None), rule, settings) for rule in learned]
-    rules += [
-        replace(rule, stage="shadow") if rule.stage == "active" else rule
-        for rule in known.values()
-        if rule.stage in ("active", "revoked")
-    ]
-    return tuple(rules[: settings.rules_kept_max])
+def lived(rule: UrlRule, predictions: Iterable[bool], settings: LifeSettings) -> UrlRule:
+    """The rule after these predictions, oldest first."""
+    rule = reviewed(replace(rule, stage="candidate", right=0, wrong=0, revocations=0), settings)
+    for right in predictions:
+        rule = reviewed(scored(rule, right, settings), settings)
+    return rule
 
 
-def _carried_on(before: UrlRule | None, learned: UrlRule, settings: LifeSettings) -> UrlRule:
-    fresh = reviewed(replace(learned, stage="candidate"), settings)
-    if before is None:
-        return fresh
-    if before.stage == "revoked":
-        return replace(fresh, revocations=before.revocations)
-    stage = before.stage if before.stage != "candidate" else fresh.stage
-    return replace(learned, stage=stage, right=before.right, wrong=before.wrong, revocations=before.revocations)
+def predictions(rule: UrlRule, index: EvidenceIndex, since: Ints, held_out: npt.NDArray[np.bool_]) -> Iterator[bool]:
+    """What the rule says of the URLs that the learner has not seen, by the time at which it could be told.
+
+    `since[row]` is the rank of a URL in the order of fetching, `held_out[row]`: whether it was kept from the learner.
+    """
+    known = index.training
+    rows, targets = _rewritten_rows(rule, index)
+    tells = (known.clusters[rows] >= 0) & ((known.clusters[targets] >= 0) | known.avoid[targets])
+    tells &= held_out[rows] & (rows != targets)
+    rows, targets = rows[tells], targets[tells]
+    right = (known.clusters[rows] == known.clusters[targets]) & ~known.avoid[targets]
+    told_at = np.maximum(since[rows], since[targets])
+    yield from right[np.lexsort((rows, told_at))].tolist()
+
+
+def _rewritten_rows(rule: UrlRule, index: EvidenceIndex) -> tuple[Ints, Ints]:
+    """The rows that the rule rewrites to known URLs, and the rows of those."""
+    known = index.training
+    if isinstance(rule.rewrite, PatternRewrite):
+        coded = coded_rewrite(known, rule.rewrite)
+        if coded is None:
+            return np.zeros(0, np.int32), np.zeros(0, np.int32)
+        pattern, operations = coded
+        rows = matching_rows(known, pattern)
+        landed = index.rows_at(rewritten_hashes(known.values, rows, operations.copied, operations.fixed))
+        return rows[landed >= 0], landed[landed >= 0]
+    return _replaced_rows(rule, known)
+
+
+def _replaced_rows(rule: UrlRule, known: TrainingSet) -> tuple[Ints, Ints]:
+    run = rewriter(rule.rewrite)
+    row_of = known.row_of
+    pairs = []
+    for row, url in enumerate(known.urls):
+        after = run.apply(url, decompose(url)) if run.may_apply(url) else None
+        target = None if after is None else row_of.get(standard_form(after))
+        if target is not None:
+            pairs.append((row, target))
+    found = np.array(pairs, np.int32).reshape(-1, 2)
+    return found[:, 0], found[:, 1]

@@ -8,7 +8,9 @@ smallest URL, and where no end is in sight the URL keeps its standard form. Each
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from dustream.core.rules.decompose import Decomposition, decompose
@@ -22,15 +24,26 @@ RULES_PER_SITE_MAX: Final = 1_000
 RULED_URL_CHARS_MAX: Final = 8_192
 """Rules are applied to URLs up to this length; longer ones only go through the standard steps."""
 
+STRUCTURES_MAX: Final = 4_096
+"""Sets of keys whose rules are remembered."""
+
 _ORIGIN: Final = re.compile(r"[a-z]+://[^/?#]*")
 
 
 class Step(NamedTuple):
-    """What changed a URL, and into what. `rule` is the rule's id; empty for standard steps."""
+    """What changed a URL, and into what: a standard step by its name, or a rule."""
 
-    name: str
+    by: str | UrlRule
     url: str
-    rule: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.by if isinstance(self.by, str) else describe(self.by.rewrite)
+
+    @property
+    def rule(self) -> str:
+        """The rule's id; empty for standard steps."""
+        return "" if isinstance(self.by, str) else self.by.id
 
 
 class Explanation(NamedTuple):
@@ -42,22 +55,41 @@ class Explanation(NamedTuple):
     steps: tuple[Step, ...]
 
 
+class _Compiled(NamedTuple):
+    """A rule, ready to run."""
+
+    run: Rewriter
+    rule: UrlRule
+
+
+class _Choice(NamedTuple):
+    """For URLs with one set of keys: by the value of one key, the rules that may apply. `place`: of the key among the
+    pairs; −1: it does not tell rules apart, and all are in `others`."""
+
+    place: int
+    by_value: dict[str, list[_Compiled]]
+    others: list[_Compiled]
+
+
 class SiteRules:
-    """The active rules of one site, ready to run."""
+    """The active rules of one site, ready to run.
+
+    Most URLs match no rule, or one. So rules are found by what URLs have before any is tried: first by the keys of the
+    URL, then by the value of the key that tells most rules apart.
+    """
 
     def __init__(self, site: str, rules: Iterable[UrlRule]) -> None:
         self.site = site
         active = [rule for rule in rules if rule.stage == "active"][:RULES_PER_SITE_MAX]
-        self._rules: list[tuple[Rewriter, str, str]] = [
-            (rewriter(rule.rewrite), describe(rule.rewrite), rule.id) for rule in active
-        ]
+        self._rules = [_Compiled(rewriter(rule.rewrite), rule) for rule in active]
+        self._choices: dict[tuple[str, ...], _Choice] = {}
 
     def apply(self, standard: str) -> tuple[str, list[Step]]:
         """From a URL in standard form to the fixed point, with what was done on the way."""
         if not self._rules or len(standard) > RULED_URL_CHARS_MAX:
             return standard, []
         url, steps = self._one_pass(standard)
-        if url == standard:
+        if not steps:
             return standard, []
         seen = [standard]
         while url not in seen:
@@ -72,20 +104,42 @@ class SiteRules:
 
     def _one_pass(self, url: str) -> tuple[str, list[Step]]:
         steps: list[Step] = []
-        pairs: Decomposition = ()
-        for run, described, rule in self._rules:
-            if not run.may_apply(url):
-                continue
-            pairs = pairs or decompose(url)
-            after = run.apply(url, pairs)
+        pairs = decompose(url)
+        possible, at = self._possible(pairs), 0
+        while at < len(possible):
+            run, rule = possible[at]
+            at += 1
+            after = run.apply(url, pairs) if run.may_apply(url) else None
             if after is None:
                 continue
             after = standard_form(after)
             if after == url or not self._stays(url, after):
                 continue
-            url, pairs = after, ()
-            steps.append(Step(described, url, rule))
+            url, pairs = after, decompose(after)
+            possible, at = self._after(rule, self._possible(pairs)), 0
+            steps.append(Step(rule, url))
         return url, steps
+
+    def _possible(self, pairs: Decomposition) -> list[_Compiled]:
+        """The rules that may apply, in order."""
+        keys = tuple([key for key, _ in pairs])
+        choice = self._choices.get(keys)
+        if choice is None:
+            if len(self._choices) >= STRUCTURES_MAX:
+                self._choices.clear()
+            choice = self._choices[keys] = _choice(keys, self._rules)
+        if choice.place < 0:
+            return choice.others
+        return choice.by_value.get(pairs[choice.place][1], choice.others)
+
+    def _after(self, rule: UrlRule, possible: list[_Compiled]) -> list[_Compiled]:
+        """Those that come after a rule that has been applied: one pass goes through the rules once."""
+        ranks = self._ranks
+        return [each for each in possible if ranks[each.rule.id] > ranks[rule.id]]
+
+    @cached_property
+    def _ranks(self) -> dict[str, int]:
+        return {each.rule.id: rank for rank, each in enumerate(self._rules)}
 
     def _stays(self, before: str, after: str) -> bool:
         """A rule never leads to another site, whatever it says."""
@@ -101,7 +155,10 @@ class Normalizer:
     """Rule sets by site. `normalize` is what crawlers call; `explain` tells how."""
 
     def __init__(self, rule_sets: Iterable[RuleSet] = ()) -> None:
-        self._sites = {rules.site: SiteRules(rules.site, rules.rules) for rules in rule_sets}
+        by_site: dict[str, list[UrlRule]] = {}
+        for rules in rule_sets:
+            by_site.setdefault(rules.site, []).extend(rules.rules)
+        self._sites = {site: SiteRules(site, rules) for site, rules in by_site.items()}
 
     def normalize(self, url: str) -> str:
         """The URL by which all URLs of the same content are known, as far as the rules know."""
@@ -119,6 +176,17 @@ class Normalizer:
         rules = self._sites.get(site)
         normalized, more = (standard, []) if rules is None else rules.apply(standard)
         return Explanation(url, normalized, site, (*steps, *more))
+
+
+def _choice(keys: tuple[str, ...], rules: list[_Compiled]) -> _Choice:
+    possible = [each for each in rules if each.run.may_have(keys)]
+    asked = Counter(key for each in possible for key in each.run.fixed)
+    best = max(keys, key=lambda key: asked[key], default="")
+    if not asked[best]:
+        return _Choice(-1, {}, possible)
+    values = {each.run.fixed[best] for each in possible if best in each.run.fixed}
+    by_value = {value: [each for each in possible if each.run.fixed.get(best, value) == value] for value in values}
+    return _Choice(keys.index(best), by_value, [each for each in possible if best not in each.run.fixed])
 
 
 def _last_to(steps: list[Step], url: str) -> int:

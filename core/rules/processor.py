@@ -1,46 +1,47 @@
-"""The rules processor: woken by cluster updates, it keeps the URLs of each site with their groups, scores the rules it
-has on every page that arrives, and learns anew when enough has changed.
+"""The rules processor: woken by cluster updates, it keeps the URLs of each site with their groups, and learns.
 
 Of a huge site it keeps a fair sample: the URLs with the lowest hashes, whatever the order of arrival. Learning starts
-from that sample alone each time, so its outcome is that of learning from scratch; only the stages of rules have a
-history.
+from that sample alone each time, and so does the life of rules (life.py). A site is learned when as much has changed as
+was known when it was learned last, and when the input has run dry. So what is published is, once everything has come to
+rest, a function of what is known: not of the order of arrival, nor of when it was learned before.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from dustream.core.processor import Send, Table, TaskState
-from dustream.core.rules.decompose import decompose
-from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
-from dustream.core.rules.life import LifeSettings, relearned, reviewed, scored
-from dustream.core.rules.rewrite import Rewriter, rewriter
+from dustream.core.rules.candidates import EvidenceIndex
+from dustream.core.rules.learn import LearnSettings, Method, SiteUrl, learn_site
+from dustream.core.rules.life import HELD_OUT_ONE_IN, LifeSettings, lived, predictions
 from dustream.core.rules.standard import standard_form
+from dustream.core.rules.training import KnownUrl, training_set
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
 from dustream.schemas.rules import RuleSet, UrlRule
 from dustream.schemas.status import Role
 
 OUTPUT_TOPIC: Final = "url.rules"
-SITES_COMPILED_MAX: Final = 1_024
 URL_CHARS_MAX: Final = 2_048
 
 AVOIDED: Final[frozenset[Role]] = frozenset({"redirect", "gone"})
 
 
 class SiteUrlRow(Struct, frozen=True, array_like=True):
-    """A URL of a site. `predictions`: what its arrival told about rules, (rule id, right)."""
+    """A URL of a site, the winner it is known to be similar to (None: nothing is known of its content), whether it
+    redirects or is gone, and the fetch that brought what it is now."""
 
     url: str
     version: tuple[int, int]
-    group: str | None
-    role: Role
-    predictions: tuple[tuple[str, bool], ...] = ()
+    cluster: str | None
+    avoid: bool = False
+    since: int = 0
 
 
 class SiteRow(Struct, frozen=True, array_like=True):
@@ -49,196 +50,140 @@ class SiteRow(Struct, frozen=True, array_like=True):
     urls: int = 0
     hash_bound: str = ""
     changes: int = 0
-    changes_until_review: int = 0
     learned_urls: int = 0
-    relearn: bool = False
-    version: int = 0
-    rules: tuple[UrlRule, ...] = ()
 
 
-class WaitingRow(Struct, frozen=True, array_like=True):
-    """A page whose rewritten URL has not arrived yet: when it does, the prediction can be told."""
-
-    source: str
+TABLES: dict[str, Any] = {"rule_sites": SiteRow, "rule_urls": SiteUrlRow, "rule_sets": RuleSet}
 
 
 class RulesSettings(NamedTuple):
-    """Learning waits for `relearn_changes_min` changed URLs, and for that share of what it learned from last."""
+    """While input keeps coming, learning waits for `relearn_changes_min` changes, and for that share of the URLs that
+    were learned from last. A page changes its group some four times until all its duplicates are there. So with a share
+    of 4 a site is learned when it has doubled, and all learning on the way costs about as much as the last one.
+
+    The pattern tree alone: groups are known here, and DustBuster, made for logs without pages, costs several times it.
+    """
 
     sample_max: int = 100_000
-    relearn_changes_min: int = 100
-    relearn_share: float = 0.2
-    review_changes: int = 20
+    relearn_changes_min: int = 1_000
+    relearn_share: float = 4.0
+    method: Method = "tree"
     learn: LearnSettings = LearnSettings()
     life: LifeSettings = LifeSettings()
 
 
 class RulesProcessor:
-    """Input `cluster.updates`, output `url.rules`, both by site.
-
-    Tables `rule_sites` (SiteRow), `rule_urls` (SiteUrlRow), `rule_waiting` (WaitingRow).
-    """
+    """Input `cluster.updates`, output `url.rules`, both by site."""
 
     def __init__(self, settings: RulesSettings | None = None) -> None:
         self._settings = settings or RulesSettings()
-        self._compiled: dict[str, tuple[tuple[UrlRule, ...], list[tuple[UrlRule, Rewriter]]]] = {}
+        self._changed: set[str] = set()
 
     def open(self, state: TaskState) -> None:
-        self._compiled = {}
+        self._sites: Table[SiteRow] = state.table("rule_sites")
+        self._urls: Table[SiteUrlRow] = state.table("rule_urls")
+        self._sets: Table[RuleSet] = state.table("rule_sets")
+        self._changed = {site for site, row in self._sites.scan() if row.changes}
 
     def process(self, state: TaskState, messages: Sequence[ClusterUpdate]) -> list[Send]:
         sent: list[Send] = []
         for update in messages:
             for member in update.members:
-                sent += self._take(state, update.site, member)
+                sent += self._take(update.site, member)
         return sent
 
-    def _take(self, state: TaskState, site: str, member: ClusterMember) -> list[Send]:
-        sites: Table[SiteRow] = state.table("rule_sites")
-        urls: Table[SiteUrlRow] = state.table("rule_urls")
-        before = sites.get(site) or SiteRow()
+    def at_rest(self, state: TaskState) -> list[Send]:
+        """Nothing is left to read for now: learn all sites of which anything changed."""
+        sent: list[Send] = []
+        for site in sorted(self._changed):
+            row = self._sites.get(site)
+            if row is not None and row.changes:
+                sent += self._learn(site, row)
+        self._changed.clear()
+        return sent
+
+    def _take(self, site: str, member: ClusterMember) -> list[Send]:
+        before = self._sites.get(site) or SiteRow()
         url = standard_form(member.url)
         hashed = _hash(url)
         if not site or len(url) > URL_CHARS_MAX or (before.hash_bound and hashed >= before.hash_bound):
             return []
         key = f"{site} {hashed} {url}"
-        known = urls.get(key)
-        if known is not None and (member.version < known.version or _says(known) == (member.group, member.role)):
+        known = self._urls.get(key)
+        row = SiteUrlRow(url, member.version, _cluster(member), member.role in AVOIDED, member.since)
+        if known is not None and (row.version < known.version or replace(row, version=known.version) == known):
             return []
-        row = SiteUrlRow(url, member.version, member.group, member.role)
-        after, row = self._scored(state, site, before, row, known)
-        urls.put(key, row)
-        after = self._told_at_last(state, site, after, hashed) if known is None else after
-        after = replace(after, urls=after.urls + (known is None), changes=after.changes + 1)
-        after = self._bounded(state, site, self._reviewed(after))
-        after = self._relearned(urls, site, after)
-        told = _told(before.rules) != _told(after.rules)
-        after = replace(after, version=after.version + 1) if told else after
-        sites.put(site, after)
-        return [Send(OUTPUT_TOPIC, site, RuleSet(site=site, version=after.version, rules=after.rules))] if told else []
+        self._urls.put(key, row)
+        self._changed.add(site)
+        after = replace(before, urls=before.urls + (known is None), changes=before.changes + 1)
+        after = self._bounded(site, after)
+        self._sites.put(site, after)
+        enough = max(self._settings.relearn_changes_min, int(self._settings.relearn_share * after.learned_urls))
+        return self._learn(site, after) if after.changes >= enough else []
 
-    # ------------------------------------------------------------ scoring
+    def _learn(self, site: str, row: SiteRow) -> list[Send]:
+        """Publishes what was learned, if it is anything new."""
+        rules = learned_rules(site, sample(self._urls, site, self._settings.sample_max), self._settings)
+        self._sites.put(site, replace(row, changes=0, learned_urls=min(row.urls, self._settings.sample_max)))
+        before = self._sets.get(site)
+        if rules == (before.rules if before else ()):
+            return []
+        rule_set = RuleSet(site=site, version=before.version + 1 if before else 1, rules=rules)
+        self._sets.put(site, rule_set)
+        return [Send(OUTPUT_TOPIC, site, rule_set)]
 
-    def _scored(
-        self, state: TaskState, site: str, row: SiteRow, page: SiteUrlRow, known: SiteUrlRow | None
-    ) -> tuple[SiteRow, SiteUrlRow]:
-        """What this page tells about the rules; what it told before is taken back."""
-        taken_back = dict(known.predictions) if known else {}
-        predictions = dict(self._predictions(state, site, row, page))
-        rules = []
-        for rule in row.rules:
-            old, new = taken_back.get(rule.id), predictions.get(rule.id)
-            if old is not new:
-                rule = scored(rule, (new is True) - (old is True), (new is False) - (old is False), self._settings.life)
-            rules.append(rule)
-        return replace(row, rules=tuple(rules)), replace(page, predictions=tuple(sorted(predictions.items())))
-
-    def _predictions(self, state: TaskState, site: str, row: SiteRow, page: SiteUrlRow) -> Iterator[tuple[str, bool]]:
-        if _cluster(page) is None:
-            return
-        urls: Table[SiteUrlRow] = state.table("rule_urls")
-        pairs = decompose(page.url)
-        for rule, run in self._runnable(site, row.rules):
-            after = run.apply(page.url, pairs)
-            target = page.url if after is None else standard_form(after)
-            if target == page.url:
-                continue
-            hashed = _hash(target)
-            other = urls.get(f"{site} {hashed} {target}")
-            if other is not None:
-                yield rule.id, other.role not in AVOIDED and _cluster(other) == _cluster(page)
-            elif not row.hash_bound or hashed < row.hash_bound:
-                state.table("rule_waiting").put(f"{site} {hashed} {rule.id}", WaitingRow(page.url))
-
-    def _told_at_last(self, state: TaskState, site: str, row: SiteRow, hashed: str) -> SiteRow:
-        """Pages that were waiting for this one tell about the rules now."""
-        waiting: Table[WaitingRow] = state.table("rule_waiting")
-        urls: Table[SiteUrlRow] = state.table("rule_urls")
-        for key, entry in list(waiting.scan(f"{site} {hashed} ")):
-            waiting.delete(key)
-            source_key = f"{site} {_hash(entry.source)} {entry.source}"
-            source = urls.get(source_key)
-            if source is not None:
-                row, source = self._scored(state, site, row, source, source)
-                urls.put(source_key, source)
-        return row
-
-    def _runnable(self, site: str, rules: tuple[UrlRule, ...]) -> list[tuple[UrlRule, Rewriter]]:
-        """The rules that make predictions: those in shadow and the active ones."""
-        told = _told(rules)
-        known = self._compiled.get(site)
-        if known is None or _told(known[0]) != told:
-            if len(self._compiled) >= SITES_COMPILED_MAX:
-                self._compiled.clear()
-            runnable = [(rule, rewriter(rule.rewrite)) for rule in rules if rule.stage in ("shadow", "active")]
-            known = self._compiled[site] = (rules, runnable)
-        return known[1]
-
-    def _reviewed(self, row: SiteRow) -> SiteRow:
-        """Now and then, not at every page: groups take a few messages to form."""
-        if row.changes_until_review > 0:
-            return replace(row, changes_until_review=row.changes_until_review - 1)
-        rules = tuple(reviewed(rule, self._settings.life) for rule in row.rules)
-        lost = any(b.stage == "active" and a.stage == "revoked" for b, a in zip(row.rules, rules, strict=True))
-        return replace(
-            row, rules=rules, relearn=row.relearn or lost, changes_until_review=self._settings.review_changes
-        )
-
-    # ------------------------------------------------------------ learning
-
-    def _relearned(self, urls: Table[SiteUrlRow], site: str, row: SiteRow) -> SiteRow:
-        """Learn anew if enough has changed, or an active rule was revoked."""
-        enough = max(self._settings.relearn_changes_min, int(self._settings.relearn_share * row.learned_urls))
-        if row.changes < enough and not row.relearn:
-            return row
-        learned = learn_site(site, sample(urls, site, self._settings.sample_max), settings=self._settings.learn)
-        rules = relearned(row.rules, learned.rules, self._settings.life)
-        return replace(
-            row, rules=rules, changes=0, relearn=False, learned_urls=min(row.urls, self._settings.sample_max)
-        )
-
-    def _bounded(self, state: TaskState, site: str, row: SiteRow) -> SiteRow:
+    def _bounded(self, site: str, row: SiteRow) -> SiteRow:
         """Cut back to the sample when a tenth too many are kept."""
-        urls: Table[SiteUrlRow] = state.table("rule_urls")
         sample_max = self._settings.sample_max
         if row.urls <= sample_max + sample_max // 10:
             return row
-        surplus = [key for key, _ in islice(urls.scan(f"{site} "), sample_max, None)]
+        surplus = [key for key, _ in islice(self._urls.scan(f"{site} "), sample_max, None)]
         for key in surplus:
-            urls.delete(key)
-        bound = surplus[0].split(" ")[1]
-        waiting: Table[WaitingRow] = state.table("rule_waiting")
-        for key in [key for key, _ in waiting.scan(f"{site} ") if key.split(" ")[1] >= bound]:
-            waiting.delete(key)
-        return replace(row, urls=sample_max, hash_bound=bound)
+            self._urls.delete(key)
+        return replace(row, urls=sample_max, hash_bound=surplus[0].split(" ")[1])
 
 
-def sample(urls: Table[SiteUrlRow], site: str, sample_max: int) -> Iterator[SiteUrl]:
-    """What learning starts from: the URLs of a site with the lowest hashes."""
-    for _, row in islice(urls.scan(f"{site} "), sample_max):
-        yield SiteUrl(row.url, _cluster(row), avoid=row.role in AVOIDED)
+def sample(urls: Table[SiteUrlRow], site: str, sample_max: int) -> list[SiteUrlRow]:
+    """What rules are made from: the URLs of a site with the lowest hashes."""
+    return [row for _, row in islice(urls.scan(f"{site} "), sample_max)]
 
 
-def _cluster(row: SiteUrlRow) -> str | None:
-    """A page that is in no group is a cluster of its own; of a page that is gone or held back nothing is known."""
-    if row.role in ("gone", "held"):
+def learned_rules(site: str, rows: Sequence[SiteUrlRow], settings: RulesSettings) -> tuple[UrlRule, ...]:
+    """The rules of a site with their stages, from what is known of its URLs now."""
+    if _repeats(rows) < settings.learn.gain_min:
+        return ()
+    shown = [SiteUrl(row.url, row.cluster, avoid=row.avoid) for row in rows if not is_held_out(row.url)]
+    learned = learn_site(site, shown, settings.method, settings.learn)
+    if not learned.rules:
+        return ()
+    known = training_set(KnownUrl(row.url, row.cluster, row.avoid) for row in rows)
+    fetched = {row.url: (row.since, _hash(row.url)) for row in rows}
+    since = np.empty(known.size, np.int32)
+    since[sorted(range(known.size), key=lambda i: fetched[known.urls[i]])] = np.arange(known.size, dtype=np.int32)
+    held_out = np.array([is_held_out(url) for url in known.urls], np.bool_)
+    index = EvidenceIndex(known)
+    return tuple(lived(rule, predictions(rule, index, since, held_out), settings.life) for rule in learned.rules)
+
+
+def is_held_out(url: str) -> bool:
+    """Whether a URL is kept from the learner, to prove rules on. By its last bits: a sample is by the first."""
+    return int(_hash(url)[-4:], 16) % HELD_OUT_ONE_IN == 0
+
+
+def _repeats(rows: Iterable[SiteUrlRow]) -> int:
+    """How many URLs fewer there could be."""
+    clusters = [row.cluster for row in rows if row.cluster is not None]
+    return len(clusters) - len(set(clusters))
+
+
+def _cluster(member: ClusterMember) -> str | None:
+    """What is similar to one winner. Not the group: that is linked by chains, and a rule must not follow a chain.
+
+    Of a page that is gone or held back nothing is known."""
+    if member.role in ("gone", "held"):
         return None
-    return row.group if row.group is not None else row.url
-
-
-def _says(row: SiteUrlRow) -> tuple[str | None, Role]:
-    return row.group, row.role
-
-
-def _told(rules: tuple[UrlRule, ...]) -> list[tuple[str, str]]:
-    """What readers of the rule set would notice: which rules there are, and their stages."""
-    return [(rule.id, rule.stage) for rule in rules]
+    return member.winner or member.group or member.url
 
 
 def _hash(url: str) -> str:
     return hashlib.blake2b(url.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def make_processor(settings: RulesSettings | None = None) -> Callable[[], RulesProcessor]:
-    """For the topology."""
-    return lambda: RulesProcessor(settings)

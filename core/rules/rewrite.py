@@ -33,6 +33,7 @@ _TEST_OF_KIND: Final[dict[Kind, Literal["is", "digits", "some", "any"]]] = {
     Kind.SOME: "some",
     Kind.ANY: "any",
 }
+_KIND_OF_TEST: Final[dict[str, Kind]] = {"absent": Kind.ABSENT} | {t: kind for kind, t in _TEST_OF_KIND.items()}
 
 
 class Pattern(NamedTuple):
@@ -46,9 +47,15 @@ class Pattern(NamedTuple):
 class Rewriter(Protocol):
     """What a rule does to a URL: the new URL, or None if it does not apply or changes nothing."""
 
+    fixed: dict[str, str]
+    """The values that keys must have for the rule to apply."""
+
     def apply(self, url: str, pairs: Decomposition) -> str | None: ...
     def may_apply(self, url: str) -> bool:
         """False only if it certainly does not apply; cheap."""
+
+    def may_have(self, keys: tuple[str, ...]) -> bool:
+        """Whether URLs with exactly these keys may be among those it applies to."""
 
 
 class PatternRewriter:
@@ -57,17 +64,27 @@ class PatternRewriter:
     def __init__(self, rewrite: PatternRewrite) -> None:
         self._tests = {test.key: test for test in rewrite.tests}
         self._needed = sum(test.test in ("is", "digits", "some") for test in rewrite.tests)
+        self.fixed = {test.key: test.value for test in rewrite.tests if test.test == "is"}
         self._unless = {test.key: frozenset(test.unless) for test in rewrite.tests if test.unless}
         self._writes = rewrite.writes
         self._open = rewrite.open
+        self._in_place = _in_place(rewrite)
         self._moves_path = any(write.key.startswith(("path_", "host_", "ext", ";")) for write in rewrite.writes)
 
     def may_apply(self, url: str) -> bool:
         return True
 
+    def may_have(self, keys: tuple[str, ...]) -> bool:
+        tests = [self._tests.get(key) for key in keys]
+        if any((test is None and not self._open) or (test is not None and test.test == "absent") for test in tests):
+            return False
+        return sum(test is not None and test.test in ("is", "digits", "some") for test in tests) == self._needed
+
     def apply(self, url: str, pairs: Decomposition) -> str | None:
         if not self._matches(pairs):
             return None
+        if self._in_place is not None:
+            return self._written_in_place(pairs, self._in_place)
         values = dict(pairs)
         before = dict(values)
         for write in self._writes:
@@ -79,6 +96,11 @@ class PatternRewriter:
         if values == before or (self._moves_path and not _is_whole(values)):
             return None
         return compose(tuple(sorted(values.items(), key=_rank)))
+
+    def _written_in_place(self, pairs: Decomposition, writes: dict[str, str | None]) -> str | None:
+        """Values replaced where they stand, query keys left out: the order of the pairs stays."""
+        after = tuple([(key, new) for key, value in pairs if (new := writes.get(key, value)) is not None])
+        return None if after == pairs else compose(after)
 
     def _matches(self, pairs: Decomposition) -> bool:
         tests, unless = self._tests, self._unless
@@ -103,11 +125,30 @@ class PatternRewriter:
         return passed == self._needed
 
 
+def _in_place(rewrite: PatternRewrite) -> dict[str, str | None] | None:
+    """The writes as new values by key (None: left out) if they need no look at the other keys: they set what every URL
+    that matches has, or drop what leaves no hole."""
+    present = {test.key for test in rewrite.tests if test.test in ("is", "digits", "some")}
+    writes: dict[str, str | None] = {}
+    for write in rewrite.writes:
+        if write.op == "set" and write.key in present:
+            writes[write.key] = write.value
+        elif write.op == "drop" and write.key[0] == "?":
+            writes[write.key] = None
+        else:
+            return None
+    return writes
+
+
 class SubstringRewriter:
     """One search and one replacement."""
 
     def __init__(self, rewrite: SubstringRewrite) -> None:
         self._rewrite = rewrite
+        self.fixed: dict[str, str] = {}
+
+    def may_have(self, keys: tuple[str, ...]) -> bool:
+        return True
 
     def may_apply(self, url: str) -> bool:
         return self._rewrite.find in url and url.startswith(self._rewrite.scope)
@@ -187,6 +228,35 @@ def rewrite_of(training: TrainingSet, pattern: Pattern, operations: Operations) 
         else:
             writes.append(KeyWrite(keys[k], "set", texts[fixed]) if fixed else KeyWrite(keys[k], "drop"))
     return PatternRewrite(tuple(tests), tuple(writes))
+
+
+def coded_rewrite(training: TrainingSet, rewrite: PatternRewrite) -> tuple[Pattern, Operations] | None:
+    """A rewrite in the numbers of a training set (the way back from `rewrite_of`); None if no URL of it can match."""
+    key_of = {key: k for k, key in enumerate(training.keys)}
+    code_of = training.code_of
+    kinds, codes = [int(Kind.ANY if rewrite.open else Kind.ABSENT)] * len(key_of), [0] * len(key_of)
+    excluded = []
+    for test in rewrite.tests:
+        k, code = key_of.get(test.key), code_of.get(test.value, 0)
+        if k is None or (test.test == "is" and not code):
+            if test.test in ("absent", "any"):
+                continue
+            return None
+        kinds[k] = _KIND_OF_TEST[test.test]
+        codes[k] = code if test.test == "is" else 0
+        excluded += [(k, code_of[value]) for value in test.unless if value in code_of]
+    copied = np.arange(len(key_of), dtype=np.int32)
+    fixed = np.zeros(len(key_of), np.int32)
+    for write in rewrite.writes:
+        k = key_of.get(write.key)
+        source = key_of.get(write.value, -1) if write.op == "copy" else -1
+        code = code_of.get(write.value, 0) if write.op == "set" else 0
+        if k is None or (write.op == "set" and not code):
+            if write.op == "set":
+                return None  # no known URL has what it writes
+            continue
+        copied[k], fixed[k] = source, code
+    return Pattern(kinds, codes, tuple(excluded)), Operations(copied, fixed)
 
 
 def matching_rows(training: TrainingSet, pattern: Pattern) -> Ints:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dustream.core.rules.decompose import OPAQUE, decompose
+from dustream.core.rules.decompose import OPAQUE, Decomposition, decompose
 from dustream.core.rules.standard import standard_form
 
 URL_CHARS_MAX: Final = 2_048
@@ -56,9 +57,22 @@ class TrainingSet:
     def size(self) -> int:
         return len(self.urls)
 
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        return {url: row for row, url in enumerate(self.urls)}
 
-def training_set(known: Iterable[KnownUrl]) -> TrainingSet:
-    """The URLs in standard form, sorted. Of several with one standard form the first in sorted order speaks for all."""
+    @cached_property
+    def code_of(self) -> dict[str, int]:
+        """The number of every text; the empty one has one of its own if a URL has an empty value, else 0, as absent."""
+        return {text: code for code, text in enumerate(self.texts)}
+
+
+def training_set(known: Iterable[KnownUrl], taken_apart: dict[str, Decomposition] | None = None) -> TrainingSet:
+    """The URLs in standard form, sorted. Of several with one standard form the first in sorted order speaks for all.
+
+    `taken_apart` remembers decompositions for who makes several training sets of much the same URLs.
+    """
+    memory = {} if taken_apart is None else taken_apart
     by_url: dict[str, KnownUrl] = {}
     left_out = 0
     for entry in known:
@@ -67,35 +81,35 @@ def training_set(known: Iterable[KnownUrl]) -> TrainingSet:
             left_out += 1
         elif url not in by_url or (entry.avoid, entry.url) < (by_url[url].avoid, by_url[url].url):
             by_url[url] = entry
-    decomposed = {url: decompose(url) for url in sorted(by_url)}
-    keys = _frequent_keys(decomposed.values())
+    decomposed = {url: memory.get(url) or memory.setdefault(url, decompose(url)) for url in sorted(by_url)}
+    keys, whole = _frequent_keys(decomposed.values())
     rows = {
         url: pairs
         for url, pairs in decomposed.items()
-        if pairs[0][0] != OPAQUE and len(pairs) <= KEYS_PER_URL_MAX and all(key in keys for key, _ in pairs)
+        if pairs[0][0] != OPAQUE and len(pairs) <= KEYS_PER_URL_MAX and (whole or all(key in keys for key, _ in pairs))
     }
     return _coded(rows, by_url, keys, left_out + len(decomposed) - len(rows))
 
 
-def _frequent_keys(decomposed: Iterable[tuple[tuple[str, str], ...]]) -> dict[str, int]:
-    counts = Counter(key for pairs in decomposed for key, _ in pairs)
+def _frequent_keys(decomposed: Iterable[Decomposition]) -> tuple[dict[str, int], bool]:
+    """The keys by number, and whether they are all there are."""
+    counts: Counter[str] = Counter()
+    for structure, count in Counter([tuple([key for key, _ in pairs]) for pairs in decomposed]).items():
+        for key in structure:
+            counts[key] += count
     chosen = sorted(counts, key=lambda key: (-counts[key], key))[:KEYS_PER_SITE_MAX]
-    return {key: i for i, key in enumerate(sorted(chosen))}
+    return {key: i for i, key in enumerate(sorted(chosen))}, len(chosen) == len(counts)
 
 
 def _coded(
-    rows: dict[str, tuple[tuple[str, str], ...]], by_url: dict[str, KnownUrl], keys: dict[str, int], left_out: int
+    rows: dict[str, Decomposition], by_url: dict[str, KnownUrl], keys: dict[str, int], left_out: int
 ) -> TrainingSet:
     codes: dict[str, int] = {}
-    flat = [
-        (keys[key], row, codes.setdefault(value, len(codes) + 1))
-        for row, pairs in enumerate(rows.values())
-        for key, value in pairs
-    ]
     values = np.zeros((len(keys), len(rows)), np.int32)
-    if flat:
-        table = np.array(flat, np.int32)
-        values[table[:, 0], table[:, 1]] = table[:, 2]
+    lengths = np.array([len(pairs) for pairs in rows.values()], np.int64)
+    flat_keys = np.array([keys[key] for pairs in rows.values() for key, _ in pairs], np.int32)
+    flat_codes = [codes.setdefault(value, len(codes) + 1) for pairs in rows.values() for _, value in pairs]
+    values[flat_keys, np.repeat(np.arange(len(rows)), lengths)] = np.array(flat_codes, np.int32)
     entries = [by_url[url] for url in rows]
     return TrainingSet(
         urls=tuple(rows),

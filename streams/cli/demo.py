@@ -17,7 +17,8 @@ WORST_SHOWN = 3
 
 DESCRIPTION = """\
 Generate a small web with known duplicates (mirrors, session ids, print versions, syndicated articles in several
-languages, redirects, updates, deaths), run it through the pipeline, and compare the outcome with the truth.
+languages, redirects, updates, deaths), run it through the pipeline, show URL rules that it learned on the way, and
+compare the outcome with the truth.
 """
 
 
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     import msgspec
 
     from dustream.core.settings import Settings
-    from dustream.streams.cli.run import TerminalWatcher, describe
+    from dustream.streams.cli.run import TerminalWatcher, describe, describe_rules
     from dustream.streams.embedded.job import RunRequest, run_job
     from dustream.streams.evaluate import score
     from dustream.streams.generate import read_lines, write
@@ -70,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
         print(msgspec.json.encode({"summary": summary, "scores": scores.summary()}).decode())
     else:
         print(describe(summary, out))
+        print(describe_rules(out))
         print(describe_scores(scores, written.truth))
         print(next_steps(out))
     return 0
@@ -104,6 +106,8 @@ def next_steps(out: Path) -> str:
             "try next:",
             f"  {command} status '{duplicate}' --state {out}",
             f"  head -3 {out / 'groups.jsonl'}",
+            f"  {command} rules show {out}",
+            f"  cut -d'\"' -f4 {out / 'status.jsonl'} | {command} normalize --state {out} | sort | uniq -cd",
             f"  {command} run YOUR-CRAWL.warc.gz --out result",
         ]
     )

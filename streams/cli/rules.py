@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dustream.schemas.rules import RuleSet
 
 DESCRIPTION = """\
-Rules are in a JSON file that `dustream learn` writes.
+Rules are in a JSON file that `dustream learn` writes, or in the --out folder of a run, which learns as it goes.
 
   dustream rules show rules.json                     what each rule does, with its evidence and examples
   dustream rules score rules.json urls.tsv           how much it compresses URLs whose clusters are known, and how often

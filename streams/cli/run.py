@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dustream.streams.embedded.job import Progress, RunSummary
     from dustream.streams.embedded.sources import InputPlan
 
+RULES_SHOWN = 5
+
 DESCRIPTION = """\
 Read crawled pages and tell for each URL whether to keep it.
 
@@ -25,8 +27,9 @@ Written to --out:
   groups.jsonl    one line per group of more than one page
   keep.txt        the URLs to keep
   alarms.jsonl    groups and sites held back by the circuit breaker (see dustream breaker --help)
+  rules.jsonl     one line per site: how its duplicate URLs are made (see `dustream rules show OUT`)
   rejected.jsonl  what could not be used, with file, offset and reason
-  summary.json    counts, times, and a hash over the statuses and groups
+  summary.json    counts, times, and a hash over the statuses, groups and rules
 
 The state stays in OUT/state (or --state). Killed at any moment, the same command goes on where it was; with more
 inputs, it adds them to what it knows.
@@ -147,6 +150,7 @@ def run(args: argparse.Namespace) -> int:
         print(msgspec.json.encode(summary).decode())
     else:
         print(describe(summary, args.out))
+        print(describe_rules(args.out))
     return 0
 
 
@@ -221,6 +225,9 @@ def describe(summary: RunSummary, out: Path) -> str:
         if roles.get(role):
             lines.append(f"  {roles[role]:>9,} {role}")
     lines.append(f"  {summary.groups:>9,} groups of more than one URL (largest {summary.largest_group:,})")
+    if summary.rules:
+        shown = ", ".join(f"{count:,} {stage}" for stage, count in summary.rules.items())
+        lines.append(f"  {sum(summary.rules.values()):>9,} URL rules learned: {shown}")
     if summary.rejected:
         lines.append(f"  {summary.rejected:>9,} records rejected, see rejected.jsonl")
     for reasons, what in ((summary.ignored, "events ignored"), (summary.skipped, "records passed over")):
@@ -228,8 +235,24 @@ def describe(summary: RunSummary, out: Path) -> str:
             shown = ", ".join(f"{count:,} {reason}" for reason, count in _most(reasons))
             lines.append(f"  {sum(reasons.values()):>9,} {what}: {shown}")
     lines += _alarms(summary, out)
-    files = "status.jsonl, groups.jsonl, keep.txt, alarms.jsonl, rejected.jsonl, summary.json"
+    files = "status.jsonl, groups.jsonl, keep.txt, rules.jsonl, alarms.jsonl, rejected.jsonl, summary.json"
     lines += ["", f"results in {out}: {files}"]
+    return "\n".join(lines)
+
+
+def describe_rules(out: Path) -> str:
+    """The rules by which most of the known URLs were made, for people."""
+    from dustream.core.rules.rewrite import describe as describe_rule
+    from dustream.streams.rules_io.files import read_rules
+
+    found = [(rules.site, rule) for rules in read_rules(out) for rule in rules.rules if rule.stage == "active"]
+    if not found:
+        return ""
+    found.sort(key=lambda each: (-each[1].support, each[0], each[1].id))
+    lines = ["", f"URL rules in use, proven on URLs that were kept from the learner (all: dustream rules show {out}):"]
+    for site, rule in found[:RULES_SHOWN]:
+        lines.append(f"  {site}: {describe_rule(rule.rewrite)}")
+        lines += [f"      {before}\n   -> {after}" for before, after in rule.examples[:1]]
     return "\n".join(lines)
 
 

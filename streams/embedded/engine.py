@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from dustream.core.errors import DustreamError
-from dustream.core.processor import Processor, Send
+from dustream.core.processor import Processor, Resting, Send
 from dustream.core.topology import ProcessorSpec, Topology, partition_of
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.embedded.tables import TaskTables
@@ -150,6 +150,7 @@ class EmbeddedEngine:
                 self._route(send)
             self._changes += feed.changes
             self._settle()
+        self._rest()
         self.commit()
 
     def commit(self) -> None:
@@ -182,6 +183,22 @@ class EmbeddedEngine:
                         or self._writes_since_commit >= COMMIT_WRITES
                     ):
                         self.commit()
+
+    def _rest(self) -> None:
+        """All input is in: what could wait until now is done."""
+        for task in self._all_tasks():
+            if isinstance(task.processor, Resting):
+                started = time.perf_counter()
+                try:
+                    sends = task.processor.at_rest(task.tables)
+                    self._writes_since_commit += task.tables.accept()
+                except Exception as error:
+                    self._reopen(task)
+                    sends = [_failed_message(task, None, error)]
+                self.seconds[task.spec.name] += time.perf_counter() - started
+                for send in sends:
+                    self._route(send)
+        self._settle()
 
     def _step(self, task: Task) -> None:
         started = time.perf_counter()
@@ -234,11 +251,12 @@ class EmbeddedEngine:
 
 def _failed_message(task: Task, message: Any, error: Exception) -> Send:
     source = f"{task.spec.input}-{task.partition}"
+    moment = "at rest" if message is None else "on this message"
     letter = DeadLetter(
         source=source,
         position=-1,
-        reason=f"the {task.spec.name} processor failed on this message: {type(error).__name__}: {error}",
+        reason=f"the {task.spec.name} processor failed {moment}: {type(error).__name__}: {error}",
         url=getattr(message, "url", None),
-        excerpt=repr(message)[:FAILED_MESSAGE_EXCERPT_BYTES],
+        excerpt=None if message is None else repr(message)[:FAILED_MESSAGE_EXCERPT_BYTES],
     )
     return Send("dead.letters", source, letter)

@@ -84,6 +84,7 @@ class RunSummary(Struct, frozen=True):
     largest_group: int
     rejected: int
     fetches: dict[str, int]
+    rules: dict[str, int]
     held_groups: int
     held_sites: int
     alarms: list[AlarmLine]
@@ -275,6 +276,7 @@ def outcome_fields(outcome: Outcome) -> dict[str, Any]:
         "groups": outcome.groups,
         "largest_group": outcome.largest_group,
         "rejected": outcome.rejected,
+        "rules": outcome.rules,
         "held_groups": sum(line.kind == "group_held" for line in outcome.alarms),
         "held_sites": sum(line.kind == "site_held" for line in outcome.alarms),
         "alarms": outcome.alarms[:ALARMS_SHOWN],

@@ -12,9 +12,11 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dustream.core.pages.rows import CountRow
 from dustream.schemas.dead_letter import DeadLetter
+from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import DuplicateStatus, Problem, Relation, Role
 from dustream.streams.embedded.alarms import AlarmCounts, AlarmLine, standing_alarms
 from dustream.streams.embedded.engine import view_prefix
@@ -66,6 +68,7 @@ class Outcome(NamedTuple):
     largest_group: int
     rejected: int
     alarms: list[AlarmLine]
+    rules: dict[str, int]
     state_hash: str
 
 
@@ -114,8 +117,18 @@ def read_fetch_counts(store: Store, partitions: int) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
+def read_rule_sets(store: Store) -> Iterator[RuleSet]:
+    """The rules of every site that has any. How often they were revised on the way depends on timing and is left out,
+    as for statuses."""
+    decoder = msgspec.json.Decoder(RuleSet)
+    for _, data in store.scan(view_prefix("url.rules")):
+        rule_set = decoder.decode(data)
+        if rule_set.rules:
+            yield replace(rule_set, version=1)
+
+
 def write_results(store: Store, out: Path) -> Outcome:
-    """Write status.jsonl, groups.jsonl, keep.txt, alarms.jsonl, rejected.jsonl; each appears whole or not at all."""
+    """Write the results but for summary.json; each file appears whole or not at all."""
     out.mkdir(parents=True, exist_ok=True)
     digest = hashlib.blake2b(digest_size=16)
     roles: Counter[str] = Counter()
@@ -134,10 +147,11 @@ def write_results(store: Store, out: Path) -> Outcome:
                 grouped.setdefault(status.group, []).append(_member(status))
     _add_sole_targets(store, grouped)
     groups = _write_groups(out / "groups.jsonl", grouped, digest)
+    rules = _write_rules(store, out / "rules.jsonl", digest)
     rejects = _write_lines(out / "rejected.jsonl", read_dead_letters(store))
     _write_lines(out / "alarms.jsonl", alarms.lines())
     largest = max((len(members) for members in grouped.values()), default=0)
-    return Outcome(dict(sorted(roles.items())), groups, largest, rejects, alarms.lines(), digest.hexdigest())
+    return Outcome(dict(sorted(roles.items())), groups, largest, rejects, alarms.lines(), rules, digest.hexdigest())
 
 
 def _write_lines(path: Path, rows: Iterable[Struct]) -> int:
@@ -177,6 +191,17 @@ def _write_groups(path: Path, grouped: dict[str, list[GroupMember]], digest: has
             digest.update(line)
             groups += 1
     return groups
+
+
+def _write_rules(store: Store, path: Path, digest: hashlib.blake2b) -> dict[str, int]:
+    stages: Counter[str] = Counter()
+    with _replacing(path) as file:
+        for rule_set in read_rule_sets(store):
+            line = _ENCODER.encode(rule_set) + b"\n"
+            file.write(line)
+            digest.update(line)
+            stages.update(rule.stage for rule in rule_set.rules)
+    return dict(sorted(stages.items()))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dustream.core.pipeline import ALARMS, STATUS
+from dustream.core.pipeline import ALARMS, STATUS, URL_RULES
 from dustream.streams.embedded.engine import view_prefix
 from dustream.streams.embedded.results import Outcome, write_results
 from dustream.streams.kafka.application import Application
@@ -16,9 +16,9 @@ from dustream.streams.store.base import Store
 
 
 def collect(cluster: Cluster, application: Application, store: Store) -> None:
-    """Read the newest status of every URL, the newest alarms, and the dead letters, into a store."""
+    """Read the newest status of every URL, the rules of every site, the newest alarms, and the dead letters."""
     counts = partition_counts(cluster)
-    for name in (STATUS, ALARMS, DEAD_LETTERS):
+    for name in (STATUS, URL_RULES, ALARMS, DEAD_LETTERS):
         topic, prefix, number = application.topic(name), view_prefix(name), 0
         if topic not in counts:
             raise Unreachable(f"the topic {topic} does not exist: is {application.name!r} the name of the application?")

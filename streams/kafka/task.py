@@ -8,6 +8,7 @@ worker that was paused writes nothing when it wakes.
     open      fence, catch up from the changelog, build the processor's derived state
     admit     which records come next: repeats are left out, a hole is reported
     apply     handle, write in one transaction, then bring the local copy up to date
+    rest      nothing has come for a while: do what could wait, and tell the group where the task stands
     failed    an error in a transaction leaves the outcome unknown: close, and open again
 """
 
@@ -26,7 +27,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from dustream.core.errors import DustreamError, StateMismatch
-from dustream.core.processor import Processor, Send
+from dustream.core.processor import Processor, Resting, Send
 from dustream.core.topology import ProcessorSpec, Topology
 from dustream.streams.embedded.tables import TaskTables
 from dustream.streams.kafka.application import Application
@@ -54,6 +55,8 @@ BATCH_BYTES = 900 << 10
 START_TIMEOUT_S = 60.0
 CLOSE_TIMEOUT_S = 5.0
 OFFSET_HINT_INTERVAL_S = 1.0
+REST_AFTER_S = 2.0  # without input
+REST_SHARE_MAX = 0.2  # of a task's time, where input comes in drops
 
 Result = TypeVar("Result")
 
@@ -118,6 +121,8 @@ class Task:
         self._processor: Processor
         self._hinted_at_s = 0.0
         self._hinted = -1
+        self._applied_at_s = 0.0
+        self._rest_took_s = 0.0
 
     # ---------------------------------------------------------------- open and close
 
@@ -235,6 +240,7 @@ class Task:
         runtime.faults("after-commit")
         self._copy(prepared, position)
         self.progress = prepared.progress
+        self._applied_at_s = time.monotonic()
         self._measure(prepared, handled - started, time.perf_counter() - handled)
 
     def _prepare(self, admission: Admission) -> Prepared:
@@ -251,17 +257,19 @@ class Task:
             sources += [record] * len(found)
             messages += found
         sends, failed = self._process(messages, sources)
-        letters += failed
+        return self._written_out(sends, letters + failed, admission.progress, len(messages))
+
+    def _written_out(self, sends: list[Send], letters: list[Letter], ahead: Progress, messages: int) -> Prepared:
+        """What was sent and changed, as records."""
         outbox = Outbox(self._runtime.topology, self._runtime.application, self.name, self.progress.sent)
         outbox.add(sends)
         outbox.add(Send(DEAD_LETTERS, letter.letter.source, letter) for letter in letters)
         records = list(outbox.records())
         changes = list(self._tables.drain())
-        ahead = admission.progress
         progress = Progress(ahead.fingerprint, ahead.position, ahead.received, outbox.sent)
         records += self._rows(changes, progress)
         dead = sum(isinstance(send.message, Letter) for send in sends) + len(letters)
-        return Prepared(records, changes, progress, len(messages), dead)
+        return Prepared(records, changes, progress, messages, dead)
 
     def _decode(self, record: InRecord) -> list[Any]:
         if self._decoder is None:
@@ -330,7 +338,7 @@ class Task:
         self._runtime.faults("before-transaction")
         await producer.begin_transaction()
         written = await asyncio.gather(*(_write(producer, *to, records) for to, records in by_partition.items()))
-        if time.monotonic() - self._hinted_at_s > OFFSET_HINT_INTERVAL_S:
+        if self._hints_on_the_way and time.monotonic() - self._hinted_at_s > OFFSET_HINT_INTERVAL_S:
             await self._send_hint(producer, prepared.progress.position)
         self._runtime.faults("inside-transaction")
         await producer.commit_transaction()
@@ -342,13 +350,43 @@ class Task:
         ahead = Progress(self.progress.fingerprint, position, self.progress.received, self.progress.sent)
         await self.apply(Admission([], ahead, None))
 
-    async def hint(self) -> None:
-        """Tell the group where an idle task stands."""
+    @property
+    def _hints_on_the_way(self) -> bool:
+        """Who has work for later is where the group believes it to be only when that is done: else an application would
+        seem at rest before it is."""
+        return not isinstance(self._processor, Resting)
+
+    async def rest(self) -> None:
+        """Nothing has come for a while: do what could wait, and tell the group where the task stands."""
         if self._producer is None or self._hinted == self.progress.position:
             return
+        if isinstance(self._processor, Resting):
+            idle_s = time.monotonic() - self._applied_at_s
+            if idle_s < max(REST_AFTER_S, self._rest_took_s / REST_SHARE_MAX):
+                return
+            await self._do_what_waited(self._processor)
         await self._producer.begin_transaction()
         await self._send_hint(self._producer, self.progress.position)
         await self._producer.commit_transaction()
+
+    async def _do_what_waited(self, processor: Resting) -> None:
+        """In a thread: it may take seconds, and other tasks have transactions open."""
+        started = time.monotonic()
+        try:
+            sends = await self._runtime.read(processor.at_rest, self._tables)
+            self._tables.accept()
+        except DustreamError:
+            raise
+        except Exception:
+            log.exception("%s: what it does at rest failed; it is tried again after the next input", self.name)
+            self._undo()
+            return
+        self._rest_took_s = time.monotonic() - started
+        prepared = self._written_out(sends, [], self.progress, 0)
+        if sends or prepared.changes:
+            position = await asyncio.wait_for(self._transact(prepared), TRANSACTION_TIMEOUT_S * 2)
+            self._copy(prepared, position)
+            self.progress = prepared.progress
 
     async def _send_hint(self, producer: AIOKafkaProducer, position: int) -> None:
         """The group's committed offset: where the first fetch begins, and what lag displays show. Never the truth."""

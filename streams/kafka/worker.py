@@ -394,7 +394,10 @@ class Worker:
         async with task.lock:
             try:
                 if task.is_open:
-                    await task.hint()
+                    await task.rest()
+            except DustreamError as failure:
+                await task.close()
+                self._fail(failure)
             except (KafkaError, OSError, TimeoutError, RuntimeError) as error:
                 await self._failed(tp, task, error)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from dustream.core.errors import BadInput, UnreadableInput
 from dustream.core.rules.rewrite import check_rewrite
 from dustream.schemas.rules import RULE_SET_VERSION, RuleFile, RuleSet
+
+Message = TypeVar("Message", RuleSet, RuleFile)
 
 FILE_BYTES_MAX = 256 * 1024 * 1024
 
@@ -19,7 +22,9 @@ class _VersionOnly(msgspec.Struct):
 
 
 def read_rules(path: Path) -> list[RuleSet]:
-    """The rule sets of a file; every rule in it is checked, for it may come from anywhere."""
+    """The rule sets of a file, or of the folder of a run; every rule is checked, for it may come from anywhere."""
+    if path.is_dir():
+        path = path / "rules.jsonl"
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
             raise UnreadableInput(f"{path} is larger than {FILE_BYTES_MAX} bytes: it is no rule file")
@@ -27,12 +32,7 @@ def read_rules(path: Path) -> list[RuleSet]:
     except OSError as error:
         raise UnreadableInput(f"{path} cannot be read: {error.strerror}. `dustream learn` writes rule files") from None
     try:
-        version = msgspec.json.decode(data, type=_VersionOnly).v
-        if not 1 <= version <= RULE_SET_VERSION:
-            raise UnreadableInput(
-                f"{path} has rule schema version {version}, this program knows 1 to {RULE_SET_VERSION}: learn it anew"
-            )
-        rule_sets = msgspec.json.decode(data, type=RuleFile).sites
+        rule_sets = _rule_sets(path, data)
     except msgspec.DecodeError as error:
         raise UnreadableInput(f"{path} is no rule file: {error}. `dustream learn` writes rule files") from None
     for rules in rule_sets:
@@ -41,7 +41,24 @@ def read_rules(path: Path) -> list[RuleSet]:
                 check_rewrite(rule.rewrite)
             except BadInput as error:
                 raise UnreadableInput(f"{path}: rule {rule.id} of {rules.site}: {error}") from None
-    return list(rule_sets)
+    return rule_sets
+
+
+def _rule_sets(path: Path, data: bytes) -> list[RuleSet]:
+    """From a rule file, or from the rules.jsonl of a run: one rule set a line."""
+    first, _, rest = data.partition(b"\n")
+    if path.suffix == ".jsonl" or (rest.strip() and first.rstrip().endswith(b"}")):
+        return [_checked(path, line, RuleSet) for line in data.splitlines() if line.strip()]
+    return list(_checked(path, data, RuleFile).sites)
+
+
+def _checked(path: Path, data: bytes, kind: type[Message]) -> Message:
+    version = msgspec.json.decode(data, type=_VersionOnly).v
+    if not 1 <= version <= RULE_SET_VERSION:
+        raise UnreadableInput(
+            f"{path} has rule schema version {version}, this program knows 1 to {RULE_SET_VERSION}: learn it anew"
+        )
+    return msgspec.json.decode(data, type=kind)
 
 
 def write_rules(path: Path, rule_sets: list[RuleSet]) -> None:

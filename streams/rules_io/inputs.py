@@ -135,14 +135,19 @@ def _from_json(line: bytes) -> SiteUrl | None:
         return None
     if not isinstance(fields, dict) or not isinstance(fields.get("url"), str):
         return None
-    if fields.get("role") in ("redirect", "gone"):
-        group = fields.get("group")
-        return SiteUrl(fields["url"], group if isinstance(group, str) else None, avoid=True)
+    if "role" in fields:
+        return _from_status(fields)
     cluster = next((fields[name] for name in CLUSTER_NAMES if fields.get(name) is not None), None)
     size = next((fields[name] for name in SIZE_NAMES if fields.get(name) is not None), None)
-    if cluster is None and size is None and "role" in fields:
-        cluster = fields["url"]
     return _entry(fields["url"], cluster, size, fields.get("status"))
+
+
+def _from_status(fields: dict[str, Any]) -> SiteUrl:
+    """A line of a run's status.jsonl. What is similar to one winner is a cluster: a group is linked by chains."""
+    role = fields["role"]
+    named = [fields[name] for name in ("winner", "group") if isinstance(fields.get(name), str)]
+    known = None if role in ("gone", "held") else named[0] if named else None if role == "redirect" else fields["url"]
+    return SiteUrl(fields["url"], known, avoid=role in ("redirect", "gone"))
 
 
 def _from_cdxj(line: bytes) -> SiteUrl | None:

@@ -15,7 +15,7 @@ import pytest
 from dustream.streams.generate import write
 
 PAGES = 1500
-RESULTS = ("status.jsonl", "groups.jsonl", "keep.txt", "rejected.jsonl")
+RESULTS = ("status.jsonl", "groups.jsonl", "keep.txt", "rules.jsonl", "rejected.jsonl")
 
 
 @pytest.fixture(scope="module")

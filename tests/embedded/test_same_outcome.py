@@ -1,4 +1,4 @@
-"""Statuses and groups do not depend on partitions, batch sizes, or how often the engine commits."""
+"""Statuses, groups and URL rules do not depend on partitions, batch sizes, or how often the engine commits."""
 
 from __future__ import annotations
 
@@ -37,10 +37,12 @@ def outcome(crawls: list[Crawl], out: Path, partitions: int, batch: int, commit:
 def test_partitions_batches_and_commits_do_not_matter(crawls: list[Crawl], tmp_path: Path) -> None:
     plain = outcome(crawls, tmp_path / "plain", partitions=1, batch=1024, commit=10**9)
     assert plain.rejected == 0 and plain.groups > 50 and plain.roles["duplicate"] > 100
+    assert sum(plain.rules.values()) > 0
     for partitions, batch, commit in ((2, 1, 100), (8, 1024, 20_000), (8, 3, 17), (64, 50, 500)):
         out = tmp_path / f"{partitions}-{batch}-{commit}"
         assert outcome(crawls, out, partitions, batch, commit) == plain
-        assert (out / "status.jsonl").read_bytes() == (tmp_path / "plain" / "status.jsonl").read_bytes()
+        for name in ("status.jsonl", "rules.jsonl"):
+            assert (out / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
 
 
 def test_order_of_arrival_of_different_urls_does_not_matter(crawls: list[Crawl], tmp_path: Path) -> None:

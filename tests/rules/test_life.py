@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from planted_sites import planted_site
 
+from dustream.core.processor import Send
+from dustream.core.rules.candidates import EvidenceIndex
 from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
-from dustream.core.rules.life import LifeSettings, relearned, reviewed, scored
+from dustream.core.rules.life import LifeSettings, lived, predictions, reviewed
 from dustream.core.rules.normalize import Normalizer
-from dustream.core.rules.processor import RulesProcessor, RulesSettings, sample
+from dustream.core.rules.processor import TABLES, RulesProcessor, RulesSettings, is_held_out, sample
+from dustream.core.rules.training import KnownUrl, training_set
 from dustream.core.sites import site_of
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
 from dustream.schemas.rules import RuleSet, UrlRule
@@ -39,7 +43,7 @@ class Task:
 
     def __init__(self, **settings: Any) -> None:
         self.partition = 0
-        self.tables = {"rule_sites": MemoryTable(), "rule_urls": MemoryTable(), "rule_waiting": MemoryTable()}
+        self.tables = {name: MemoryTable() for name in TABLES}
         self.settings = RulesSettings(**{"relearn_changes_min": 40, **settings})
         self.processor = RulesProcessor(self.settings)
         self.processor.open(self)
@@ -53,10 +57,17 @@ class Task:
     def arrive(self, url: str, group: str | None, role: Role = "duplicate") -> None:
         self.clock += 1
         site = site_of(url)
-        update = ClusterUpdate(site=site, members=(ClusterMember(url, (self.clock, 0), group, role),))
-        for send in self.processor.process(self, [update]):
-            assert (send.topic, send.key) == ("url.rules", site)
-            self.rule_sets[site] = send.message
+        member = ClusterMember(url, (self.clock, 0), group, role, since=self.clock)
+        self._publish(self.processor.process(self, [ClusterUpdate(site=site, members=(member,))]))
+
+    def rest(self) -> None:
+        self._publish(self.processor.at_rest(self))
+
+    def _publish(self, sends: list[Send]) -> None:
+        for send in sends:
+            assert (send.topic, send.key) == ("url.rules", send.message.site)
+            assert send.message.version > (self.rule_sets[send.key].version if send.key in self.rule_sets else 0)
+            self.rule_sets[str(send.key)] = send.message
             self.sent += 1
 
     def normalize(self, url: str) -> str:
@@ -65,21 +76,37 @@ class Task:
     def stages(self, site: str) -> set[str]:
         return {rule.stage for rule in self.rule_sets[site].rules}
 
+    def records(self) -> dict[str, list[tuple[str, str, int, int]]]:
+        return {
+            site: [(rule.id, rule.stage, rule.right, rule.wrong) for rule in rules.rules]
+            for site, rules in self.rule_sets.items()
+        }
+
 
 def crawl_sessions(task: Task, start: int, end: int, host: str = "http://shop.com/view") -> None:
     for i in range(start, end):
         task.arrive(f"{host}?id={i}", f"{host}{i}", "winner")
         task.arrive(f"{host}?id={i}&sid=s{i}", f"{host}{i}")
+    task.rest()
 
 
 def test_a_rule_becomes_active_only_after_predictions_came_true() -> None:
     task = Task()
-    crawl_sessions(task, 0, 20)
+    crawl_sessions(task, 0, 8, "http://shop.com/buy")
     assert task.stages("shop.com") == {"shadow"}
-    assert task.normalize("http://shop.com/view?id=999&sid=x") == "http://shop.com/view?id=999&sid=x"
-    crawl_sessions(task, 20, 60)
+    assert task.normalize("http://shop.com/buy?id=999&sid=x") == "http://shop.com/buy?id=999&sid=x"
+    crawl_sessions(task, 8, 60, "http://shop.com/buy")
     assert task.stages("shop.com") == {"active"}
-    assert task.normalize("http://shop.com/view?id=999&sid=x") == "http://shop.com/view?id=999"
+    assert task.normalize("http://shop.com/buy?id=999&sid=x") == "http://shop.com/buy?id=999"
+
+
+def test_predictions_are_made_for_urls_that_the_learner_has_not_seen() -> None:
+    task = Task()
+    crawl_sessions(task, 0, 60)
+    rule = task.rule_sets["shop.com"].rules[0]
+    held_out = [i for i in range(60) if is_held_out(f"http://shop.com/view?id={i}&sid=s{i}")]
+    assert (rule.right, rule.wrong) == (len(held_out), 0)
+    assert not any(is_held_out(before) for before, _ in rule.examples)
 
 
 def test_trap_a_redirect_target_is_never_rewritten_back_to_its_source() -> None:
@@ -87,6 +114,7 @@ def test_trap_a_redirect_target_is_never_rewritten_back_to_its_source() -> None:
     for i in range(120):
         task.arrive(f"http://news.com/old/{i}", f"g{i}", "redirect")
         task.arrive(f"http://news.com/new/{i}", f"g{i}", "winner")
+    task.rest()
     assert "active" in task.stages("news.com")
     assert task.normalize("http://news.com/new/5") == "http://news.com/new/5"
     assert task.normalize("http://news.com/old/777") == "http://news.com/new/777"
@@ -99,6 +127,7 @@ def test_trap_a_rule_of_one_path_does_not_break_another() -> None:
         for v in (1, 2):
             task.arrive(f"http://both.com/forum/t?id={i}&v={v}", f"forum {i}")
             task.arrive(f"http://both.com/shop/t?id={i}&v={v}", f"shop {i} {v}", "unique")
+    task.rest()
     one, two = (task.normalize(f"http://both.com/forum/t?id=999&v={v}") for v in (1, 2))
     assert one == two
     one, two = (task.normalize(f"http://both.com/shop/t?id=999&v={v}") for v in (1, 2))
@@ -107,16 +136,16 @@ def test_trap_a_rule_of_one_path_does_not_break_another() -> None:
 
 def test_trap_a_revoked_rule_recovers_when_the_site_does() -> None:
     task = Task()
-    crawl_sessions(task, 0, 80)
+    crawl_sessions(task, 0, 1200)
+    assert task.stages("shop.com") == {"active"}
     rule = task.rule_sets["shop.com"].rules[0].id
-    for i in range(80, 140):  # the site breaks: sessions show other content
+    for i in range(1200, 1255):  # the site breaks: sessions show other content
         task.arrive(f"http://shop.com/view?id={i}", f"a{i}", "unique")
         task.arrive(f"http://shop.com/view?id={i}&sid=s{i}", f"b{i}", "unique")
+    task.rest()
     assert {r.stage for r in task.rule_sets["shop.com"].rules if r.id == rule} == {"revoked"}
-    for i in range(80, 140):  # it was an outage: the same pages come back in one group
-        task.arrive(f"http://shop.com/view?id={i}", f"c{i}", "winner")
-        task.arrive(f"http://shop.com/view?id={i}&sid=s{i}", f"c{i}")
-    crawl_sessions(task, 140, 300)
+    assert task.normalize("http://shop.com/view?id=999&sid=x") == "http://shop.com/view?id=999&sid=x"
+    crawl_sessions(task, 1255, 2000)
     recovered = next(r for r in task.rule_sets["shop.com"].rules if r.id == rule)
     assert (recovered.stage, recovered.revocations) == ("active", 1)
 
@@ -130,12 +159,16 @@ def test_trap_users_of_github_io_share_no_rules() -> None:
 
 
 def test_learning_as_it_goes_equals_learning_from_scratch_on_the_same_sample() -> None:
-    task = Task()
+    task = Task(sample_max=150)
     crawl_sessions(task, 0, 100)
-    urls = task.table("rule_urls")
-    scratch = learn_site("shop.com", sample(urls, "shop.com", task.settings.sample_max))
-    learned = [rule.id for rule in task.rule_sets["shop.com"].rules if rule.stage != "revoked"]
-    assert [rule.id for rule in scratch.rules] == learned
+    crawl_sessions(task, 100, 300)
+    rows = sample(task.table("rule_urls"), "shop.com", 150)
+    assert len(rows) == 150
+    shown = [SiteUrl(row.url, row.cluster) for row in rows if not is_held_out(row.url)]
+    scratch = learn_site("shop.com", shown, "tree")
+    assert [(rule.id, rule.support) for rule in scratch.rules] == [
+        (rule.id, rule.support) for rule in task.rule_sets["shop.com"].rules
+    ]
 
 
 def test_a_huge_site_is_kept_as_a_bounded_sample_that_does_not_depend_on_order() -> None:
@@ -145,19 +178,9 @@ def test_a_huge_site_is_kept_as_a_bounded_sample_that_does_not_depend_on_order()
         for i in list(range(1000))[::order]:
             task.arrive(f"http://huge.com/{i}", f"g{i}", "unique")
             assert len(task.table("rule_urls").rows) <= 111
-        samples.append([entry.url for entry in sample(task.table("rule_urls"), "huge.com", 100)])
+        samples.append([row.url for row in sample(task.table("rule_urls"), "huge.com", 100)])
     assert samples[0] == samples[1]
     assert len(samples[0]) == 100
-
-
-def test_predictions_wait_for_pages_that_arrive_later() -> None:
-    task = Task()
-    crawl_sessions(task, 0, 20)
-    for i in range(20, 60):
-        task.arrive(f"http://shop.com/view?id={i}&sid=s{i}", f"g{i}")
-        task.arrive(f"http://shop.com/view?id={i}", f"g{i}", "winner")
-    assert task.stages("shop.com") == {"active"}
-    assert task.table("rule_waiting").rows == {}
 
 
 def test_old_versions_and_repeats_change_nothing() -> None:
@@ -165,24 +188,46 @@ def test_old_versions_and_repeats_change_nothing() -> None:
     crawl_sessions(task, 0, 60)
     before = {name: dict(table.rows) for name, table in task.tables.items()}
     stale = ClusterMember("http://shop.com/view?id=1", (0, 0), "elsewhere", "unique")
-    repeat = ClusterMember("http://shop.com/view?id=1", (10**9, 0), "http://shop.com/view1", "winner")
+    repeat = ClusterMember("http://shop.com/view?id=1", (10**9, 0), "http://shop.com/view1", "winner", since=3)
     assert task.processor.process(task, [ClusterUpdate(site="shop.com", members=(stale, repeat))]) == []
     assert before == {name: table.rows for name, table in task.tables.items()}
 
 
-def test_the_outcome_does_not_depend_on_batches_or_restarts() -> None:
-    known = planted_site(1).known[:300]
-    members = [ClusterMember(e.url, (i, 0), e.cluster, "duplicate") for i, e in enumerate(known)]
-    updates = [ClusterUpdate(site="site1.com", members=(member,)) for member in members]
-    one, other = Task(), Task()
-    for update in updates:
-        one.processor.process(one, [update])
+def test_the_outcome_depends_neither_on_order_nor_on_batches_restarts_and_rests() -> None:
+    known = planted_site(1).known
+    members = [ClusterMember(e.url, (2, 0), e.cluster, "duplicate", since=5 * (i % 7)) for i, e in enumerate(known)]
+    early = [ClusterMember(m.url, (1, 0), f"still alone {m.url}", "unique", since=m.since) for m in members[::3]]
+    one, other = Task(), Task(relearn_changes_min=200, relearn_share=0.5)
+    one.processor.process(one, [ClusterUpdate(site="site1.com", members=tuple(members))])
+    one.rest()
+    updates = [ClusterUpdate(site="site1.com", members=(member,)) for member in early + members[::-1]]
     for start in range(0, len(updates), 77):
-        other.processor.process(other, updates[start : start + 77])
+        other._publish(other.processor.process(other, updates[start : start + 77]))
+        if start % 2:
+            other.rest()
         other.processor = RulesProcessor(other.settings)
         other.processor.open(other)
-    assert one.table("rule_sites").rows == other.table("rule_sites").rows
-    assert one.table("rule_urls").rows == other.table("rule_urls").rows
+    other.rest()
+    assert other.sent > one.sent == 1
+    assert one.rule_sets["site1.com"].rules == other.rule_sets["site1.com"].rules != ()
+
+
+def test_at_rest_only_sites_with_changes_are_learned() -> None:
+    task = Task()
+    crawl_sessions(task, 0, 60)
+    sent = task.sent
+    task.rest()
+    assert task.sent == sent
+    assert task.table("rule_sites").get("shop.com").changes == 0
+
+
+def test_rules_that_are_gone_are_published_as_none() -> None:
+    task = Task()
+    crawl_sessions(task, 0, 60)
+    for i in range(60):
+        task.arrive(f"http://shop.com/view?id={i}&sid=s{i}", f"other {i}", "unique")
+    task.rest()
+    assert task.rule_sets["shop.com"].rules == ()
 
 
 def _rule(**fields: Any) -> UrlRule:
@@ -207,25 +252,27 @@ def test_each_revocation_doubles_what_a_rule_must_prove() -> None:
 
 def test_old_predictions_fade() -> None:
     life = LifeSettings()
-    rule = _rule(right=200, wrong=0)
-    for _ in range(60):
-        rule = scored(rule, 0, 1, life)
-    assert rule.right + rule.wrong <= 200
-    assert (
-        reviewed(scored(_rule(stage="active", right=rule.right, wrong=rule.wrong), 0, 0, life), life).stage == "revoked"
-    )
+    rule = lived(_rule(support=50), [True] * 300 + [False] * 40, life)
+    assert rule.right + rule.wrong <= 100
+    assert (rule.stage, rule.revocations) == ("revoked", 1)
 
 
-def test_what_is_not_learned_any_more_is_not_applied_and_revocations_are_remembered() -> None:
+def test_life_is_told_by_predictions_alone() -> None:
     life = LifeSettings()
-    active, revoked, shadow = (
-        _rule(stage="active"),
-        _rule(id="r", stage="revoked", revocations=2),
-        _rule(id="s", stage="shadow"),
-    )
-    assert [rule.stage for rule in relearned([active, revoked, shadow], [], life)] == ["shadow", "revoked"]
-    again = relearned([revoked], [_rule(id="r", support=50)], life)
-    assert [(rule.stage, rule.revocations) for rule in again] == [("shadow", 2)]
+    stages = [lived(_rule(support=50, stage="active", right=99), told, life).stage for told in ([], [True] * 5)]
+    assert stages == ["shadow", "active"]
+    assert lived(_rule(support=4), [], life).stage == "candidate"
+    fallen = [True] * 5 + [False] * 3
+    assert lived(_rule(support=50), fallen, life).stage == "revoked"
+    assert lived(_rule(support=50), fallen + [True] * 9, life).stage == "revoked"
+    assert lived(_rule(support=50), fallen + [True] * 10, life).stage == "active"
+
+
+def test_a_target_that_redirects_speaks_against_a_rule() -> None:
+    known = training_set(KnownUrl(f"http://x.com/a?id={i}{s}", i, avoid=not s) for i in range(9) for s in ("", "&s=1"))
+    held_out = np.ones(known.size, np.bool_)
+    since = np.arange(known.size, dtype=np.int32)
+    assert list(predictions(_rule(), EvidenceIndex(known), since, held_out)) == [False] * 9
 
 
 def test_learning_survives_wrong_labels() -> None:
