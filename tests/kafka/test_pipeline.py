@@ -15,6 +15,7 @@ from chaos import REAL, Plan, run_chaos, undisturbed, write_web
 from dustream.core.settings import Settings
 from dustream.core.topology import Topology
 from dustream.schemas.crawl import CrawlEvent
+from dustream.streams.cli.main import main
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.assembly import planned_topology
 from dustream.streams.kafka.broker import Broker
@@ -102,6 +103,23 @@ def test_any_client_may_publish_single_events(site: Site) -> None:
     settle(site)
     status = Client(site.cluster.bootstrap, site.application.name).status("https://new.example")
     assert status is not None and status.role == "unique"
+
+
+def test_an_operator_splits_a_group_through_the_crawl_topic(site: Site) -> None:
+    words = [f"word{number}" for number in range(200)]
+    client = Client(site.cluster.bootstrap, site.application.name)
+    one, other = "https://one.example/", "https://other.example/"
+    with client:
+        client.publish({"url": one, "fetched_at": 1, "text": " ".join(words[:-2]), "popularity": 1e6})
+        client.publish({"url": other, "fetched_at": 2, "text": " ".join(words)})
+    settle(site)
+    status = client.status(other)
+    assert status is not None and (status.role, status.group) == ("duplicate", one)
+    where = ["--bootstrap", site.cluster.bootstrap, "--name", site.application.name]
+    assert main(["breaker", "split", one, "--pass-from", "0.999", *where]) == 0
+    settle(site)
+    status = client.status(other)
+    assert status is not None and (status.role, status.winner) == ("winner", other)
 
 
 def test_redriven_dead_letter_is_taken_in_again(site: Site) -> None:
