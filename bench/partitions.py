@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from pathlib import Path
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +33,14 @@ from dustream.core.text.signature import sign
 from dustream.core.text.tokens import hash_stream, text_bytes
 from dustream.core.tier2.cut_learning import SAMPLE_PAGES_PER_PARTITION_MIN, learn_lossless_map
 from dustream.core.tier2.cut_tree import LosslessMap
-from dustream.core.tier2.partition_map import PartitionMap, build_map, default_map, imbalance_factor, map_to_bytes
+from dustream.core.tier2.partition_map import (
+    PartitionMap,
+    build_map,
+    chance_imbalance,
+    default_map,
+    imbalance_factor,
+    map_to_bytes,
+)
 from dustream.core.tier2.points import PointBatch, batch_of, count_by_table, tie_of
 from dustream.core.tier2.sub_dictionaries import Mask, bucket_profile, principal_components
 from dustream.core.tier2.zhu_map import hashed_sub_dictionaries, learn_zhu_map, measure_variation
@@ -227,11 +233,11 @@ def floor_rows(pages: int, sample_pages: int) -> list[list[str]]:
     return [
         [
             "chance alone: these pages",
-            *(f"{chance_floor(p, pages):.3f}" for p in PARTITION_COUNTS),
+            *(f"{chance_imbalance(p, pages):.3f}" for p in PARTITION_COUNTS),
         ],
         [
             "chance alone: these pages, and a sample that places the cuts",
-            *(f"{chance_floor(p, pages, sample_pages):.3f}" for p in PARTITION_COUNTS),
+            *(f"{chance_imbalance(p, pages, sample_pages):.3f}" for p in PARTITION_COUNTS),
         ],
     ]
 
@@ -297,17 +303,6 @@ def work_of(partition_map: PartitionMap, batches: Iterable[PointBatch]) -> Work:
     return Work(load, visits)
 
 
-def chance_floor(partitions: int, pages: int, placed_by: int = 0) -> float:
-    """The imbalance factor that chance alone gives: the fullest of P partitions with n/P pages each, give or take √.
-
-    The mean of the highest of P normal draws by Blom's approximation. With `placed_by` the cuts are right only as far
-    as so many sample pages can tell.
-    """
-    highest = NormalDist().inv_cdf((partitions - 0.375) / (partitions + 0.25))
-    sampling = partitions / placed_by if placed_by else 0.0
-    return 1 + highest * float(np.sqrt(partitions / pages + sampling))
-
-
 def _two(work: Work) -> list[str]:
     return [f"{work.imbalance:.3f}", f"{work.contacts:.2f}"]
 
@@ -326,7 +321,7 @@ def report_ten_datasets(report: Report, maps: dict[Kind, PartitionMap], datasets
     title = f"Ten unseen datasets of about {pages} pages, 64 partitions: imbalance factor"
     report.table(title, ["map", "mean", "CV"], rows)
     report.say(f"\nWith {pages // 64} pages to a partition, chance alone makes a perfect map's imbalance about")
-    report.say(f"{chance_floor(64, pages):.2f}.")
+    report.say(f"{chance_imbalance(64, pages):.2f}.")
 
 
 def bench_recall(report: Report, pages: Points, sample: Points, ours: PartitionMap) -> None:
@@ -510,7 +505,7 @@ def sample_rows(sample: PointBatch, unseen: PointBatch, counts: Iterable[int]) -
 def sample_row(sample_pages: int, own: Work, others: Work, seconds: float) -> list[str]:
     pages, partitions = int(others.load.sum()), len(own.load)
     imbalances = [f"{work.imbalance:.3f}" for work in (own, others)]
-    floors = [f"{chance_floor(partitions, pages, placed_by):.3f}" for placed_by in (0, sample_pages)]
+    floors = [f"{chance_imbalance(partitions, pages, placed_by):.3f}" for placed_by in (0, sample_pages)]
     contacts = [f"{work.contacts:.2f}" for work in (own, others)]
     return [f"{sample_pages}", f"{partitions}", *imbalances, *floors, *contacts, f"{seconds:.1f}"]
 

@@ -6,7 +6,9 @@ Two kinds: the lossless map (cut_tree.py), the default, and Zhu's (zhu_map.py), 
 
 from __future__ import annotations
 
+import math
 from hashlib import blake2b
+from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -109,15 +111,6 @@ def map_id(partition_map: PartitionMap) -> str:
     return blake2b(map_to_bytes(partition_map), digest_size=8).hexdigest()
 
 
-def require_partition(partition_map: PartitionMap, partition: int) -> None:
-    """A message for a partition that the map does not have was sent under another map."""
-    if not 0 <= partition < partition_map.partitions:
-        raise StateMismatch(
-            f"partition {partition} does not exist: the map has {partition_map.partitions}, numbered from 0. The "
-            "sender uses another map; give all workers the same one"
-        )
-
-
 def measure_balance(partition_map: PartitionMap, batch: PointBatch) -> Balance:
     homes, contacted = partition_map.routes(batch)
     load = np.bincount(homes, minlength=partition_map.partitions)
@@ -135,6 +128,17 @@ def measure_balance(partition_map: PartitionMap, batch: PointBatch) -> Balance:
 def imbalance_factor(load: NDArray[np.int64]) -> float:
     """Pages in the fullest partition over the mean (Zhu, section 6.1)."""
     return float(load.max() / load.mean()) if load.any() else 1.0
+
+
+def chance_imbalance(partitions: int, pages: int, sample_pages: int = 0) -> float:
+    """The imbalance factor that chance alone gives: the fullest of P partitions, each P-th page by the throw of a die.
+
+    The highest of P normal draws by Blom's approximation. With `sample_pages` the map was learned from so many other
+    pages, and its cuts are only as right as these can tell.
+    """
+    highest = NormalDist().inv_cdf((partitions - 0.375) / (partitions + 0.25))
+    variance = partitions / pages + (partitions / sample_pages if sample_pages else 0.0)
+    return 1 + highest * math.sqrt(variance)
 
 
 def communication_avoided(contacts: NDArray[np.int64], partitions: int) -> float:

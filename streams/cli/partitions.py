@@ -20,7 +20,7 @@ DESCRIPTION = """\
 Build a partition map from a sample of pages: which partition each page lives in, and which others may hold near
 duplicates of it. Prints the load of each partition, the imbalance factor (fullest over mean) and the mean number of
 partitions a page contacts (its own included), measured on the sample. Other pages spread as evenly as chance allows:
-with n sample pages for each partition, loads differ by about 1/sqrt(n).
+with n sample pages for each partition, loads differ by about 1/sqrt(n). `dustream run --partition-map` uses the map.
 
 Kinds: ours, which loses no pair at Jaccard >= tau; zhu1, zhu2 and zhu3, the grids of Zhu et al., for comparison.
 """
@@ -124,11 +124,12 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _as_text(args: argparse.Namespace, sample: PageSample, partition_map: PartitionMap, balance: Balance) -> str:
-    from dustream.core.tier2.partition_map import map_id
+    from dustream.core.tier2.partition_map import chance_imbalance, map_id
 
+    pages = len(sample.batch)
     highest = max(int(balance.load.max()), 1)
     lines = [
-        f"{len(sample.batch)} pages in the sample, of {sample.read} records, {sample.unusable} without usable content",
+        f"{pages} pages in the sample, of {sample.read} records, {sample.unusable} without usable content",
         f"map {map_id(partition_map)}: {args.kind}, {args.partitions} partitions, tau {args.tau}",
         "",
         "partition    pages  compared there",
@@ -138,6 +139,7 @@ def _as_text(args: argparse.Namespace, sample: PageSample, partition_map: Partit
     lines += [
         "",
         f"imbalance factor (fullest / mean): {balance.imbalance_factor:.3f}",
+        f"  by chance, on as many new pages: {chance_imbalance(args.partitions, pages, pages):.3f}",
         f"partitions contacted per page:     {balance.contacts_mean:.2f} mean, {balance.contacts_max} at most",
         f"communication avoided:             {balance.communication_avoided:.1%}",
     ]
@@ -150,8 +152,9 @@ def _as_text(args: argparse.Namespace, sample: PageSample, partition_map: Partit
 def _as_json(args: argparse.Namespace, sample: PageSample, partition_map: PartitionMap, balance: Balance) -> str:
     import msgspec
 
-    from dustream.core.tier2.partition_map import map_id
+    from dustream.core.tier2.partition_map import chance_imbalance, map_id
 
+    pages = len(sample.batch)
     report = {
         "map": map_id(partition_map),
         "kind": args.kind,
@@ -159,10 +162,11 @@ def _as_json(args: argparse.Namespace, sample: PageSample, partition_map: Partit
         "tau": args.tau,
         "records_read": sample.read,
         "unusable": sample.unusable,
-        "sample_pages": len(sample.batch),
+        "sample_pages": pages,
         "load": balance.load.tolist(),
         "visits": balance.visits.tolist(),
         "imbalance_factor": balance.imbalance_factor,
+        "imbalance_factor_by_chance": chance_imbalance(args.partitions, pages, pages),
         "contacts_mean": balance.contacts_mean,
         "contacts_max": balance.contacts_max,
         "communication_avoided": balance.communication_avoided,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from dustream.core.tier2.cut_learning import PAGES_PER_LEARNER, UNEVENNESS_MAX
 from dustream.core.tier2.partition_map import (
     build_map,
+    chance_imbalance,
     default_map,
     imbalance_factor,
     map_to_bytes,
@@ -154,6 +155,14 @@ def test_empty_and_one_word_pages_have_a_home(batch: PointBatch) -> None:
         assert partition_map.home(nothing) == partition_map.home(nothing, tie=2**32 - 1)
         assert partition_map.probes(nothing) == ()
         assert 0 <= partition_map.home(one_word) < 8
+
+
+@pytest.mark.parametrize(("partitions", "pages"), [(1, 100), (8, 4_000), (64, 20_000)])
+def test_what_chance_alone_gives(partitions: int, pages: int) -> None:
+    draws = np.random.default_rng(2)
+    thrown = [imbalance_factor(np.bincount(draws.integers(0, partitions, pages))) for _ in range(300)]
+    assert chance_imbalance(partitions, pages) - 1 == pytest.approx(np.mean(thrown) - 1, rel=0.06)
+    assert chance_imbalance(partitions, pages, pages) - 1 == pytest.approx(np.mean(thrown) * 2**0.5 - 2**0.5, rel=0.06)
 
 
 @pytest.mark.parametrize(("median", "spread"), [(60, 1.2), (240, 1.3), (900, 1.5)])

@@ -16,9 +16,9 @@ from dustream.core.tier2.partition_map import (
     map_from_bytes,
     map_id,
     map_to_bytes,
-    require_partition,
 )
 from dustream.core.tier2.points import PARTITIONS_MAX, PointBatch, batch_of, tau_parts, tie_of
+from dustream.core.topology import partition_of
 
 
 @pytest.fixture(scope="module")
@@ -119,11 +119,12 @@ def test_a_sample_too_small_and_an_unknown_kind(batch: PointBatch) -> None:
         build_map(batch, 4, 0.9, "zhu4")  # type: ignore[arg-type]
 
 
-def test_a_partition_that_does_not_exist() -> None:
+def test_a_probe_for_a_partition_that_does_not_exist() -> None:
+    """As one sent under another map would be: whoever carries the message refuses it."""
     for partition in (8, -1):
-        with pytest.raises(StateMismatch, match="does not exist"):
-            require_partition(default_map(8), partition)
-    require_partition(default_map(8), 7)
+        with pytest.raises(BadSetting, match="does not exist"):
+            partition_of(partition, 8)
+    assert partition_of(7, 8) == 7
 
 
 def test_ties_are_pinned() -> None:
