@@ -118,8 +118,8 @@ class Tier2Processor:
 
     def _store(self, message: Store) -> None:
         content = message.signature
-        matches = self._matches(self._present.entries, content)
-        seen = _seen(matches or self._matches(self._present.visitors, content))
+        matches = self._matches(self._present.entries, message)
+        seen = _seen(matches or self._matches(self._present.visitors, message))
         stars = tuple(StarRow(key) for key in message.keys)
         row = VertexRow(message.vertex, True, self._partition, message.probes, content.content_hash, stars)
         number = self._add(row, content, matches)
@@ -130,7 +130,7 @@ class Tier2Processor:
 
     def _probe(self, message: Probe) -> None:
         content = message.signature
-        matches = self._matches(self._present.entries, content)
+        matches = self._matches(self._present.entries, message)
         if not matches:
             return
         stars = tuple(StarRow(key, told=told) for key, told in zip(message.keys, message.winner, strict=True))
@@ -139,8 +139,8 @@ class Tier2Processor:
         for each in self._stars:
             each.enter(number, _seen(matches))
 
-    def _matches(self, search: Search, content: PageSignature) -> list[Match]:
-        return search.first_match_per_component(content, order_key(content)) if len(search) else []
+    def _matches(self, search: Search, page: Store | Probe) -> list[Match]:
+        return search.first_match_per_component(page.signature, order_key(page.vertex)) if len(search) else []
 
     def _add(self, row: VertexRow, content: PageSignature, matches: list[Match]) -> int:
         number = self._vertices.add(row, content)

@@ -33,6 +33,7 @@ from dustream.schemas.sites import SitesMessage
 from dustream.schemas.status import DuplicateStatus
 from dustream.schemas.tier2 import Tier2Message
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed, view_prefix
+from dustream.streams.store.base import Store
 from dustream.streams.store.memory import MemoryStore
 
 PARTITIONS = 2
@@ -72,11 +73,13 @@ class Pipeline:
         groups: dict[str, Any] | None = None,
         tier2: dict[str, Any] | None = None,
         sites: dict[str, Any] | None = None,
+        store: Store | None = None,
+        engine: dict[str, Any] | None = None,
     ) -> None:
-        self.store = MemoryStore()
+        self.store = store or MemoryStore()
         self._markets = Markets(markets)
         self._options = {"pages": pages or {}, "groups": groups or {}, "tier2": tier2 or {}, "sites": sites or {}}
-        self._engine = EmbeddedEngine(self._topology(), self.store)
+        self._engine = EmbeddedEngine(self._topology(), self.store, **(engine or {}))
 
     def _topology(self) -> Topology:
         internal = {"pages": PagesMessage, "tier2": Tier2Message, "groups": GroupsMessage, "sites": SitesMessage}

@@ -4,6 +4,7 @@ Work is counted, not timed: pairs compared, and pages that a search lists as can
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -146,6 +147,17 @@ def test_copies_that_leave_and_a_restart_cost_little() -> None:
     for number in range(3_000, 3_100):
         assert len(partners(partition.store(number))) == 1
     assert partition.work < 4 * 100
+
+
+def test_no_exact_copy_is_the_hub_of_all_edges() -> None:
+    """The forest of a giant falls into few pieces wherever a page goes."""
+    partition = Partition()
+    page, edges = sign(TEMPLATE), Counter[str]()
+    for number in range(1_000):
+        said = partition.tell(Store(vertex(number), page, keys(number, None), ()))
+        edges.update(partners(said))
+    assert sum(edges.values()) == 1_000 - 1
+    assert max(edges.values()) < 25
 
 
 def test_pages_that_share_buckets_and_do_not_match_stay_apart() -> None:
