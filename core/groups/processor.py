@@ -278,7 +278,7 @@ class GroupsProcessor:
     def _unlink(self, group: Group, job: UnlinkJob) -> Job | None:
         """Edges of a vertex that has left. With one neighbour or none nothing falls apart."""
         room = self._room()
-        others = self._members.others_after(group.key, job.vertex, "", room)
+        others = self._members.others_after(group.key, job.vertex, job.after, room)
         self._work += len(others)
         for other in others:
             self._members.unlink(group.key, job.vertex, other)
@@ -288,7 +288,7 @@ class GroupsProcessor:
             return self._clear(group, ClearJob())
         for number, seed in enumerate(seeds, job.seeds):
             self._searches.start(group.key, number, seed)
-        return SearchJob(count) if finished else replace(job, seeds=count)
+        return SearchJob(count) if finished else replace(job, seeds=count, after=others[-1])
 
     def _search(self, group: Group, job: SearchJob) -> Job | None:
         """Searches take turns until all but one are finished; it stays if it is larger than any of them."""
@@ -321,7 +321,7 @@ class GroupsProcessor:
         """Some tokens of the pieces that move, to each destination what belongs there."""
         rows_max, rows = self._transfer_rows_max, 0
         parcels: dict[int, Parcel] = {}
-        reached = self._searches.some_reached(group.key, rows_max)
+        reached = self._searches.some_reached(group.key, job.after, rows_max)
         for vertex, number in reached:
             gone = number == job.staying
             if not gone:
@@ -332,6 +332,7 @@ class GroupsProcessor:
                 rows += 1 + len(edges)
             if gone:
                 self._searches.forget_vertex(group.key, vertex)
+                job = replace(job, after=vertex)
             if not gone or rows >= rows_max:
                 break
         for number, parcel in parcels.items():

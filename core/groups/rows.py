@@ -35,6 +35,7 @@ class UnlinkJob(Struct, frozen=True, array_like=True, tag="unlink"):
 
     vertex: str
     seeds: int = 0
+    after: str = ""  # edges up to this other end are gone; to begin at the first again would lead over deleted rows
 
 
 class SearchJob(Struct, frozen=True, array_like=True, tag="search"):
@@ -50,6 +51,7 @@ class SplitJob(Struct, frozen=True, array_like=True, tag="split"):
     """Every piece but that of one search moves to a fresh key."""
 
     staying: int
+    after: str = ""  # vertices up to this one are done
 
 
 class ClearJob(Struct, frozen=True, array_like=True, tag="clear"):

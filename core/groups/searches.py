@@ -130,10 +130,10 @@ class Searches:
 
     # What was found
 
-    def some_reached(self, group: str, limit: int) -> list[tuple[str, int]]:
-        """Vertices and the searches that found them, as they are now."""
+    def some_reached(self, group: str, after: str, limit: int) -> list[tuple[str, int]]:
+        """Vertices after the one named, and the searches that found them, as they are now."""
         prefix = group + END
-        rows = rows_after(self._reached, prefix, "", limit)
+        rows = rows_after(self._reached, prefix, after, limit)
         self.rows += len(rows)
         return [(key[len(prefix) :], self.root(group, row.search)) for key, row in rows]
 
