@@ -1,4 +1,6 @@
-"""All benchmarks, one after the other: `python bench/run.py [NAME …]`. Output goes to bench/out/, too."""
+"""All benchmarks, one after the other: `python bench/run.py [--quick] [NAME …]`. Output goes to bench/out/, too.
+
+`--quick`: small sizes, where a benchmark has them."""
 
 from __future__ import annotations
 
@@ -8,14 +10,16 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BENCHMARKS = ("text", "scanner", "pipeline", "search", "questions", "partitions")
+BENCHMARKS = ("text", "scanner", "pipeline", "search", "questions", "partitions", "big_groups")
+QUICK = ("partitions", "big_groups")
 
 
-def run(name: str, out: Path) -> int:
+def run(name: str, out: Path, *, quick: bool) -> int:
     print(f"\n=== {name} " + "=" * (70 - len(name)), flush=True)
     started = time.perf_counter()
     with (out / f"{name}.txt").open("w") as file:
-        process = subprocess.Popen([sys.executable, str(HERE / f"{name}.py")], stdout=subprocess.PIPE, text=True)
+        command = [sys.executable, str(HERE / f"{name}.py"), *(["--quick"] if quick and name in QUICK else [])]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         for line in process.stdout:
             print(line, end="", flush=True)
@@ -26,13 +30,13 @@ def run(name: str, out: Path) -> int:
 
 
 def main() -> int:
-    wanted = sys.argv[1:] or list(BENCHMARKS)
+    wanted = [name for name in sys.argv[1:] if name != "--quick"] or list(BENCHMARKS)
     if unknown := sorted(set(wanted) - set(BENCHMARKS)):
         print(f"no benchmark called {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
         return 2
     out = HERE / "out"
     out.mkdir(exist_ok=True)
-    return max(run(name, out) for name in wanted)
+    return max(run(name, out, quick="--quick" in sys.argv) for name in wanted)
 
 
 if __name__ == "__main__":
