@@ -1,8 +1,8 @@
 """How long `status`, `why` and `groups` take on a state of a million pages: `python bench/questions.py [--pages N]`.
 
 The state's rows are written directly, as the engine would: 4 of 10 pages in groups of four, a tenth of all in one chain
-in which every page matches its two neighbours, the rest alone. Signatures are short, since no answer reads more than
-two. Commands run in processes of their own; their processor seconds and peak memory count, start-up included.
+in which every page matches its two neighbours, the rest alone. Signatures are short and equal: no answer reads many of
+them. Commands run in processes of their own; their processor seconds and peak memory count, start-up included.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from dustream.core.settings import Settings
 from dustream.core.text.signature import sign
 from dustream.core.tier2.rows import StarRow, VertexRow, row_key
 from dustream.core.topology import partition_of
-from dustream.core.winners import Markets
 from dustream.schemas.pages import Standing, Verdict
 from dustream.schemas.status import DuplicateStatus
 from dustream.streams.embedded.engine import View
@@ -47,7 +46,7 @@ class Filler:
         count = self._settings.partitions
         self._tasks = {spec.name: [TaskTables(self._store, spec, n) for n in range(count)] for spec in specs}
         self._statuses = View("duplicate.status", compacted=True, store=self._store)
-        self._markets = Markets(self._settings.markets)
+        self._signature = sign("a few words only, the same of all pages")
         self._numbers = [0] * count
 
     def add(self, number: int, members: range) -> None:
@@ -69,12 +68,10 @@ class Filler:
             self._member(number, members, name, owner)
 
     def _compared(self, number: int, name: str, home: int) -> None:
-        signature = sign(f"page {number} of a few words only")
-        keys = self._markets.keys(url(number), 1 + number, None, name)
-        row = VertexRow(name, True, home, (), signature.content_hash, tuple(map(StarRow, keys)))
+        row = VertexRow(name, True, home, (), self._signature.content_hash, (StarRow(name.encode()),))
         local, self._numbers[home] = self._numbers[home], self._numbers[home] + 1
         self._tasks["tier2"][home].table("vertices").put(row_key(local), row)
-        self._tasks["tier2"][home].table("contents").put(row_key(local), signature)
+        self._tasks["tier2"][home].table("contents").put(row_key(local), self._signature)
 
     def _member(self, number: int, members: range, name: str, owner: str) -> None:
         if number == members[0]:
@@ -88,7 +85,9 @@ class Filler:
         return self._tasks[processor][partition_of(key, self._settings.partitions)].table(name)
 
     def write(self) -> None:
-        self._store.write(change for tasks in self._tasks.values() for task in tasks for change in task.drain())
+        for task in (task for tasks in self._tasks.values() for task in tasks):
+            task.accept()
+            self._store.write(task.drain())
         self._store.write(self._statuses.drain())
 
     def close(self) -> None:

@@ -82,7 +82,7 @@ def ask_page(state: State, url: str, market: str | None = None) -> PageAnswer:
     return PageAnswer(
         url=url,
         role=role,
-        words=_words(status, role, verdict, page),
+        words=_split_words(page, number) or _words(status, role, verdict, page),
         market=name,
         since=page.row.epoch,
         last_fetched=page.row.version,
@@ -179,13 +179,27 @@ def _words(status: DuplicateStatus, role: str, verdict: Verdict | None, page: Kn
         return f"a duplicate of {winner}"
     if role == "held":
         too_much = "its group is too big" if _group_held(page) else "its site would lose too many pages"
-        return f"held: it would be a duplicate of {winner}, but {too_much} to be believed"
+        return (
+            f"held: it would be a duplicate of {winner}, but {too_much} to be believed; `dustream breaker` tells more"
+        )
     if role == "gone":
         return "gone: the last fetch did not find it any more"
     if status.problem is not None:
         return f"a redirect that leads to no page: {PROBLEMS[status.problem]}"
     kept = "" if winner == status.target else f", which is a duplicate of {winner}"
     return f"a redirect to {status.target}{kept}"
+
+
+def _split_words(page: KnownPage, market: int) -> str | None:
+    """Of a page that is kept although it matches a better one."""
+    standing = page.row.standing
+    if page.row.kind != "content" or standing is None:
+        return None
+    given = page.row.verdicts[market]
+    if given == verdict_of(page, market):
+        return None
+    alike = f"it is {given.similarity:.4f} similar to {given.winner}"
+    return f"kept: {alike}, but an operator split the group, in which duplicates begin at {standing.pass_from:g}"
 
 
 def _group_held(page: KnownPage) -> bool:

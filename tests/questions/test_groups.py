@@ -55,7 +55,10 @@ def test_held_groups(ask, tmp_path: Path) -> None:
     said = ask("groups", "--state", tmp_path)
     assert f"{A}  HELD" in said.out and "size 3 pages" in said.lines
     why = ask("why", B, "--state", tmp_path, "--no-text", "--json").json
-    assert why["role"] == "held" and why["words"].startswith(f"held: it would be a duplicate of {A}")
+    assert why["role"] == "held" and why["words"].startswith(f"held: it would be a duplicate of {A}, but its group is")
+    assert ask("breaker", "split", A, "--pass-from", "0.95", "--state", tmp_path).code == 0
+    why = ask("why", B, "--state", tmp_path, "--no-text", "--json").json
+    assert why["role"] == "winner" and why["words"].startswith(f"kept: it is 0.9048 similar to {A}, but an operator")
 
 
 def test_same_list_for_every_number_of_partitions(ask, tmp_path: Path) -> None:

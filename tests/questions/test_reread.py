@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from planted_pages import CHAIN, OTHERS, write_events
+from planted_pages import CHAIN, OTHERS, event, prose, write_events
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
@@ -115,3 +115,16 @@ def test_state_that_kept_no_origins_still_answers(ask, tmp_path: Path) -> None:
     assert answer["role"] == "duplicate" and answer["decided_by"] is None
     assert "before it was kept where texts come from" in answer["text"]["missing"][0]
     assert ask("run", given, "--out", tmp_path / "out", "--jobs", 1, "--quiet").code == 0
+
+
+def test_text_is_that_of_the_version_compared(ask, tmp_path: Path) -> None:
+    """A page that changed too little to be compared again is shown as it was when it was compared."""
+    url = "https://b.example/chain?middle=1"
+    later = [event("b.example/chain?middle=1", prose("chain", 5), day=9)]
+    given = write_events(tmp_path / "web.jsonl", [*CHAIN, *later])
+    anchored = ["--small-changes", "anchor", "--anchor-distance", "0.05"]
+    assert ask("run", given, "--out", tmp_path / "out", "--jobs", 1, "--quiet", *anchored).code == 0
+    answer = ask("why", url, "https://a.example/chain", "--state", tmp_path / "out", "--json").json
+    assert answer["text"]["missing"] == [] and answer["text"]["diff"]["words_removed"] == 4
+    [changed, _] = [reason["words"] for reason in answer["reasons"] if reason["code"] == "versions"]
+    assert changed == f"{url} as it was 2024-05-02T00:00:00Z; it has changed since, too little to be compared again"
