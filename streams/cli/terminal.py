@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,8 +31,8 @@ def _code(character: str) -> str:
 
 
 def painted(text: str, *styles: str) -> str:
-    """In colour, if a person is looking."""
-    if not sys.stdout.isatty():
+    """In colour, if a person is looking who has not said otherwise (no-color.org)."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return text
     return f"\x1b[{';'.join(styles)}m{text}\x1b[0m"
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dustream.streams.cli.terminal import shown
+from dustream.streams.cli.terminal import searching, shown
 from dustream.streams.questions.evidence import shortest_way
 from dustream.streams.questions.word_diff import PASSAGES_MAX, RUN_WORDS_MAX, word_diff
 
@@ -51,6 +53,23 @@ def test_megabytes_without_anything_in_common_take_no_time() -> None:
 def test_nothing_unprintable_is_shown(text: str) -> None:
     assert shown(text).isprintable()
     assert shown(shown(text)) == shown(text)
+
+
+class SlowInput:
+    """As far as a progress bar looks."""
+
+    bytes_read, bytes_total = 0, 1000
+
+
+def test_long_search_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    opened = SlowInput()
+    with searching(opened):  # type: ignore[arg-type]
+        deadline = time.monotonic() + 30
+        while "reading the texts again" not in capsys.readouterr().err:
+            assert time.monotonic() < deadline
+            opened.bytes_read += 100
+            time.sleep(0.05)
 
 
 edges = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import shutil
 import subprocess
@@ -160,6 +161,16 @@ def test_hostile_text_never_reaches_the_terminal(ask, web) -> None:
     assert "owned\\x07" in plain.out and "\\u202e" in plain.out and "\\x9b" in plain.out
     for said in (plain, ask("why", "https://h.example/evil?2", "--state", web, "--json")):
         assert not set("\x1b\x07\x9b\u202e") & set(said.out)
+
+
+def test_on_a_terminal_differences_have_colours_and_nothing_else_has(ask, web, monkeypatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    said = ask("why", "https://h.example/evil?2", "--state", web).out
+    assert "\x1b[31m[-0;owned" in said and "\x1b[32m{+hostile50+}\x1b[0m" in said
+    assert "\x1b" not in re.sub(r"\x1b\[(1|31|32|0)m", "", said)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in ask("why", "https://h.example/evil?2", "--state", web).out
 
 
 def test_source_that_is_gone_leaves_the_evidence(ask, web, tmp_path: Path) -> None:
