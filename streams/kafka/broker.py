@@ -11,13 +11,14 @@ One node that is broker and controller (KRaft), reachable on loopback only. Its 
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -28,6 +29,7 @@ from dustream.streams.kafka.cluster import Cluster, answers
 
 KAFKA_VERSION = "4.3.0"
 DEFAULT_PORT = 9092
+PORT_MIN, PORT_MAX = 20_000, 30_000
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 20.0
 HEAP_MB_MAX = 512
@@ -93,9 +95,10 @@ def require_tools() -> None:
 
 @dataclass(frozen=True)
 class Broker:
-    """The broker of one folder."""
+    """The broker of one folder. `more`: further settings of server.properties."""
 
     data: Path
+    more: Mapping[str, str] = field(default_factory=dict)
 
     def running(self) -> RunningBroker | None:
         """The broker's process, if it is alive."""
@@ -116,7 +119,7 @@ class Broker:
         jars = fetch_jars(say)
         self.data.mkdir(parents=True, exist_ok=True)
         controller_port = port + 1 if _is_free(port + 1) else free_port()
-        self._properties.write_text(properties(self.data, port, controller_port))
+        self._properties.write_text(properties(self.data, port, controller_port, self.more))
         if not (self.data / "log" / "meta.properties").exists():
             self._format(jars)
         running = RunningBroker(self._launch(jars), port, controller_port)
@@ -145,7 +148,7 @@ class Broker:
         if running is None:
             raise BrokerFailed(f"no broker runs in {self.data}")
         os.kill(running.pid, signal.SIGKILL)
-        while self._is_ours(running.pid):
+        while self._is_ours(running.pid) or not _is_free(running.port):  # its threads may outlive it for a moment
             _reap(running.pid)
             time.sleep(0.02)
 
@@ -195,7 +198,7 @@ class Broker:
         return str(self._properties) in shown and not shown.startswith("Z")
 
 
-def properties(data: Path, port: int, controller_port: int) -> str:
+def properties(data: Path, port: int, controller_port: int, more: Mapping[str, str]) -> str:
     """server.properties of a single node on loopback."""
     settings = {
         "process.roles": "broker,controller",
@@ -216,15 +219,17 @@ def properties(data: Path, port: int, controller_port: int) -> str:
         "group.initial.rebalance.delay.ms": 0,
         "group.min.session.timeout.ms": 1000,
     }
-    return "".join(f"{name}={value}\n" for name, value in settings.items())
+    return "".join(f"{name}={value}\n" for name, value in (settings | dict(more)).items())
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of the loopback interface that nobody uses now, nor soon: systems give the higher ones to every connection
+    that asks for any, perhaps before we listen."""
+    ports = range(PORT_MIN, PORT_MAX, 2)
+    for port in random.sample(ports, len(ports)):
+        if _is_free(port) and _is_free(port + 1):
+            return port
+    raise BrokerFailed(f"no port from {PORT_MIN} to {PORT_MAX} is free")
 
 
 def _is_free(port: int) -> bool:
@@ -240,7 +245,9 @@ def _is_free(port: int) -> bool:
 def _java(jars: Path, heap_mb: int) -> list[str]:
     if shutil.which("java") is None:
         require_tools()
-    options = [f"-Xmx{heap_mb}m", "-Xms64m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    # The second compiler would take more processor time than the broker itself, for the first minutes of its life.
+    options = [f"-Xmx{heap_mb}m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+               "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
                "-Dorg.slf4j.simpleLogger.showDateTime=true"]  # fmt: skip
     return ["java", *options, "-cp", f"{jars}/*"]
 

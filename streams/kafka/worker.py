@@ -17,7 +17,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,6 +34,7 @@ from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.cluster import Cluster
 from dustream.streams.kafka.faust_consumer import install, split_since
 from dustream.streams.kafka.health import Health, serve
+from dustream.streams.kafka.inbox import Inboxes
 from dustream.streams.kafka.local_state import LocalState
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.records import InRecord
@@ -41,9 +42,10 @@ from dustream.streams.kafka.task import Runtime, Task
 
 log = logging.getLogger(__name__)
 
-RECORDS_PER_TAKE_MAX = 500
-TAKE_WAIT_S = 0.1  # a transaction costs as much as a hundred messages: better fewer and fuller ones
-BUFFER_RECORDS_MAX = 1_000  # of every stage; records between stages are cut at RECORD_BYTES
+POLL_RECORDS_MAX = 500
+BUFFER_RECORDS_MAX = 100  # of every stage, in Faust's hands; records between stages are cut at RECORD_BYTES
+INBOX_BYTES_MAX = 16 << 20  # of every stage
+GATHER_S = 0.02  # from the first arrival to the round: others follow it
 TRANSACTION_BYTES = 2 << 20  # input records of one batch, as stored
 FETCH_BYTES_MAX = 1 << 20
 SESSION_TIMEOUT_S = 10.0
@@ -53,6 +55,7 @@ REOPEN_DELAY_S = 1.0
 FENCED_MARGIN_S = 3.0  # beyond the session: by then a worker that lost its partitions knows it
 SEEK_PATIENCE_S = 1.0
 IDLE_CHECK_INTERVAL_S = 0.5
+STUCK_S = 10.0
 DRAIN_TIMEOUT_S = 20.0
 READER_THREADS = 4
 FAR_S = 10.0**9
@@ -96,10 +99,12 @@ class Worker:
         state = LocalState(options.data)
         self._runtime = Runtime(cluster, application, topology, fingerprint, state, self._readers, metrics, faults)
         self._tasks: dict[TP, Task] = {}
+        self._inboxes = Inboxes(INBOX_BYTES_MAX)
+        self._busy_until_s = 0.0
         self._opening: dict[TP, asyncio.Task[None]] = {}
         self._not_before_s: dict[TP, float] = {}
         self._sought_at_s: dict[TP, float] = {}
-        self._idle: dict[TP, tuple[int, int]] = {}
+        self._idle: dict[TP, tuple[tuple[int, int], float]] = {}
         self._searched: dict[TP, tuple[int, int]] = {}
         self._generation = -1
         self._ours: set[TP] = set()
@@ -116,7 +121,8 @@ class Worker:
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, self._stop, name.name)
-        supervisor = asyncio.create_task(self._supervise())
+        supervisor, rounds = asyncio.create_task(self._supervise()), asyncio.create_task(self._rounds())
+        rounds.add_done_callback(self._rounds_ended)
         try:
             await self.app.start()
             await self._stopping.wait()
@@ -125,6 +131,7 @@ class Worker:
             with suppress(asyncio.CancelledError):
                 await supervisor
             await self._drain()
+            rounds.cancel()
             if server is not None:
                 await server.cleanup()
         if self._failure is not None:
@@ -133,6 +140,11 @@ class Worker:
     def _stop(self, why: str) -> None:
         log.info("stopping: %s", why)
         self._stopping.set()
+
+    def _rounds_ended(self, rounds: asyncio.Task[None]) -> None:
+        if not rounds.cancelled() and (failure := rounds.exception()) is not None:
+            log.error("a task failed", exc_info=failure)
+            self._fail(failure)
 
     def _fail(self, failure: BaseException) -> None:
         if self._failure is None:
@@ -173,7 +185,7 @@ class Worker:
             broker_heartbeat_interval=min(HEARTBEAT_INTERVAL_S, self._options.session_timeout_s / 3),
             broker_commit_interval=FAR_S,
             broker_commit_every=10**12,
-            broker_max_poll_records=RECORDS_PER_TAKE_MAX,
+            broker_max_poll_records=POLL_RECORDS_MAX,
             consumer_auto_offset_reset="earliest",
             consumer_max_fetch_size=FETCH_BYTES_MAX,
             stream_buffer_maxsize=BUFFER_RECORDS_MAX,
@@ -201,21 +213,19 @@ class Worker:
 
     async def _agent(self, stream: Any) -> None:
         try:
-            async for events in stream.noack_take(RECORDS_PER_TAKE_MAX, within=TAKE_WAIT_S):
-                await self.deliver(events)
+            async for event in stream.noack().events():
+                await self.deliver(event.message)
         except asyncio.CancelledError:
             raise
         except BaseException as failure:
             log.exception("an agent failed")
             self._fail(failure)
 
-    async def deliver(self, events: Sequence[Any]) -> None:
-        by_task: dict[TP, list[InRecord]] = {}
-        for event in events:
-            message = event.message
-            if message.generation_id == self._generation:
-                by_task.setdefault(message.tp, []).append(_record(message))
-        await asyncio.gather(*(self._work(tp, records) for tp, records in by_task.items()))
+    async def deliver(self, message: Any) -> None:
+        """Put a record into its task's inbox. Opening a task seeks to its position: what came before comes again."""
+        if message.generation_id == self._generation and self._is_open(message.tp):
+            self._inboxes.put(message.tp, _record(message))
+            await self._inboxes.room(message.topic)
 
     # ---------------------------------------------------------------- tasks
 
@@ -292,10 +302,11 @@ class Worker:
     async def _close(self, tp: TP) -> None:
         task = self._tasks.pop(tp)
         task.abandon()
+        self._inboxes.clear(tp)
         async with task.lock:
             await task.close()
-        self._metrics.drop("position", processor=task.spec.name, partition=str(task.partition))
-        self._metrics.drop("lag", processor=task.spec.name, partition=str(task.partition))
+        for gauge in ("position", "lag", "groups"):
+            self._metrics.drop(gauge, processor=task.spec.name, partition=str(task.partition))
         log.info("%s: closed at %d", task.name, task.progress.position)
 
     async def _failed(self, tp: TP, task: Task, error: Exception) -> None:
@@ -307,21 +318,31 @@ class Worker:
         delay_s = self._options.session_timeout_s + FENCED_MARGIN_S if fenced else REOPEN_DELAY_S
         self._not_before_s[tp] = time.monotonic() + delay_s
 
-    async def _work(self, tp: TP, records: list[InRecord]) -> None:
+    async def _rounds(self) -> None:
+        """Work in rounds: every task that something waits for has one transaction, and while it waits for its commit
+        the next one works. A transaction costs worker and broker milliseconds, however little is in it: what arrives
+        during a round makes the transactions of the next one fuller. The busier everything is, the fuller."""
+        while True:
+            await self._inboxes.arrival()
+            self._busy_until_s = FAR_S
+            await asyncio.sleep(GATHER_S)
+            await asyncio.gather(*(self._work(tp) for tp in self._inboxes.waiting()))
+            self._busy_until_s = time.monotonic()
+
+    async def _work(self, tp: TP) -> None:
+        records = self._inboxes.take(tp, TRANSACTION_BYTES)
         task = self._tasks.get(tp)
         if task is None or self._stopping.is_set():
             return
         async with task.lock:
             if not task.is_open:
-                return  # opening it seeks to its position: all of this comes again
+                return
             try:
-                for batch in _batches(records):
-                    admission = task.admit(batch)
-                    if admission.progress.position != task.progress.position:
-                        await task.apply(admission)
-                    if admission.hole is not None:
-                        await self._go_back(tp, task, admission.hole)
-                        return
+                admission = task.admit(records)
+                if admission.progress.position != task.progress.position:
+                    await task.apply(admission)
+                if admission.hole is not None:
+                    await self._go_back(tp, task, admission.hole)
             except DustreamError as failure:
                 await task.close()
                 self._fail(failure)
@@ -361,6 +382,7 @@ class Worker:
 
     async def _seek(self, tp: TP) -> None:
         self._sought_at_s[tp] = time.monotonic()
+        self._inboxes.clear(tp)
         if tp in self._tasks and self._tasks[tp].is_open:
             # in the consumer's own thread: a seek beside a running fetch would be lost
             await self.app.consumer.seek_wait({tp: self._tasks[tp].progress.position})
@@ -375,12 +397,21 @@ class Worker:
             seen = (task.progress.position, self.app.consumer.highwater(tp) or 0)
             lag = max(0, seen[1] - seen[0])
             self._metrics.set("lag", lag, processor=task.spec.name, partition=str(tp.partition))
-            if self._idle.get(tp) == seen:
+            if self._is_resting(tp, seen):
                 await self._rest(tp, task)
                 if lag and self._searched.get(tp) != seen:
                     self._searched[tp] = seen
                     await self._search(tp, task)
-            self._idle[tp] = seen
+
+    def _is_resting(self, tp: TP, seen: tuple[int, int]) -> bool:
+        """Whether a task has stood still while there was time to work: records may be on their way to a busy worker."""
+        now_s = time.monotonic()
+        known, since_s = self._idle.get(tp, (None, 0.0))
+        if known != seen:
+            self._idle[tp] = (seen, now_s)
+            return False
+        quiet = not self._inboxes.waiting() and now_s - self._busy_until_s > IDLE_CHECK_INTERVAL_S
+        return quiet or now_s - since_s > STUCK_S
 
     async def _search(self, tp: TP, task: Task) -> None:
         async with task.lock:
@@ -405,19 +436,6 @@ class Worker:
 def _record(message: Any) -> InRecord:
     since, headers = split_since(message.headers)
     return InRecord(message.topic, message.partition, since, message.offset, message.key, message.value, headers)
-
-
-def _batches(records: list[InRecord]) -> Iterator[list[InRecord]]:
-    batch: list[InRecord] = []
-    size = 0
-    for record in records:
-        batch.append(record)
-        size += len(record.value or b"")
-        if size >= TRANSACTION_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _chosen(topology: Topology, names: tuple[str, ...]) -> tuple[ProcessorSpec, ...]:

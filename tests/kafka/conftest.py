@@ -1,5 +1,6 @@
-"""One real broker for all tests of this folder. Without Java and Maven they cannot run: they say so, and with CI=true
-they fail. DUSTREAM_TEST_BROKER names the --data folder of a broker that runs already, to save its start."""
+"""One real broker for all tests of this folder. Without Java and Maven they cannot run: the end of the run says so,
+loudly, and with CI=true it is a failure. DUSTREAM_TEST_BROKER names the --data folder of a broker that runs already,
+to save its start."""
 
 from __future__ import annotations
 
@@ -15,6 +16,8 @@ from dustream.streams.kafka.cluster import Cluster
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+NOT_RUN = "NOT RUN, no broker"
+
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
@@ -26,7 +29,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     except BrokerFailed as error:
         if os.environ.get("CI") == "true":
             raise
-        pytest.skip(f"NOT RUN, no broker: {error}")
+        pytest.skip(f"{NOT_RUN}: {error}")
     broker = Broker(tmp_path_factory.mktemp("kafka"))
     broker.start(free_port())
     yield broker
@@ -41,10 +44,10 @@ def cluster(broker: Broker) -> Cluster:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    skipped = [
-        report for report in terminalreporter.getreports("skipped") if "NOT RUN, no broker" in str(report.longrepr)
-    ]
-    if skipped:
-        terminalreporter.write_line(
-            f"NOT RUN: {len(skipped)} tests on a real Kafka broker (Java and Maven are needed)", red=True
-        )
+    missed = [report for report in terminalreporter.getreports("skipped") if NOT_RUN in str(report.longrepr)]
+    if not missed:
+        return
+    terminalreporter.section("tests on a real Kafka broker that did NOT run", red=True, bold=True)
+    for report in missed:
+        terminalreporter.write_line(f"NOT RUN {report.nodeid}", red=True)
+    terminalreporter.write_line(str(missed[0].longrepr[2]).partition(f"{NOT_RUN}: ")[2], red=True)

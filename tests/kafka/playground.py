@@ -23,7 +23,7 @@ from dustream.streams.kafka.settled import unsettled
 from dustream.streams.kafka.topics import create_topics, plan_topics
 
 TOY = Path(toy.__file__)
-WAIT_S_MAX = float(os.environ.get("DUSTREAM_TOY_WAIT_S", "120"))
+WAIT_S_MAX = float(os.environ.get("DUSTREAM_TOY_WAIT_S", "300"))
 
 
 class Playground:

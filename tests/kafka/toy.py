@@ -128,20 +128,19 @@ def crash_at(moment: str, times: int) -> Callable[[str], None]:
 
 
 class ForgetfulWorker(Worker):
-    """Throws away what Faust delivers of a topic, a few takes long: as Faust itself does around a rebalance."""
+    """Throws away a few of the records that Faust delivers of a topic: as Faust itself does around a rebalance."""
 
     forgets: tuple[str, ...] = ()
-    takes: range = range(0)
-    taken: ClassVar[Counter[str]] = Counter()
+    which: range = range(0)
+    delivered: ClassVar[Counter[str]] = Counter()
 
-    async def deliver(self, events: Sequence[Any]) -> None:
-        topic = events[0].message.topic
-        if topic.endswith(self.forgets):
-            self.taken[topic] += 1
-            if self.taken[topic] in self.takes:
-                logging.warning("thrown away: %d records of %s", len(events), topic)
+    async def deliver(self, message: Any) -> None:
+        if message.topic.endswith(self.forgets):
+            self.delivered[message.topic] += 1
+            if self.delivered[message.topic] in self.which:
+                logging.warning("thrown away: a record of %s", message.topic)
                 return
-        await super().deliver(events)
+        await super().deliver(message)
 
 
 async def main() -> None:
@@ -154,7 +153,7 @@ async def main() -> None:
     parser.add_argument("--session-timeout", type=float, default=3.0)
     args = parser.parse_args()
     ForgetfulWorker.forgets = tuple(args.forget[0].split(","))
-    ForgetfulWorker.takes = range(int(args.forget[1]), int(args.forget[2]))
+    ForgetfulWorker.which = range(int(args.forget[1]), int(args.forget[2]))
     options = WorkerOptions(args.data, session_timeout_s=args.session_timeout, drain_timeout_s=5)
     fault = crash_at(args.crash[0], int(args.crash[1]))
     application, metrics = Application(args.name), Metrics()

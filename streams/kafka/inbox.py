@@ -1,0 +1,63 @@
+"""Records that wait for the next round of a worker's tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+
+from faust.types import TP
+
+from dustream.streams.kafka.records import InRecord
+
+
+class Inboxes:
+    """What waits for each task. Of each topic about `bytes_max` may wait, whatever the number of tasks."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._waiting: dict[TP, deque[InRecord]] = {}
+        self._bytes: Counter[str] = Counter()
+        self._put = asyncio.Event()
+        self._taken = asyncio.Event()
+
+    def put(self, tp: TP, record: InRecord) -> None:
+        self._waiting.setdefault(tp, deque()).append(record)
+        self._bytes[tp.topic] += _size(record)
+        self._put.set()
+
+    def waiting(self) -> list[TP]:
+        """The tasks that something waits for."""
+        return sorted(tp for tp, records in self._waiting.items() if records)
+
+    def take(self, tp: TP, bytes_max: int) -> list[InRecord]:
+        """The first records, up to the one that reaches `bytes_max`."""
+        waiting = self._waiting.get(tp, deque())
+        taken: list[InRecord] = []
+        size = 0
+        while waiting and size < bytes_max:
+            taken.append(waiting.popleft())
+            size += _size(taken[-1])
+        self._bytes[tp.topic] -= size
+        self._taken.set()
+        return taken
+
+    def clear(self, tp: TP) -> None:
+        """Forget what waits: it will be fetched again."""
+        self._bytes[tp.topic] -= sum(map(_size, self._waiting.pop(tp, ())))
+        self._taken.set()
+
+    async def arrival(self) -> None:
+        """Return when something waits."""
+        while not self.waiting():
+            self._put.clear()
+            await self._put.wait()
+
+    async def room(self, topic: str) -> None:
+        """Return when more of a topic may come."""
+        while self._bytes[topic] > self._bytes_max:
+            self._taken.clear()
+            await self._taken.wait()
+
+
+def _size(record: InRecord) -> int:
+    return len(record.value or b"")
