@@ -17,7 +17,7 @@ from typing import Any, Literal
 from dustream.core.errors import BadSetting
 from dustream.core.processor import Processor
 
-Key = Literal["url", "site", "group", "partition", "source"]
+Key = Literal["url", "site", "group", "partition", "source", "map"]
 
 
 @dataclass(frozen=True)

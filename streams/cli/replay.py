@@ -28,13 +28,14 @@ examples:
   dustream replay --into trial --threshold 0.85
   dustream replay --into trial --since 2026-01-01 --until 2026-02-01 --fresh
   dustream replay --into trial --offsets 0:0-5000 --offsets 1:0-5000
-  dustream replay --into trial 'crawl/*.warc.gz' --config other.toml
+  dustream replay --from files --into trial 'crawl/*.warc.gz' --config other.toml
+  dustream replay --into trial --partition-map cells.map
   dustream compare dustream trial
 """
 
 
 def add_parser(subparsers: Any) -> None:
-    from dustream.streams.cli.run import add_settings
+    from dustream.streams.cli.run import add_partition_map, add_settings
     from dustream.streams.cli.topics import add_cluster
 
     parser: argparse.ArgumentParser = subparsers.add_parser(
@@ -48,6 +49,13 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--into", required=True, metavar="NAME", help="the fresh application")
     add_cluster(parser)
     add_settings(parser)
+    add_partition_map(parser)
+    parser.add_argument(
+        "--from",
+        choices=("topic", "files"),
+        dest="log",
+        help="what to replay: the crawl topic, or INPUT (default: the files if any are named)",
+    )
     parser.add_argument("--since", metavar="TIME", help="records written at or after this time (RFC 3339, or a day)")
     parser.add_argument("--until", metavar="TIME", help="records written before this time")
     parser.add_argument("--offsets", action="append", default=[], metavar="P:FROM-TO", help="only these offsets")
@@ -71,6 +79,10 @@ def run(args: argparse.Namespace) -> int:
     cluster, source = read_application(args)
     if args.into == args.name:
         raise BadSetting("--into must name another application than the one replayed")
+    if args.log is not None and (args.log == "files") != bool(args.inputs):
+        raise BadSetting("--from files needs INPUT, and --from topic takes none")
+    if args.inputs and (args.since or args.until or args.offsets):
+        raise BadSetting("--since, --until and --offsets choose records of the crawl topic: they do not go with files")
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="dustream-replay-") as temporary:
         data = args.data or Path(temporary)
@@ -86,23 +98,23 @@ def run(args: argparse.Namespace) -> int:
 def _feed(
     args: argparse.Namespace, cluster: Cluster, source: Application, data: Path
 ) -> tuple[Application, Topology, str]:
-    from dustream.streams.cli.run import read_settings
+    from dustream.streams.cli.run import read_map, read_settings
     from dustream.streams.kafka.application import CRAWL_PAGES, Application
     from dustream.streams.kafka.assembly import planned_topology, with_input_partitions
     from dustream.streams.kafka.publish import publish_files
     from dustream.streams.kafka.replay import copy_log, parse_offsets, plan_stretches, prepare
-    from dustream.streams.kafka.topics import partition_counts, plan_topics
+    from dustream.streams.kafka.topics import partition_counts
 
-    target = Application(args.into)
-    topology = planned_topology(read_settings(args), cluster, target)
+    target, settings, partition_map = Application(args.into), read_settings(args), read_map(args.partition_map)
+    topology = planned_topology(settings, cluster, target)
     if args.inputs:
-        prepare(cluster, plan_topics(topology, target), target, fresh=args.fresh)
+        prepare(cluster, target, topology, settings, partition_map, fresh=args.fresh)
         done = publish_files(cluster, target, args.inputs, data / "published")
         return target, topology, f"{done.events:,} events"
     log = source.topic(CRAWL_PAGES)
     stretches = plan_stretches(cluster, log, args.since, args.until, parse_offsets(args.offsets))
     topology = with_input_partitions(topology, partition_counts(cluster)[log])
-    prepare(cluster, plan_topics(topology, target), target, fresh=args.fresh)
+    prepare(cluster, target, topology, settings, partition_map, fresh=args.fresh)
     bar = _bar(args, sum(stretch.end - stretch.start for stretch in stretches), "feeding")
     copied = copy_log(cluster, log, stretches, target, bar.update)
     bar.close()
@@ -135,7 +147,7 @@ def _work(args: argparse.Namespace, cluster: Cluster, target: Application, topol
 
 
 def _settings(args: argparse.Namespace) -> list[str]:
-    names = ("config", "threshold", "text", "partitions")
+    names = ("config", "threshold", "text", "extractor", "partitions")
     given = [(name, getattr(args, name)) for name in names if getattr(args, name) is not None]
     return [text for name, value in given for text in (f"--{name}", str(value))]
 

@@ -69,9 +69,7 @@ def add_parser(subparsers: Any) -> None:
     )
     add_settings(parser)
     parser.add_argument("--state", type=Path, metavar="DIR", help="where the state is kept (default: OUT/state)")
-    parser.add_argument(
-        "--partition-map", type=Path, metavar="FILE", help="map by `dustream partitions --out` for a fresh state"
-    )
+    add_partition_map(parser)
     parser.add_argument("--json", action="store_true", help="print summary.json instead of text")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=run)
@@ -102,6 +100,12 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         help="who decides that a changed page keeps its verdict: its own anchor, by --anchor-distance (default), or "
         "the winner of its group, if the page still matches it (Zhu et al., for comparison). With representatives the "
         "outcome depends on who was the winner when the fetch came: runs may differ, and verdicts are not exact",
+    )
+
+
+def add_partition_map(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--partition-map", type=Path, metavar="FILE", help="map by `dustream partitions --out` for a fresh state"
     )
 
 
@@ -139,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
         settings=read_settings(args),
         jobs=args.jobs,
         field_map=parse_field_map(args.map),
-        partition_map=_read_map(args.partition_map),
+        partition_map=read_map(args.partition_map),
     )
     watcher = TerminalWatcher(show_bar=not args.quiet and sys.stderr.isatty())
     try:
@@ -154,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read_map(path: Path | None) -> bytes | None:
+def read_map(path: Path | None) -> bytes | None:
     from dustream.core.errors import BadSetting
 
     try:

@@ -18,19 +18,21 @@ world, and the changelogs of its state.
   describe  print the topology and every topic as it should be
   check     compare that with the cluster
 
-Partitions cannot be changed later: choose --partitions at least as high as the workers you will ever need.
+Partitions and the partition map cannot be changed later: choose --partitions at least as high as the workers you will
+ever need. The map is kept on the maps topic, and all workers use it.
 """
 
 EXAMPLES = """\
 examples:
   dustream topics create
   dustream topics create --name trial --partitions 16 --replication 3
+  dustream partitions sample.warc.gz --partitions 16 --out cells.map; dustream topics create --partition-map cells.map
   dustream topics check --input-topic crawler.fetched
 """
 
 
 def add_parser(subparsers: Any) -> None:
-    from dustream.streams.cli.run import add_settings
+    from dustream.streams.cli.run import add_partition_map, add_settings
 
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "topics",
@@ -42,6 +44,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("action", choices=("create", "describe", "check"))
     add_cluster(parser)
     add_settings(parser)
+    add_partition_map(parser)
     parser.add_argument(
         "--replication", type=int, default=-1, metavar="N", help="copies of each (default: the cluster's)"
     )
@@ -50,15 +53,20 @@ def add_parser(subparsers: Any) -> None:
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Which cluster, which application, and where its input comes from."""
+    add_application(parser)
+    parser.add_argument(
+        "--input-topic", metavar="TOPIC", help="read crawl events from this topic (default: NAME.crawl.pages)"
+    )
+
+
+def add_application(parser: argparse.ArgumentParser) -> None:
     """Which cluster and which application."""
     parser.add_argument(
         "--bootstrap", metavar="HOST:PORT", help="the Kafka cluster (default: DUSTREAM_BOOTSTRAP, or 127.0.0.1:9092)"
     )
     parser.add_argument(
         "--name", default="dustream", metavar="NAME", help="the application: prefix of its topics (default: dustream)"
-    )
-    parser.add_argument(
-        "--input-topic", metavar="TOPIC", help="read crawl events from this topic (default: NAME.crawl.pages)"
     )
 
 
@@ -73,15 +81,18 @@ def read_application(args: argparse.Namespace) -> tuple[Cluster, Application]:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dustream.streams.cli.run import read_settings
+    from dustream.streams.cli.run import read_map, read_settings
     from dustream.streams.kafka.assembly import planned_topology
-    from dustream.streams.kafka.topics import check_topics, create_topics, plan_topics
+    from dustream.streams.kafka.maps import create_application
+    from dustream.streams.kafka.topics import check_topics, plan_topics
 
     cluster, application = read_application(args)
-    topology = planned_topology(read_settings(args), cluster, application)
+    settings = read_settings(args)
+    topology = planned_topology(settings, cluster, application)
     plans = plan_topics(topology, application)
     if args.action == "create":
-        created = create_topics(cluster, plans, args.replication)
+        partition_map = read_map(args.partition_map)
+        created = create_application(cluster, application, topology, settings, partition_map, args.replication)
         _print(
             args, {"created": created}, f"{len(created)} topics created, {len(plans.plans) - len(created)} were there"
         )

@@ -132,20 +132,25 @@ def open_state(path: Path, settings: Settings) -> RocksStore:
 def state_map(store: Store, request: RunRequest) -> PartitionMap:
     """The partition map of a state. Pages lie where it says, so it is chosen once, when the state is fresh."""
     stored = store.get(MAP_KEY)
-    settings = request.settings
     wanted = request.partition_map
     if stored is None:
-        cells = map_from_bytes(wanted) if wanted else default_map(settings.partitions, settings.threshold)
-        if cells.partitions != settings.partitions or cells.tau != settings.threshold:
-            raise BadSetting(
-                f"the partition map is for {cells.partitions} partitions and threshold {cells.tau}: "
-                f"run with --partitions {cells.partitions} --threshold {cells.tau}, or build another map"
-            )
+        cells = fitting_map(wanted, request.settings)
         store.write([(MAP_KEY, map_to_bytes(cells))])
         return cells
     if wanted is not None and wanted != stored:
         raise StateMismatch(f"the state in {request.state} was filled by another partition map: use a fresh --state")
     return map_from_bytes(stored)
+
+
+def fitting_map(stored: bytes | None, settings: Settings) -> PartitionMap:
+    """The map in these bytes, or else the generic one; BadSetting unless it was made for such settings."""
+    cells = map_from_bytes(stored) if stored else default_map(settings.partitions, settings.threshold)
+    if cells.partitions != settings.partitions or cells.tau != settings.threshold:
+        raise BadSetting(
+            f"the partition map is for {cells.partitions} partitions and threshold {cells.tau}: "
+            f"run with --partitions {cells.partitions} --threshold {cells.tau}, or build another map"
+        )
+    return cells
 
 
 def _check_header(path: Path, row: bytes, wanted: StateHeader) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from dustream.core.pipeline import PAGES, STATUS, pipeline
-from dustream.core.processor import Processor, Send, TaskState
+from dustream.core.pipeline import GROUPS, PAGES, STATUS, pipeline
+from dustream.core.processor import Processor, Send
 from dustream.core.settings import Settings
+from dustream.core.tier2.partition_map import PartitionMap
 from dustream.core.topology import ProcessorSpec, Topology
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.counted import GroupsCounted, StatusesCounted
 from dustream.streams.kafka.intake import CrashGuard, IntakeProcessor
+from dustream.streams.kafka.maps import MAPS
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.records import DEAD_LETTERS
 from dustream.streams.kafka.topics import partition_counts
@@ -28,12 +29,14 @@ def _no_intake() -> Processor:
     raise RuntimeError("this topology is for planning only")
 
 
-def planned_topology(settings: Settings, cluster: Cluster, application: Application) -> Topology:
+def planned_topology(
+    settings: Settings, cluster: Cluster, application: Application, partition_map: PartitionMap | None = None
+) -> Topology:
     """The topology for looking at. The crawl topic may be somebody else's: it keeps the partitions it has."""
-    pipe = pipeline(settings)
+    pipe = pipeline(settings, partition_map)
     partitions = partition_counts(cluster).get(application.topic(CRAWL_PAGES), settings.partitions)
     intake = ProcessorSpec(INTAKE, CRAWL_PAGES, (PAGES, DEAD_LETTERS), (), partitions, _no_intake)
-    return Topology(pipe.topics, (intake, *pipe.processors))
+    return Topology((*pipe.topics, MAPS), (intake, *pipe.processors))
 
 
 def with_input_partitions(topology: Topology, partitions: int) -> Topology:
@@ -43,7 +46,7 @@ def with_input_partitions(topology: Topology, partitions: int) -> Topology:
 
 
 def running_topology(planned: Topology, settings: Settings, data: Path, metrics: Metrics) -> Topology:
-    """The same with an intake that works, and statuses counted by role."""
+    """The same with an intake that works, and with statuses and groups counted."""
     guard = CrashGuard(data / "intake.guard")
 
     def make_intake() -> Processor:
@@ -52,27 +55,11 @@ def running_topology(planned: Topology, settings: Settings, data: Path, metrics:
     def running(spec: ProcessorSpec) -> ProcessorSpec:
         if spec.name == INTAKE:
             return replace(spec, make=make_intake)
-        return replace(spec, make=lambda: Counted(spec.make(), metrics)) if STATUS in spec.outputs else spec
+        if STATUS in spec.outputs:
+            return replace(spec, make=lambda: StatusesCounted(spec.make(), metrics))
+        return replace(spec, make=lambda: GroupsCounted(spec.make(), metrics)) if spec.name == GROUPS else spec
 
     return Topology(planned.topics, tuple(running(spec) for spec in planned.processors))
-
-
-class Counted:
-    """A processor whose statuses are counted."""
-
-    def __init__(self, processor: Processor, metrics: Metrics) -> None:
-        self._processor = processor
-        self._metrics = metrics
-
-    def open(self, state: TaskState) -> None:
-        self._processor.open(state)
-
-    def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
-        sends = self._processor.process(state, messages)
-        for send in sends:
-            if send.topic == STATUS:
-                self._metrics.add("statuses", role=send.message.role)
-        return sends
 
 
 def warm_up(settings: Settings) -> None:

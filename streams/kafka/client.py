@@ -8,7 +8,7 @@ for status in Client("127.0.0.1:9092").statuses():
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -74,15 +74,19 @@ class Client:
 
     def status(self, url: str) -> DuplicateStatus | None:
         """The newest status of one URL: reads the whole partition it is in."""
-        url = page_identity(url)
+        identity = page_identity(url)
+        return self.find([identity]).get(identity)
+
+    def find(self, urls: Iterable[str]) -> dict[str, DuplicateStatus]:
+        """The newest statuses of those URLs (as `page_identity` writes them) that are known."""
         topic = self._application.topic(STATUS)
-        found = None
-        partition = partition_of(url, self._partitions(topic))
-        for records in read_to_end(self._cluster, topic, partition, 0, reset="earliest"):
-            for record in records:
-                if record.key() == url.encode():
-                    found = record.value()
-        return None if found is None else self._decoder.decode(found)
+        partitions = self._partitions(topic)
+        wanted = {url.encode(): partition_of(url, partitions) for url in urls}
+        found: dict[bytes, bytes] = {}
+        for partition in sorted(set(wanted.values())):
+            for records in read_to_end(self._cluster, topic, partition, 0, reset="earliest"):
+                found |= {record.key(): record.value() for record in records if record.key() in wanted}
+        return {url.decode(): self._decoder.decode(value) for url, value in found.items()}
 
     def newest(self) -> dict[str, DuplicateStatus]:
         """The newest status of every URL."""

@@ -25,6 +25,7 @@ HELP: dict[str, tuple[str, str]] = {
     "events_rejected": ("counter", "crawl events that cannot be used"),
     "events_ignored": ("counter", "crawl events that tell nothing about their page"),
     "statuses": ("counter", "statuses written, by role"),
+    "groups": ("gauge", "groups of more than one page"),
     "tasks": ("gauge", "tasks of this worker"),
     "ready": ("gauge", "1 when all tasks of this worker are open"),
 }

@@ -17,7 +17,7 @@ from dustream.core.topology import Topology, partition_of
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.progress import Link
-from dustream.streams.kafka.topics import public_partitions
+from dustream.streams.kafka.topics import RECORD_BYTES_MAX, public_partitions
 
 DEAD_LETTERS = "dead.letters"
 RECORD_BYTES = 128 << 10  # where a record is cut, unless one message alone is larger
@@ -25,6 +25,7 @@ ORIGINAL_HEADER = "dustream-original"
 ORIGINAL_TOPIC_HEADER = "dustream-original-topic"
 ORIGINAL_KEY_HEADER = "dustream-original-key"
 EXCERPT_BYTES_MAX = 400
+ORIGINAL_BYTES_MAX = RECORD_BYTES_MAX - (64 << 10)
 
 _MSGPACK = msgspec.msgpack.Encoder()
 _JSON = msgspec.json.Encoder()
@@ -129,6 +130,9 @@ class Outbox:
 
 
 def _letter_headers(letter: Letter) -> tuple[tuple[str, bytes], ...]:
+    """What a letter is about. The log still has an original that is too large for a record that says more than it."""
+    if len(letter.original) > ORIGINAL_BYTES_MAX:
+        return ()
     headers = [(ORIGINAL_HEADER, letter.original), (ORIGINAL_TOPIC_HEADER, letter.topic.encode())]
     if letter.key is not None:
         headers.append((ORIGINAL_KEY_HEADER, letter.key))

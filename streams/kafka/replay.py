@@ -13,16 +13,18 @@ from msgspec import Struct
 
 from dustream.core.errors import BadSetting, StateMismatch
 from dustream.core.events import parse_time_ms
+from dustream.core.settings import Settings
+from dustream.core.topology import Topology
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.changelog import read_to_end
 from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.maps import create_application
 from dustream.streams.kafka.topics import (
     ADMIN_TIMEOUT_S,
     RECORD_BYTES_MAX,
-    TopicPlans,
-    create_topics,
     delete_topics,
     partition_counts,
+    plan_topics,
 )
 
 FLUSH_TIMEOUT_S = 120.0
@@ -93,10 +95,18 @@ def _offset_at(consumer: Consumer, place: TopicPartition, time_text: str, high: 
     return high if found.offset < 0 else int(found.offset)
 
 
-def prepare(cluster: Cluster, plans: TopicPlans, application: Application, *, fresh: bool) -> None:
+def prepare(
+    cluster: Cluster,
+    application: Application,
+    topology: Topology,
+    settings: Settings,
+    partition_map: bytes | None = None,
+    *,
+    fresh: bool,
+) -> None:
     """The application's topics, created and empty. `fresh`: throw away what an earlier replay left."""
     there = set(partition_counts(cluster))
-    known = [plan.name for plan in plans.plans if plan.name in there]
+    known = [plan.name for plan in plan_topics(topology, application).plans if plan.name in there]
     if known and not fresh:
         raise StateMismatch(
             f"the application {application.name} exists already: choose another name for --into, or give --fresh to "
@@ -104,7 +114,7 @@ def prepare(cluster: Cluster, plans: TopicPlans, application: Application, *, fr
         )
     if known:
         delete_topics(cluster, known)
-    create_topics(cluster, plans)
+    create_application(cluster, application, topology, settings, partition_map)
 
 
 def copy_log(

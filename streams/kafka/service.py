@@ -12,11 +12,12 @@ from types import FrameType
 
 from dustream.core.errors import DustreamError
 from dustream.core.settings import Settings
-from dustream.core.topology import Topology
+from dustream.core.tier2.partition_map import PartitionMap, map_id
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.assembly import planned_topology, running_topology, warm_up
 from dustream.streams.kafka.cluster import Cluster, Unreachable, answers
 from dustream.streams.kafka.local_state import StateLost
+from dustream.streams.kafka.maps import read_map
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.topics import plan_topics, require_topics
 from dustream.streams.kafka.worker import Worker, WorkerCrashed, WorkerOptions
@@ -59,8 +60,8 @@ def run_service(service: Service) -> None:
             continue
         started = time.monotonic()
         try:
-            topology = _topology(service, metrics)
-            asyncio.run(_work(service, topology, metrics))
+            cells = _partition_map(service)
+            asyncio.run(_work(service, cells, metrics))
             return
         except (WorkerCrashed, StateLost, Unreachable) as error:
             delay_s = RETRY_S if time.monotonic() - started > STEADY_S else min(delay_s * 2, RETRY_S_MAX)
@@ -68,14 +69,17 @@ def run_service(service: Service) -> None:
             stopping.wait(delay_s)
 
 
-def _topology(service: Service, metrics: Metrics) -> Topology:
+def _partition_map(service: Service) -> PartitionMap:
+    """The application's map, once its topics are found to be as they should be."""
     planned = planned_topology(service.settings, service.cluster, service.application)
     require_topics(service.cluster, plan_topics(planned, service.application))
-    return running_topology(planned, service.settings, service.options.data, metrics)
+    return read_map(service.cluster, service.application, service.settings)
 
 
-async def _work(service: Service, topology: Topology, metrics: Metrics) -> None:
-    fingerprint = service.settings.fingerprint()
+async def _work(service: Service, cells: PartitionMap, metrics: Metrics) -> None:
+    planned = planned_topology(service.settings, service.cluster, service.application, cells)
+    topology = running_topology(planned, service.settings, service.options.data, metrics)
+    fingerprint = f"{service.settings.fingerprint()}-{map_id(cells)}"
     worker = Worker(service.cluster, service.application, topology, fingerprint, service.options, metrics)
     try:
         await worker.run()

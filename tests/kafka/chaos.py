@@ -31,10 +31,10 @@ from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.assembly import planned_topology
 from dustream.streams.kafka.broker import Broker, free_port
 from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.maps import create_application
 from dustream.streams.kafka.outcome import export
 from dustream.streams.kafka.publish import publish_files
 from dustream.streams.kafka.settled import unsettled
-from dustream.streams.kafka.topics import create_topics, plan_topics
 from dustream.streams.store.memory import MemoryStore
 
 REAL = Path(__file__).with_name("real.py")
@@ -52,6 +52,7 @@ class Plan:
     broker_kills: int
     seed: int
     partitions: int = 4
+    gap_s_max: float = 8.0
     settle_s_max: float = 1800.0
 
     def faults(self) -> list[str]:
@@ -133,7 +134,7 @@ def run_chaos(plan: Plan, broker: Broker, folder: Path) -> Report:
     cluster, application = Cluster(running.bootstrap), Application(f"chaos-{plan.seed}-{os.getpid()}")
     settings = Settings(partitions=plan.partitions)
     topology = planned_topology(settings, cluster, application)
-    create_topics(cluster, plan_topics(topology, application))
+    create_application(cluster, application, topology, settings)
     web = folder / "web.jsonl"
     write_web(web, plan.pages, plan.seed)
     expected = undisturbed(web, folder / "embedded", plan.partitions)
@@ -151,7 +152,7 @@ def run_chaos(plan: Plan, broker: Broker, folder: Path) -> Report:
 def _disturb(plan: Plan, crew: Crew, broker: Broker, port: int) -> None:
     draw = random.Random(plan.seed + 1)
     for fault in plan.faults():
-        time.sleep(draw.uniform(2, 8))
+        time.sleep(draw.uniform(plan.gap_s_max / 4, plan.gap_s_max))
         victim = draw.randrange(plan.workers)
         print(f"  {fault} {victim if fault != 'broker' else ''}", flush=True)
         if fault == "kill":
@@ -160,7 +161,6 @@ def _disturb(plan: Plan, crew: Crew, broker: Broker, port: int) -> None:
             crew.pause(victim)
         else:
             broker.kill()
-            time.sleep(2)
             broker.start(port)
         crew.check()
 

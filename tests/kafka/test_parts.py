@@ -14,21 +14,33 @@ import toy
 import zstandard
 
 from dustream.core.errors import BadSetting
+from dustream.core.intake import take_in
 from dustream.core.pipeline import pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.core.text.extractors import TextSource
+from dustream.core.topology import ProcessorSpec
 from dustream.schemas.crawl import CrawlEvent
+from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.embedded.results import StatusLine
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.cluster import Cluster, read_cluster
 from dustream.streams.kafka.compare import compare
+from dustream.streams.kafka.counted import GroupsCounted
 from dustream.streams.kafka.intake import CrashGuard, IntakeProcessor, pack, unpack
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.progress import read_link
-from dustream.streams.kafka.records import RECORD_BYTES, InRecord, Outbox
+from dustream.streams.kafka.records import (
+    ORIGINAL_HEADER,
+    RECORD_BYTES,
+    InRecord,
+    Outbox,
+    OutRecord,
+    record_letter,
+)
 from dustream.streams.kafka.replay import parse_offsets
-from dustream.streams.kafka.topics import plan_topics
+from dustream.streams.kafka.topics import RECORD_BYTES_MAX, plan_topics
+from dustream.streams.store.memory import MemoryStore
 
 EVENTS = [CrawlEvent(url=f"https://example.org/{number}", body=b"\xff\0" * number) for number in range(40)]
 
@@ -113,6 +125,40 @@ def test_crawl_topic_may_have_partitions_of_its_own() -> None:
     outbox = Outbox(topology, Application("t"), "read-6", {})
     outbox.add(Send("counts", f"w{number}", toy.Count(1)) for number in range(50))
     assert {record.partition for record in outbox.records()} == {0, 1, 2}
+
+
+def test_groups_are_counted_as_they_change() -> None:
+    metrics, settings, store = Metrics(), Settings(partitions=1), MemoryStore()
+
+    def run(events: list[CrawlEvent]) -> None:
+        planned = pipeline(settings)
+        topology = replace(planned, processors=tuple(counted(spec) for spec in planned.processors))
+        crawls = take_in(events, settings.text_source).crawls
+        EmbeddedEngine(topology, store).run([Feed([Send("pages", crawl.url, crawl) for crawl in crawls])])
+
+    def counted(spec: ProcessorSpec) -> ProcessorSpec:
+        return replace(spec, make=lambda: GroupsCounted(spec.make(), metrics)) if spec.name == "groups" else spec
+
+    def page(name: str, text: str, **fields: int) -> CrawlEvent:
+        return CrawlEvent(url=f"https://example.org/{name}", text=text * 20, **fields)
+
+    run([page("a", "one text "), page("b", "one text "), page("c", "other words "), page("d", "other words ")])
+    assert 'dustream_groups{partition="0",processor="groups"} 2' in metrics.text()
+    metrics.set("groups", 0, processor="groups", partition="0")
+    run([CrawlEvent(url="https://example.org/b", status=404, fetched_at=5)])
+    assert 'dustream_groups{partition="0",processor="groups"} 1' in metrics.text()
+
+
+def test_original_too_large_for_a_letter_is_left_in_its_log() -> None:
+    def record(original: bytes) -> OutRecord:
+        outbox = Outbox(toy.topology(1), Application("t"), "read-0", {})
+        letter = record_letter(InRecord("lines", 0, 7, 7, b"k", original, {}), "lines", "no good")
+        outbox.add([Send("dead.letters", "lines-0", letter)])
+        return next(outbox.records())
+
+    small, large = record(b"x" * 1000), record(b"x" * RECORD_BYTES_MAX)
+    assert dict(small.headers)[ORIGINAL_HEADER] == b"x" * 1000
+    assert large.headers == () and b'"position":7' in (large.value or b"")
 
 
 def test_metrics_are_prometheus_text() -> None:

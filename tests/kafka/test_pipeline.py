@@ -12,7 +12,9 @@ from typing import NamedTuple
 import pytest
 from chaos import REAL, Plan, run_chaos, undisturbed, write_web
 
+from dustream.core.errors import StateMismatch
 from dustream.core.settings import Settings
+from dustream.core.tier2.partition_map import default_map, map_id
 from dustream.core.topology import Topology
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.cli.main import main
@@ -23,16 +25,17 @@ from dustream.streams.kafka.client import Client
 from dustream.streams.kafka.cluster import Cluster, Unreachable
 from dustream.streams.kafka.compare import compare, read_outcome
 from dustream.streams.kafka.dead import choose, read_letters, redrive
+from dustream.streams.kafka.maps import create_application, read_map
 from dustream.streams.kafka.outcome import export
 from dustream.streams.kafka.publish import publish_files
 from dustream.streams.kafka.replay import copy_log, plan_stretches, prepare
 from dustream.streams.kafka.settled import unsettled
-from dustream.streams.kafka.topics import create_topics, plan_topics
 from dustream.streams.store.memory import MemoryStore
 
 PAGES = 150
 PARTITIONS = 3
-WAIT_S_MAX = 120.0
+SETTINGS = Settings(partitions=PARTITIONS)
+WAIT_S_MAX = 300.0
 
 
 class Site(NamedTuple):
@@ -49,8 +52,8 @@ class Site(NamedTuple):
 def site(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("pipeline")
     application = Application(f"pipeline-{time.time_ns()}")
-    topology = planned_topology(Settings(partitions=PARTITIONS), cluster, application)
-    create_topics(cluster, plan_topics(topology, application))
+    topology = planned_topology(SETTINGS, cluster, application)
+    create_application(cluster, application, topology, SETTINGS)
     web = folder / "web.jsonl"
     write_web(web, PAGES, seed=3)
     embedded_hash = undisturbed(web, folder / "embedded", PARTITIONS)
@@ -134,10 +137,10 @@ def test_redriven_dead_letter_is_taken_in_again(site: Site) -> None:
     assert [letter.original for letter in again] == [letters[0].original] * 2
 
 
-def test_replay_into_a_fresh_application_gives_the_same(site: Site, tmp_path: Path) -> None:
+def test_replay_with_another_partition_map_gives_the_same(site: Site, tmp_path: Path) -> None:
     target = Application(f"{site.application.name}-again")
     log = site.application.topic(CRAWL_PAGES)
-    prepare(site.cluster, plan_topics(site.topology, target), target, fresh=False)
+    prepare(site.cluster, target, site.topology, SETTINGS, learned_map(site.web, tmp_path / "map"), fresh=False)
     stretches = plan_stretches(site.cluster, log, None, None, {})
     copied = copy_log(site.cluster, log, stretches, target)
     assert copied == sum(stretch.end - stretch.start for stretch in stretches)
@@ -153,6 +156,30 @@ def test_replay_into_a_fresh_application_gives_the_same(site: Site, tmp_path: Pa
     assert changes == [] and counts.same == len(before) > 100
 
 
+def learned_map(web: Path, out: Path) -> bytes:
+    assert main(["partitions", str(web), "--partitions", str(PARTITIONS), "--out", str(out)]) == 0
+    return out.read_bytes()
+
+
+def test_an_application_keeps_its_partition_map(site: Site, tmp_path: Path) -> None:
+    create_application(site.cluster, site.application, site.topology, SETTINGS)
+    other = learned_map(site.web, tmp_path / "map")
+    with pytest.raises(StateMismatch, match="another partition map"):
+        create_application(site.cluster, site.application, site.topology, SETTINGS, other)
+    assert map_id(read_map(site.cluster, site.application, SETTINGS)) == map_id(default_map(PARTITIONS))
+
+
+def test_status_of_a_url_is_told_from_the_cluster(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    newest = Client(site.cluster.bootstrap, site.application.name).newest()
+    duplicate = next(status for status in newest.values() if status.role == "duplicate")
+    where = ["--bootstrap", site.cluster.bootstrap, "--name", site.application.name]
+    assert main(["status", duplicate.url, "https://nobody.example/", *where]) == 1
+    shown = capsys.readouterr()
+    assert f"winner      {duplicate.winner}" in shown.out
+    assert "https://nobody.example/ is not known in" in shown.err
+
+
 def test_chaos(cluster: Cluster, broker: Broker, tmp_path: Path) -> None:
-    report = run_chaos(Plan(pages=200, workers=2, kills=2, pauses=1, broker_kills=1, seed=7), broker, tmp_path)
+    plan = Plan(pages=200, workers=2, kills=2, pauses=1, broker_kills=1, seed=7, gap_s_max=4)
+    report = run_chaos(plan, broker, tmp_path)
     assert report.found == report.expected

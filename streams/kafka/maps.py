@@ -1,0 +1,83 @@
+"""The partition map of an application, on its compacted maps topic: the same for every worker.
+
+It is chosen once, when the application is made, because pages lie where it says. Another map is for another
+application, filled by a replay.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka import Producer
+
+from dustream.core.errors import StateMismatch
+from dustream.core.settings import Settings
+from dustream.core.tier2.partition_map import PartitionMap, map_to_bytes
+from dustream.core.topology import Topic, Topology, partition_of
+from dustream.streams.embedded.job import fitting_map
+from dustream.streams.kafka.application import Application
+from dustream.streams.kafka.changelog import read_to_end
+from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.topics import (
+    RECORD_BYTES_MAX,
+    TopicPlans,
+    create_topics,
+    partition_counts,
+    plan_topics,
+)
+
+MAPS = Topic("maps", "map", None, public=True, compacted=True)
+MAP_KEY = "partition-map"
+FLUSH_TIMEOUT_S = 60.0
+
+
+def create_application(
+    cluster: Cluster,
+    application: Application,
+    topology: Topology,
+    settings: Settings,
+    wanted: bytes | None = None,
+    replication: int = -1,
+) -> list[str]:
+    """Create the topics that are missing, and put the map in place; the names created. The map comes first: when all
+    topics are there, so is the map. `wanted`: a map as `dustream partitions --out` writes it, else the generic one."""
+    plans = plan_topics(topology, application)
+    maps = TopicPlans(tuple(plan for plan in plans.plans if plan.name == application.topic(MAPS.name)))
+    created = create_topics(cluster, maps, replication)
+    _put_map(cluster, application, settings, wanted)
+    return created + create_topics(cluster, plans, replication)
+
+
+def _put_map(cluster: Cluster, application: Application, settings: Settings, wanted: bytes | None) -> None:
+    known = _stored(cluster, application)
+    if known is None:
+        _publish(cluster, application, map_to_bytes(fitting_map(wanted, settings)))
+    elif wanted is not None and wanted != known:
+        raise StateMismatch(
+            f"the application {application.name} has another partition map: choose another --name, and replay into it"
+        )
+
+
+def read_map(cluster: Cluster, application: Application, settings: Settings) -> PartitionMap:
+    """The map of an application, which must fit the settings."""
+    stored = _stored(cluster, application)
+    if stored is None:
+        raise StateMismatch(f"the application {application.name} has no partition map: run `dustream topics create`")
+    return fitting_map(stored, settings)
+
+
+def _stored(cluster: Cluster, application: Application) -> bytes | None:
+    topic = application.topic(MAPS.name)
+    partition = partition_of(MAP_KEY, partition_counts(cluster)[topic])
+    found = None
+    for records in read_to_end(cluster, topic, partition, 0, reset="earliest"):
+        for record in records:
+            if record.key() == MAP_KEY.encode():
+                found = record.value()
+    return found
+
+
+def _publish(cluster: Cluster, application: Application, value: bytes) -> None:
+    topic = application.topic(MAPS.name)
+    producer = Producer(cluster.confluent(enable_idempotence=True, message_max_bytes=RECORD_BYTES_MAX))
+    producer.produce(topic, value, MAP_KEY.encode(), partition_of(MAP_KEY, partition_counts(cluster)[topic]))
+    if producer.flush(FLUSH_TIMEOUT_S):
+        raise Unreachable("the partition map was not confirmed: run `dustream topics create` again")
