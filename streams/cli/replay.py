@@ -147,8 +147,10 @@ def _work(args: argparse.Namespace, cluster: Cluster, target: Application, topol
 
 
 def _settings(args: argparse.Namespace) -> list[str]:
-    names = ("config", "threshold", "text", "extractor", "partitions")
-    given = [(name, getattr(args, name)) for name in names if getattr(args, name) is not None]
+    from dustream.streams.cli.run import SETTING_OPTIONS
+
+    names = ("config", *SETTING_OPTIONS)
+    given = [(name.replace("_", "-"), getattr(args, name)) for name in names if getattr(args, name) is not None]
     return [text for name, value in given for text in (f"--{name}", str(value))]
 
 

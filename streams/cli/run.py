@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dustream.streams.embedded.sources import InputPlan
 
 RULES_SHOWN = 5
+SETTING_OPTIONS = ("threshold", "text", "extractor", "partitions", "anchor_distance", "small_changes")
 
 DESCRIPTION = """\
 Read crawled pages and tell for each URL whether to keep it.
@@ -124,7 +125,7 @@ def read_settings(args: argparse.Namespace) -> Settings:
             raise BadSetting(f"the configuration {args.config} cannot be read: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise BadSetting(f"the configuration {args.config} is not TOML: {error}") from error
-    for name in ("threshold", "text", "extractor", "partitions", "anchor_distance", "small_changes"):
+    for name in SETTING_OPTIONS:
         if getattr(args, name) is not None:
             values[name] = getattr(args, name)
     return parse_settings(values)

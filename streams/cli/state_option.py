@@ -1,24 +1,35 @@
-"""--state, for the commands that read what a run knows."""
+"""--state, for the commands that read what a run knows, and the application on Kafka that may be asked instead."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dustream.streams.kafka.application import Application
+    from dustream.streams.kafka.cluster import Cluster
     from dustream.streams.questions.state import EmbeddedState
 
 
-def add_state(parser: argparse.ArgumentParser) -> None:
+def add_state(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument(
         "--state",
         type=Path,
-        required=True,
+        required=required,
         metavar="DIR",
         help="state or result (--out) folder of a run; may be in use by a run",
     )
+
+
+def add_state_or_application(parser: argparse.ArgumentParser) -> None:
+    from dustream.streams.cli.topics import add_application
+
+    add_state(parser, required=False)
+    add_application(parser)
 
 
 def open_state(path: Path) -> EmbeddedState:
@@ -32,3 +43,43 @@ def open_state(path: Path) -> EmbeddedState:
             file=sys.stderr,
         )
     return state
+
+
+@contextmanager
+def open_asked(args: argparse.Namespace) -> Iterator[EmbeddedState]:
+    """The state of --state, or that of the application on Kafka, read into a temporary folder."""
+    if args.state is not None:
+        with open_state(args.state) as state:
+            yield state
+        return
+    import tempfile
+
+    from dustream.streams.kafka.gathered import gather_state
+
+    cluster, application = read_asked_application(args)
+    with tempfile.TemporaryDirectory(prefix="dustream-state-") as folder:
+        with _bar() as bar:
+            gather_state(cluster, application, Path(folder), bar.update)
+        with open_state(Path(folder)) as state:
+            yield state
+
+
+def read_asked_application(args: argparse.Namespace) -> tuple[Cluster, Application]:
+    """The application on Kafka that is asked where no --state is named."""
+    import os
+
+    from dustream.core.errors import BadSetting
+    from dustream.streams.kafka.application import Application
+    from dustream.streams.kafka.cluster import read_cluster, require_answer
+
+    if args.bootstrap is None and "DUSTREAM_BOOTSTRAP" not in os.environ:
+        raise BadSetting("name the folder of a run with --state DIR, or a Kafka cluster with --bootstrap HOST:PORT")
+    cluster = read_cluster(args.bootstrap)
+    require_answer(cluster)
+    return cluster, Application(args.name)
+
+
+def _bar() -> Any:
+    from tqdm import tqdm
+
+    return tqdm(desc="reading the changelogs", unit=" rows", leave=False, disable=not sys.stderr.isatty())

@@ -6,22 +6,26 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dustream.streams.cli.state_option import add_state, open_state
+from dustream.streams.cli.state_option import add_state_or_application, open_state, read_asked_application
 from dustream.streams.cli.terminal import print_json, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dustream.schemas.status import DuplicateStatus, MarketStatus
-    from dustream.streams.questions.state import State
 
 DESCRIPTION = """\
-Tell what a run knows about URLs: their role, group, winner, and the similarity to the winner; with several markets,
+Tell what is known about URLs: their role, group, winner, and the similarity to the winner; with several markets,
 for each of them. `dustream why URL` tells the reasons.
+
+--state asks what a run left; --bootstrap (or DUSTREAM_BOOTSTRAP) asks the application that runs on a Kafka cluster.
 """
 
 EXAMPLES = """\
 examples:
   dustream status https://example.com/page --state result
   dustream status https://example.com/a https://example.com/b --state result --json
+  dustream status https://example.com/page --bootstrap 127.0.0.1:9092
 """
 
 
@@ -34,7 +38,7 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("urls", nargs="+", metavar="URL")
-    add_state(parser)
+    add_state_or_application(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.set_defaults(run=run)
 
@@ -42,26 +46,37 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from dustream.core.events import page_identity
 
-    unknown = 0
-    with open_state(args.state) as state:
-        for url in map(page_identity, args.urls):
-            status = state.status(url)
-            if status is None:
-                unknown += 1
-                print(_unknown(state, url, str(args.state)), file=sys.stderr)
-            elif args.json:
-                print_json(status)
-            else:
-                print(describe(status))
-    return 1 if unknown else 0
-
-
-def _unknown(state: State, url: str, folder: str) -> str:
+    urls = list(map(page_identity, args.urls))
+    if args.state is None:
+        return _tell_all(urls, _find_on_kafka(args, urls), lambda url: _unknown(url, args.name, []), args.json)
     from dustream.streams.questions.near_urls import near_urls
 
-    near = near_urls(state, url)
+    with open_state(args.state) as state:
+        found = {url: status for url in urls if (status := state.status(url)) is not None}
+        return _tell_all(urls, found, lambda url: _unknown(url, str(args.state), near_urls(state, url)), args.json)
+
+
+def _find_on_kafka(args: argparse.Namespace, urls: list[str]) -> dict[str, DuplicateStatus]:
+    from dustream.streams.kafka.client import Client
+
+    read_asked_application(args)
+    return Client(args.bootstrap, args.name).find(urls)
+
+
+def _tell_all(urls: list[str], found: dict[str, DuplicateStatus], unknown: Callable[[str], str], as_json: bool) -> int:
+    for url in urls:
+        if url not in found:
+            print(unknown(url), file=sys.stderr)
+        elif as_json:
+            print_json(found[url])
+        else:
+            print(describe(found[url]))
+    return 0 if len(found) == len(set(urls)) else 1
+
+
+def _unknown(url: str, where: str, near: list[str]) -> str:
     meant = f"; known are {shown(', '.join(near))}" if near else ""
-    return f"dustream: {shown(url)} is not known in {folder}{meant}"
+    return f"dustream: {shown(url)} is not known in {where}{meant}"
 
 
 def describe(status: DuplicateStatus) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from dustream.streams.cli.state_option import add_state, open_state
+from dustream.streams.cli.state_option import add_state_or_application, open_asked
 from dustream.streams.cli.terminal import BOLD, GREEN, RED, painted, print_json, searching, shown
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ With two URLs, tell how they relate; if they are no duplicates, why not: similar
 partitions that never meet, nothing to compare.
 
 The state keeps no texts: they are read again from the run's inputs, as long as those are there, and checked.
+
+--bootstrap (or DUSTREAM_BOOTSTRAP) asks the application that runs on a Kafka cluster: its changelogs are read first,
+which takes as long as the recovery of a worker, and texts are not compared.
 """
 
 EXAMPLES = """\
@@ -36,6 +39,7 @@ examples:
   dustream why https://example.com/page?ref=1 --state result
   dustream why https://example.com/a https://example.com/b --state result
   dustream why https://example.com/page --state result --market mobile --json
+  dustream why https://example.com/page --bootstrap 127.0.0.1:9092
 """
 
 
@@ -49,7 +53,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("url", metavar="URL")
     parser.add_argument("other", metavar="URL", nargs="?", help="tell how the first one relates to this")
-    add_state(parser)
+    add_state_or_application(parser)
     parser.add_argument("--market", metavar="M", help="by whose winner order (default: the first market)")
     parser.add_argument("--no-text", action="store_true", help="do not read the texts again")
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -61,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     from dustream.streams.questions.one_page import ask_page
     from dustream.streams.questions.two_pages import ask_pair
 
-    with open_state(args.state) as state:
+    with open_asked(args) as state:
         url = page_identity(args.url)
         if args.other is not None:
             pair = ask_pair(state, url, page_identity(args.other), args.market)

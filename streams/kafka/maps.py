@@ -1,15 +1,17 @@
-"""The partition map of an application, on its compacted maps topic: the same for every worker.
+"""What an application was made with, on its compacted maps topic: the partition map, the same for every worker, and the
+settings, for those who ask.
 
-It is chosen once, when the application is made, because pages lie where it says. Another map is for another
+The map is chosen once, when the application is made, because pages lie where it says. Another map is for another
 application, filled by a replay.
 """
 
 from __future__ import annotations
 
+import msgspec
 from confluent_kafka import Producer
 
 from dustream.core.errors import StateMismatch
-from dustream.core.settings import Settings
+from dustream.core.settings import Settings, parse_settings
 from dustream.core.tier2.partition_map import PartitionMap, map_to_bytes
 from dustream.core.topology import Topic, Topology, partition_of
 from dustream.streams.embedded.job import fitting_map
@@ -26,6 +28,7 @@ from dustream.streams.kafka.topics import (
 
 MAPS = Topic("maps", "map", None, public=True, compacted=True)
 MAP_KEY = "partition-map"
+SETTINGS_KEY = "settings"
 FLUSH_TIMEOUT_S = 60.0
 
 
@@ -47,9 +50,10 @@ def create_application(
 
 
 def _put_map(cluster: Cluster, application: Application, settings: Settings, wanted: bytes | None) -> None:
-    known = _stored(cluster, application)
+    known = _stored(cluster, application, MAP_KEY)
     if known is None:
-        _publish(cluster, application, map_to_bytes(fitting_map(wanted, settings)))
+        _publish(cluster, application, SETTINGS_KEY, msgspec.json.encode(settings))
+        _publish(cluster, application, MAP_KEY, map_to_bytes(fitting_map(wanted, settings)))
     elif wanted is not None and wanted != known:
         raise StateMismatch(
             f"the application {application.name} has another partition map: choose another --name, and replay into it"
@@ -58,26 +62,36 @@ def _put_map(cluster: Cluster, application: Application, settings: Settings, wan
 
 def read_map(cluster: Cluster, application: Application, settings: Settings) -> PartitionMap:
     """The map of an application, which must fit the settings."""
-    stored = _stored(cluster, application)
+    stored = _stored(cluster, application, MAP_KEY)
     if stored is None:
         raise StateMismatch(f"the application {application.name} has no partition map: run `dustream topics create`")
     return fitting_map(stored, settings)
 
 
-def _stored(cluster: Cluster, application: Application) -> bytes | None:
+def read_settings_of(cluster: Cluster, application: Application) -> Settings:
+    """The settings that an application was made with."""
+    stored = _stored(cluster, application, SETTINGS_KEY)
+    if stored is None:
+        raise StateMismatch(f"there is no application {application.name} at {cluster.bootstrap}: is --name right?")
+    return parse_settings(msgspec.json.decode(stored))
+
+
+def _stored(cluster: Cluster, application: Application, key: str) -> bytes | None:
     topic = application.topic(MAPS.name)
-    partition = partition_of(MAP_KEY, partition_counts(cluster)[topic])
+    partitions = partition_counts(cluster).get(topic)
+    if partitions is None:
+        return None
     found = None
-    for records in read_to_end(cluster, topic, partition, 0, reset="earliest"):
+    for records in read_to_end(cluster, topic, partition_of(key, partitions), 0, reset="earliest"):
         for record in records:
-            if record.key() == MAP_KEY.encode():
+            if record.key() == key.encode():
                 found = record.value()
     return found
 
 
-def _publish(cluster: Cluster, application: Application, value: bytes) -> None:
+def _publish(cluster: Cluster, application: Application, key: str, value: bytes) -> None:
     topic = application.topic(MAPS.name)
     producer = Producer(cluster.confluent(enable_idempotence=True, message_max_bytes=RECORD_BYTES_MAX))
-    producer.produce(topic, value, MAP_KEY.encode(), partition_of(MAP_KEY, partition_counts(cluster)[topic]))
+    producer.produce(topic, value, key.encode(), partition_of(key, partition_counts(cluster)[topic]))
     if producer.flush(FLUSH_TIMEOUT_S):
         raise Unreachable("the partition map was not confirmed: run `dustream topics create` again")

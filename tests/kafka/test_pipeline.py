@@ -179,6 +179,16 @@ def test_status_of_a_url_is_told_from_the_cluster(site: Site, capsys: pytest.Cap
     assert "https://nobody.example/ is not known in" in shown.err
 
 
+def test_cluster_tells_why_as_a_state_does(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    newest = Client(site.cluster.bootstrap, site.application.name).newest()
+    duplicate = next(status.url for status in newest.values() if status.relation == "near")
+    assert main(["why", duplicate, "--no-text", "--json", "--state", str(site.web.parent / "embedded/state")]) == 0
+    from_state = capsys.readouterr().out
+    where = ["--bootstrap", site.cluster.bootstrap, "--name", site.application.name]
+    assert main(["why", duplicate, "--no-text", "--json", *where]) == 0
+    assert capsys.readouterr().out == from_state
+
+
 def test_chaos(cluster: Cluster, broker: Broker, tmp_path: Path) -> None:
     plan = Plan(pages=200, workers=2, kills=2, pauses=1, broker_kills=1, seed=7, gap_s_max=4)
     report = run_chaos(plan, broker, tmp_path)

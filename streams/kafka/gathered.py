@@ -1,0 +1,46 @@
+"""The whole state of an application, read from its changelogs into a folder such as `dustream run` leaves: for
+questions that go through many rows. Each task's rows are those of one of its commits, read while the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from dustream.core.pipeline import pipeline
+from dustream.streams.embedded.state_rows import STATE_FORMAT, STATE_KEY, StateHeader
+from dustream.streams.kafka.application import Application
+from dustream.streams.kafka.changelog import read_to_end
+from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.local_state import task_prefix
+from dustream.streams.kafka.maps import read_settings_of
+from dustream.streams.kafka.outcome import collect
+from dustream.streams.kafka.progress import PROGRESS_KEY
+from dustream.streams.store.base import Store
+from dustream.streams.store.rocks import RocksStore
+
+
+def gather_state(cluster: Cluster, application: Application, folder: Path, on_rows: Callable[[int], object]) -> None:
+    """Fill an empty folder."""
+    settings = read_settings_of(cluster, application)
+    store = RocksStore(folder)
+    try:
+        header = StateHeader(STATE_FORMAT, settings.fingerprint(), settings)
+        store.write([(STATE_KEY, msgspec.json.encode(header))])
+        for spec in pipeline(settings).processors:
+            for partition in range(spec.partitions):
+                _gather(cluster, application.changelog(spec.name), partition, spec.name, store, on_rows)
+        collect(cluster, application, store)
+    finally:
+        store.close()
+
+
+def _gather(
+    cluster: Cluster, changelog: str, partition: int, processor: str, store: Store, on_rows: Callable[[int], object]
+) -> None:
+    prefix = task_prefix(processor, partition)
+    for records in read_to_end(cluster, changelog, partition, 0, reset="earliest"):
+        rows = [(prefix + record.key(), record.value()) for record in records if record.key() != PROGRESS_KEY]
+        store.write(rows)
+        on_rows(len(rows))
