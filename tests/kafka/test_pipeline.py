@@ -7,8 +7,9 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from chaos import REAL, Plan, run_chaos, undisturbed, write_web
 
@@ -182,11 +183,16 @@ def test_status_of_a_url_is_told_from_the_cluster(site: Site, capsys: pytest.Cap
 def test_cluster_tells_why_as_a_state_does(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     newest = Client(site.cluster.bootstrap, site.application.name).newest()
     duplicate = next(status.url for status in newest.values() if status.relation == "near")
-    assert main(["why", duplicate, "--no-text", "--json", "--state", str(site.web.parent / "embedded/state")]) == 0
-    from_state = capsys.readouterr().out
-    where = ["--bootstrap", site.cluster.bootstrap, "--name", site.application.name]
-    assert main(["why", duplicate, "--no-text", "--json", *where]) == 0
-    assert capsys.readouterr().out == from_state
+
+    def ask(*where: str) -> dict[str, Any]:
+        assert main(["why", duplicate, "--no-text", "--json", *where]) == 0
+        return msgspec.json.decode(capsys.readouterr().out)
+
+    on_kafka = ask("--bootstrap", site.cluster.bootstrap, "--name", site.application.name)
+    in_state = ask("--state", str(site.web.parent / "embedded/state"))
+    for what in ("role", "winner", "similarity", "decision", "group"):
+        assert on_kafka[what] == in_state[what] is not None
+    assert on_kafka["evidence"]
 
 
 def test_chaos(cluster: Cluster, broker: Broker, tmp_path: Path) -> None:
