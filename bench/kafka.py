@@ -45,7 +45,7 @@ from dustream.streams.kafka.publish import publish_files
 from dustream.streams.kafka.settled import unsettled
 from dustream.streams.store.memory import MemoryStore
 
-STAGES = ("intake", "pages", "tier2", "groups", "sites")
+STAGES = ("intake", "pages", "tier2", "groups", "sites", "rules")
 WAIT_S_MAX = 3600.0
 POLL_S = 0.5
 RECOVERY_PAGES = 100_000

@@ -42,7 +42,10 @@ def add_parser(subparsers: Any) -> None:
         help="local copy of the state (default: ~/.local/share/dustream/worker/NAME)",
     )
     parser.add_argument(
-        "--processors", default="", metavar="A,B", help="only these: intake, pages, tier2, groups, sites (default: all)"
+        "--processors",
+        default="",
+        metavar="A,B",
+        help="only these: intake, pages, tier2, groups, sites, rules (default: all)",
     )
     parser.add_argument("--health-port", type=int, metavar="N", help="serve /live, /ready and /metrics on 127.0.0.1:N")
     parser.add_argument(

@@ -407,10 +407,11 @@ class Worker:
         """Whether a task has stood still while there was time to work: records may be on their way to a busy worker."""
         now_s = time.monotonic()
         known, since_s = self._idle.get(tp, (None, 0.0))
-        if known != seen:
+        waiting = self._inboxes.waiting()
+        if known != seen or tp in waiting:
             self._idle[tp] = (seen, now_s)
             return False
-        quiet = not self._inboxes.waiting() and now_s - self._busy_until_s > IDLE_CHECK_INTERVAL_S
+        quiet = not waiting and now_s - self._busy_until_s > IDLE_CHECK_INTERVAL_S
         return quiet or now_s - since_s > STUCK_S
 
     async def _search(self, tp: TP, task: Task) -> None:
