@@ -91,7 +91,8 @@ def run(args: argparse.Namespace) -> int:
             _work(args, cluster, target, topology, data)
             _report(args, cluster, target, fed, time.monotonic() - started, Path(temporary))
         else:
-            print(f"{fed} fed into {target.name}; now: dustream worker --name {target.name}")
+            options = " ".join(["--name", target.name, *_settings(args)])
+            print(f"{fed} fed into {target.name}; now: dustream worker {options}")
     return 0
 
 
