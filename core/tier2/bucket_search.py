@@ -6,7 +6,7 @@ calls again with it, and the kernel goes on where it stopped.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -16,6 +16,7 @@ from dustream.core.tier2.bands import band_keys, mix64, without_shingles
 from dustream.core.tier2.buckets import (
     CELL,
     COPIES,
+    EMPTY,
     NEXT,
     NEXT_COMPONENT,
     OWNER,
@@ -32,7 +33,6 @@ from dustream.core.tier2.buckets import (
     Words,
     add_copy,
     begin_query,
-    bucket_texts,
     find_slot,
     join_runs,
     new_text,
@@ -43,7 +43,16 @@ from dustream.core.tier2.buckets import (
     texts_with_content,
 )
 from dustream.core.tier2.jaccard import similarity_at_least
-from dustream.core.tier2.shingle_cache import ShingleCache, cached_set, is_cached, remember
+from dustream.core.tier2.odd_sketch import odd_sketch
+from dustream.core.tier2.shingle_cache import (
+    ShingleCache,
+    cached_set,
+    is_cached,
+    is_in_ring,
+    is_ruled_out,
+    remember,
+    set_in_ring,
+)
 
 # What a search for one match per component wants instead of a text to be fetched.
 FINISHED = -1
@@ -141,7 +150,7 @@ def insert_page(
 def candidates_of(t: Tables, minhash: NDArray[np.uint32], content: Words, bands: int, rows: int) -> Ints:
     """The candidate pages of one page, ascending."""
     keys, bare = page_keys(minhash.reshape((1, len(minhash))), content.reshape((1, 2)), bands, rows)
-    return pages_of(t, candidate_texts(t, keys[0], content, bare[0]))
+    return pages_of(t, candidate_texts(t, band_slots(t, keys, bare)[0], keys[0, -1], content)[0])
 
 
 @njit(cache=True)
@@ -207,37 +216,64 @@ def matched_pages(t: Tables, similarities: NDArray[np.float64], texts: Ints) -> 
 
 
 @njit(cache=True)
-def candidate_texts(t: Tables, keys: Words, content: Words, bare: bool) -> Ints:
-    """Texts that share a band with the query, or its content hash."""
+def add_bucket(
+    runs: Shorts, cells: Shorts, marks: Shorts, slot: np.uint64, query: int, found: Ints, count: int
+) -> tuple[Ints, int]:
+    """Put the texts of a bucket that the query did not meet before behind the `count` first ones found."""
+    run = run_in(slot)
+    block = int(np.int64(runs[run, CELL]))
+    size = run_size(runs, run) if run else 1
+    while size:
+        if count + size > len(found):
+            found = np.concatenate((found[:count], np.empty(count + 2 * size, dtype=np.int64)))
+        for at in range(block, block + size):
+            text = int(np.int64(cells[at])) if run else text_in(runs, cells, slot)
+            found[count] = text
+            count += marks[text, SEEN] != query
+            marks[text, SEEN] = query
+        run = int(np.int64(runs[run, NEXT])) if run else 0
+        block, size = int(np.int64(runs[run, CELL])), run_size(runs, run) if run else 0
+    return found, count
+
+
+@njit(cache=True)
+def band_slots(t: Tables, keys: Words, bare: NDArray[np.bool_]) -> Words:
+    """Per query and band the slot of its bucket, EMPTY if there is none. Band by band: the table of one fits the
+    processor's cache, those of all do not."""
     slots, before, content_slots, counts = t.slots, t.slots_before, t.content_slots, t.counts
-    text_keys, marks, runs, cells = t.keys, t.marks, t.runs, t.cells
+    text_keys, runs, cells = t.keys, t.runs, t.cells
+    found = np.zeros((len(keys), keys.shape[1] - 1), dtype=np.uint64)
+    for column in range(keys.shape[1] - 1):
+        table = table_of(slots, before, content_slots, counts, column)
+        for row in range(len(keys)):
+            index = -1 if bare[row] else find_slot(table, text_keys, runs, cells, column, keys[row, column])
+            if index >= 0:
+                found[row, column] = table[index]
+    return found
+
+
+@njit(cache=True)
+def candidate_texts(t: Tables, slots: Words, content_key: np.uint64, content: Words) -> tuple[Ints, int]:
+    """The texts with the query's content hash, those in the slots of its bands, and how many the former are."""
+    counts, marks, runs, cells = t.counts, t.marks, t.runs, t.cells
     query = begin_query(counts, marks)
-    found = texts_with_content(t, keys[-1], content)
-    count = len(found)
+    found = texts_with_content(t, content_key, content)
+    copies = count = len(found)
     for text in found:
         marks[text, SEEN] = query
-    for column in range(0 if bare else len(keys) - 1):
-        table = table_of(slots, before, content_slots, counts, column)
-        index = find_slot(table, text_keys, runs, cells, column, keys[column])
-        if index < 0:
-            continue
-        texts = bucket_texts(runs, cells, table[index])
-        if count + len(texts) > len(found):
-            found = np.concatenate((found[:count], np.empty(count + len(texts), dtype=np.int64)))
-        for text in texts:
-            if marks[text, SEEN] != query:
-                marks[text, SEEN] = query
-                found[count] = text
-                count += 1
-    return found[:count]
+    for slot in slots:
+        if slot != EMPTY:
+            found, count = add_bucket(runs, cells, marks, slot, query, found, count)
+    return found[:count], copies
 
 
 @njit(cache=True)
 def candidate_pages(t: Tables, keys: Words, contents: Words, bare: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     """Per query its candidate pages: those of query q are pages[starts[q] : starts[q + 1]]."""
     starts, pages, count = np.zeros(len(keys) + 1, dtype=np.int64), np.empty(len(keys), dtype=np.int64), 0
+    slots = band_slots(t, keys, bare)
     for row in range(len(keys)):
-        found = pages_of(t, candidate_texts(t, keys[row], contents[row], bare[row]))
+        found = pages_of(t, candidate_texts(t, slots[row], keys[row, -1], contents[row])[0])
         if count + len(found) > len(pages):
             pages = np.concatenate((pages[:count], np.empty(count + len(found), dtype=np.int64)))
         pages[count : count + len(found)] = found
@@ -247,35 +283,78 @@ def candidate_pages(t: Tables, keys: Words, contents: Words, bare: NDArray[np.bo
 
 
 @njit(cache=True)
-def candidate_text_lists(t: Tables, keys: Words, contents: Words, bare: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """(queries, texts): the candidate texts of all queries, those of a query together."""
+def candidate_text_lists(
+    t: Tables, keys: Words, contents: Words, bare: NDArray[np.bool_]
+) -> tuple[Ints, Ints, NDArray[np.float64]]:
+    """(queries, texts, similarities): the candidate texts of all queries, those of a query together; similarity 1.0 for
+    equal content, NaN where it must be found out."""
     queries, texts, count = np.empty(len(keys), dtype=np.int64), np.empty(len(keys), dtype=np.int64), 0
+    similarities, slots = np.empty(len(keys), dtype=np.float64), band_slots(t, keys, bare)
     for row in range(len(keys)):
-        found = candidate_texts(t, keys[row], contents[row], bare[row])
-        if count + len(found) > len(texts):
-            more = np.empty(count + len(found), dtype=np.int64)
-            texts, queries = np.concatenate((texts[:count], more)), np.concatenate((queries[:count], more))
-        texts[count : count + len(found)] = found
-        queries[count : count + len(found)] = row
-        count += len(found)
-    return queries[:count], texts[:count]
+        found, copies = candidate_texts(t, slots[row], keys[row, -1], contents[row])
+        end = count + len(found)
+        if end > len(texts):
+            texts, queries = with_room(texts, count, end), with_room(queries, count, end)
+            similarities = with_room(similarities, count, end)
+        texts[count:end], queries[count:end] = found, row
+        similarities[count : count + copies], similarities[count + copies : end] = 1.0, np.nan
+        count = end
+    return queries[:count], texts[:count], similarities[:count]
+
+
+@njit(cache=True)
+def with_room(values: NDArray[Any], count: int, wanted: int) -> NDArray[Any]:
+    """The first `count` values with room for `wanted`, and as many again."""
+    larger = np.empty(2 * wanted, dtype=values.dtype)
+    larger[:count] = values[:count]
+    return larger
 
 
 @njit(cache=True)
 def remember_own(
-    cache: ShingleCache, queries: Ints, texts: Ints, same: NDArray[np.bool_], sets: Words, starts: Ints
+    cache: ShingleCache, queries: Ints, texts: Ints, similarities: NDArray[np.float64], sets: Words, starts: Ints
 ) -> None:
     """Queries that are present themselves bring their shingles along: no need to fetch them for one another."""
     for row in range(len(texts)):
-        if same[row] and not is_cached(cache, texts[row]):
+        if similarities[row] == 1.0 and not is_cached(cache, texts[row]):
             remember(cache, texts[row], sets[starts[queries[row]] : starts[queries[row] + 1]])
 
 
 @njit(cache=True)
-def verify_lists(
+def rows_in_reach(
     cache: ShingleCache,
     queries: Ints,
     texts: Ints,
+    sets: Words,
+    starts: Ints,
+    numerator: int,
+    denominator: int,
+    similarities: NDArray[np.float64],
+) -> Ints:
+    """The rows that must be compared, those of a text together, which is then fetched once and read in the order in
+    which sets lie in memory; of the others the similarity (NaN so far) becomes -1.0."""
+    rows, count, query, sketch = np.empty(len(texts), dtype=np.int64), 0, -1, sets
+    ring, place, head = cache.ring, cache.place, cache.head[0]
+    for row in range(len(texts)):
+        if np.isnan(similarities[row]):
+            if queries[row] != query:
+                query = queries[row]
+                sketch = odd_sketch(sets[starts[query] : starts[query + 1]])
+            if is_ruled_out(ring, place, head, texts[row], sketch, numerator, denominator):
+                similarities[row] = -1.0
+            else:
+                rows[count] = row
+                count += 1
+    rows = rows[:count]
+    return rows[np.argsort(texts[rows], kind="mergesort")]
+
+
+@njit(cache=True)
+def verify(
+    cache: ShingleCache,
+    queries: Ints,
+    texts: Ints,
+    rows: Ints,
     start: int,
     sets: Words,
     starts: Ints,
@@ -283,38 +362,17 @@ def verify_lists(
     denominator: int,
     similarities: NDArray[np.float64],
 ) -> int:
-    """`verify` for many queries: the shingles of query q are sets[starts[q] : starts[q + 1]]."""
-    for row in range(start, len(texts)):
-        if not np.isnan(similarities[row]):
-            continue
-        if not is_cached(cache, texts[row]):
-            return row
-        shingles = sets[starts[queries[row]] : starts[queries[row] + 1]]
-        similarities[row] = similarity_at_least(shingles, cached_set(cache, texts[row]), numerator, denominator)
-    return len(texts)
-
-
-@njit(cache=True)
-def verify(
-    cache: ShingleCache,
-    texts: Ints,
-    start: int,
-    shingles: Words,
-    numerator: int,
-    denominator: int,
-    similarities: NDArray[np.float64],
-) -> int:
-    """Similarities (-1.0 below the ratio) from `start` up to the first text whose set is not cached; returns its row.
-
-    Rows that hold a similarity already (not NaN) stay as they are.
-    """
-    for row in range(start, len(texts)):
-        if not np.isnan(similarities[row]):
-            continue
-        if not is_cached(cache, texts[row]):
-            return row
-        similarities[row] = similarity_at_least(shingles, cached_set(cache, texts[row]), numerator, denominator)
-    return len(texts)
+    """Similarities of queries to texts (-1.0 below the ratio) for the `rows` from `start` up to the first whose text's
+    set is not cached; returns where that is. The shingles of query q are sets[starts[q] : starts[q + 1]]."""
+    ring, place, head = cache.ring, cache.place, cache.head[0]
+    for at in range(start, len(rows)):
+        row = rows[at]
+        text = texts[row]
+        if not is_in_ring(ring, place, head, text):
+            return at
+        own = sets[starts[queries[row]] : starts[queries[row] + 1]]
+        similarities[row] = similarity_at_least(own, set_in_ring(ring, place, text), numerator, denominator)
+    return len(rows)
 
 
 @njit(cache=True)
@@ -460,6 +518,7 @@ def walk_components(
     """Compare until every component has a match or is exhausted; returns a text to be fetched, or FINISHED."""
     runs, cells, marks, query, place = t.runs, t.cells, t.marks, t.counts[QUERY], walk.place
     text, other, key = fetched_text, fetched, mix64(order_key)
+    sketch, ring, cached, head = odd_sketch(shingles), cache.ring, cache.place, cache.head[0]
     while True:
         if text < 0:
             text = next_text(runs, cells, marks, met, place, query, key)
@@ -467,9 +526,13 @@ def walk_components(
                 if not begin_component(runs, met, walk):
                     return FINISHED
                 continue
-            if not is_cached(cache, text):
+            if is_ruled_out(ring, cached, head, text, sketch, numerator, denominator):
+                place[COMPARED] += 1
+                text = -1
+                continue
+            if not is_in_ring(ring, cached, head, text):
                 return text
-            other = cached_set(cache, text)
+            other = set_in_ring(ring, cached, text)
         similarity = similarity_at_least(shingles, other, numerator, denominator)
         place[COMPARED] += 1
         if similarity >= 0.0:

@@ -15,7 +15,7 @@ A label is never given to a second component while pages carry it; `new_componen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -257,13 +257,9 @@ class SimilarityIndex:
 
     def matches(self, signature: PageSignature) -> list[Match]:
         """All pages present with similarity ≥ τ, ascending by number."""
-        keys, contents, bare = self._signature_keys(signature)
-        t, shingles = self._tables, _sets(signature.shingles)
-        texts = bucket_search.candidate_texts(t, keys[0], contents[0], bare[0])
-        similarities = self._verify(texts, shingles, contents[0], self._ratio)
-        rows, pages = bucket_search.matched_pages(t, similarities, texts)
-        values = zip(pages.tolist(), similarities[rows].tolist(), t.label[texts[rows]].tolist(), strict=True)
-        return sorted(map(Match._make, values))
+        _, pages, similarities = self.matches_batch([signature])
+        labels = self._tables.label[self._texts_of(pages)]
+        return list(map(Match._make, zip(pages.tolist(), similarities.tolist(), labels.tolist(), strict=True)))
 
     def matches_batch(
         self, signatures: Sequence[PageSignature]
@@ -278,37 +274,32 @@ class SimilarityIndex:
         minhashes = np.frombuffer(b"".join([page.minhash for page in signatures]), dtype="<u4")
         hashes = [page.content_hash for page in signatures]
         keys, contents, bare = self._keys(hashes, minhashes.reshape(len(signatures), -1))
-        queries, texts = bucket_search.candidate_text_lists(t, keys, contents, bare)
-        similarities = self._verify_lists(queries, texts, contents, [page.shingles for page in signatures])
+        queries, texts, similarities = bucket_search.candidate_text_lists(t, keys, contents, bare)
+        sets = _sets(b"".join([page.shingles for page in signatures]))
+        self._verify(queries, texts, similarities, sets, set_starts(signatures))
         rows, pages = bucket_search.matched_pages(t, similarities, texts)
         order = np.lexsort((pages, queries[rows]))
         return queries[rows][order], pages[order], similarities[rows][order]
 
-    def _verify_lists(
-        self, queries: NDArray[np.int64], texts: NDArray[np.int64], contents: NDArray[np.uint64], shingles: list[bytes]
-    ) -> NDArray[np.float64]:
-        """Similarities of queries to texts, 1.0 for equal content, -1.0 below τ."""
-        sets, sizes = _sets(b"".join(shingles)), [len(each) // SHINGLE_BYTES for each in shingles]
-        starts = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)))
-        same = (self._tables.content[texts] == contents[queries]).all(axis=1)
-        bucket_search.remember_own(self._cache, queries, texts, same, sets, starts)
-        similarities, row = np.where(same, 1.0, np.nan), 0
-        self.comparisons += int(np.count_nonzero(~same))
-        while True:
-            row = bucket_search.verify_lists(self._cache, queries, texts, row, sets, starts, *self._ratio, similarities)
-            if row == len(texts):
-                return similarities
+    def _verify(
+        self,
+        queries: NDArray[np.int64],
+        texts: NDArray[np.int64],
+        similarities: NDArray[np.float64],
+        sets: NDArray[np.uint64],
+        starts: NDArray[np.int64],
+    ) -> None:
+        """Replace every NaN in the `similarities` of queries to texts: by the exact value, or by -1.0 below τ."""
+        bucket_search.remember_own(self._cache, queries, texts, similarities, sets, starts)
+        self.comparisons += int(np.count_nonzero(np.isnan(similarities)))
+        pairs, own_sets = (queries, texts), (sets, starts)
+        rows = bucket_search.rows_in_reach(self._cache, *pairs, *own_sets, *self._ratio, similarities)
+        at, verify = 0, bucket_search.verify
+        while (at := verify(self._cache, *pairs, rows, at, *own_sets, *self._ratio, similarities)) < len(rows):
+            row = rows[at]
             own = sets[starts[queries[row]] : starts[queries[row] + 1]]
             similarities[row] = similarity_at_least(own, self._fetch(int(texts[row])), *self._ratio)
-
-    def verified(self, signature: PageSignature, numbers: Iterable[int]) -> Iterator[Match]:
-        """Those of `numbers` (present, in this order) with similarity ≥ τ, each compared when it is asked for."""
-        shingles, content = _sets(signature.shingles), content_words([signature.content_hash])[0]
-        for number in numbers:
-            texts = self._texts_of([number])
-            similarity = float(self._verify(texts, shingles, content, self._ratio)[0])
-            if similarity >= 0.0:
-                yield Match(number, similarity, int(self._tables.label[texts[0]]))
+            at += 1
 
     def first_match_per_component(
         self, signature: PageSignature, order_key: int, except_component: int = -1
@@ -365,21 +356,6 @@ class SimilarityIndex:
         t, pages = self._tables, self._present(numbers)
         return _int64(t.runs[t.page_place[pages, 0, buckets.RUN], buckets.OWNER])
 
-    def _verify(
-        self,
-        texts: NDArray[np.int64],
-        shingles: NDArray[np.uint64],
-        content: NDArray[np.uint64],
-        ratio: tuple[int, int],
-    ) -> NDArray[np.float64]:
-        """Similarities to texts, 1.0 for equal content, -1.0 below the ratio."""
-        same = (self._tables.content[texts] == content).all(axis=1)
-        similarities, row = np.where(same, 1.0, np.nan), 0
-        self.comparisons += int(np.count_nonzero(~same))
-        while (row := bucket_search.verify(self._cache, texts, row, shingles, *ratio, similarities)) < len(texts):
-            similarities[row] = similarity_at_least(shingles, self._fetch(int(texts[row])), *ratio)
-        return similarities
-
     def _fetch(self, text: int) -> NDArray[np.uint64]:
         """A text's shingle set, from the cache or by the caller's function."""
         if is_cached(self._cache, text):
@@ -414,11 +390,6 @@ class SimilarityIndex:
         if minima.shape != (self.permutations,):
             raise ValueError(f"MinHash of shape {minima.shape}: this index takes {self.permutations} permutations")
         return minima
-
-    def _signature_keys(
-        self, signature: PageSignature
-    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
-        return self._keys([signature.content_hash], np.frombuffer(signature.minhash, dtype="<u4").reshape(1, -1))
 
     def _check_new(self, numbers: NDArray[np.int64]) -> None:
         if len(numbers) and (numbers.min() < 0 or numbers.max() > NUMBER_MAX):
@@ -529,6 +500,12 @@ def content_words(content_hashes: Sequence[bytes]) -> NDArray[np.uint64]:
     if len(joined) != CONTENT_HASH_BYTES * len(content_hashes):
         raise ValueError(f"a content hash is {CONTENT_HASH_BYTES} bytes")
     return np.frombuffer(joined, dtype="<u8").reshape(-1, 2).astype(np.uint64)
+
+
+def set_starts(signatures: Sequence[PageSignature]) -> NDArray[np.int64]:
+    """Where each page's shingles start when all are laid end to end, and where the last ones end."""
+    sizes = [len(page.shingles) // SHINGLE_BYTES for page in signatures]
+    return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)))
 
 
 def _sets(shingles: NDArray[np.uint64] | bytes) -> NDArray[np.uint64]:

@@ -1,7 +1,7 @@
 """A bounded cache of shingle sets: a ring that forgets what came first.
 
-A set lies in one piece: its length, then its shingles. Places are counted on and on; what lies at a place is gone once
-the head has passed it by a whole ring, so nothing is ever evicted by hand.
+A set lies in one piece: its sketch, which begins with its size, then its shingles. Places are counted on and on; what
+lies at a place is gone once the head has passed it by a whole ring, so nothing is ever evicted by hand.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from dustream.core.tier2.odd_sketch import SIZE, SKETCH_WORDS, is_out_of_reach, odd_sketch
 
 SHINGLE_BYTES = 8
 
@@ -24,30 +26,57 @@ class ShingleCache(NamedTuple):
 
 
 @njit(cache=True)
+def is_in_ring(ring: NDArray[np.uint64], place: NDArray[np.int64], head: int, text: int) -> bool:
+    """`is_cached` for loops: an array taken out of a tuple costs two atomic operations."""
+    return bool(place[text] > 0 and head - (place[text] - 1) <= len(ring))
+
+
+@njit(cache=True)
+def set_in_ring(ring: NDArray[np.uint64], place: NDArray[np.int64], text: int) -> NDArray[np.uint64]:
+    """`cached_set` for loops."""
+    start = (place[text] - 1) % len(ring)
+    return ring[start + SKETCH_WORDS : start + SKETCH_WORDS + np.int64(ring[start + SIZE])]
+
+
+@njit(cache=True)
+def is_ruled_out(
+    ring: NDArray[np.uint64],
+    place: NDArray[np.int64],
+    head: int,
+    text: int,
+    sketch: NDArray[np.uint64],
+    numerator: int,
+    denominator: int,
+) -> bool:
+    """Does the sketch of the text's set, if it is still there, say that the similarity is below the ratio?"""
+    if not is_in_ring(ring, place, head, text):
+        return False
+    return bool(is_out_of_reach(sketch, ring, (place[text] - 1) % len(ring), numerator, denominator))
+
+
+@njit(cache=True)
 def is_cached(cache: ShingleCache, text: int) -> bool:
     """Is the text's set still there?"""
-    place = cache.place[text] - 1
-    return bool(place >= 0 and cache.head[0] - place <= len(cache.ring))
+    return bool(is_in_ring(cache.ring, cache.place, cache.head[0], text))
 
 
 @njit(cache=True)
 def cached_set(cache: ShingleCache, text: int) -> NDArray[np.uint64]:
     """The text's set, if `is_cached`."""
-    start = (cache.place[text] - 1) % len(cache.ring)
-    return cache.ring[start + 1 : start + 1 + np.int64(cache.ring[start])]
+    return set_in_ring(cache.ring, cache.place, text)
 
 
 @njit(cache=True)
 def remember(cache: ShingleCache, text: int, shingles: NDArray[np.uint64]) -> None:
     """Put a set at the head; one of more than a quarter of the ring would push out too many others and is left out."""
-    cells = len(shingles) + 1
+    cells = SKETCH_WORDS + len(shingles)
     if cells > len(cache.ring) // 4:
         return
     start = cache.head[0] % len(cache.ring)
     if start + cells > len(cache.ring):
         cache.head[0] += len(cache.ring) - start
         start = 0
-    cache.ring[start] = np.uint64(len(shingles))
-    cache.ring[start + 1 : start + cells] = shingles
+    cache.ring[start : start + SKETCH_WORDS] = odd_sketch(shingles)
+    cache.ring[start + SKETCH_WORDS : start + cells] = shingles
     cache.place[text] = cache.head[0] + 1
     cache.head[0] += cells

@@ -124,7 +124,7 @@ def test_a_pair_at_exactly_tau_matches() -> None:
         insert(index, number, page)
     assert found(index, signature(shingles[:800])) == [(0, 0.8), (1, 799 / 800)]
     assert found(index, pages[1])[0] == (1, 1.0)
-    assert list(index.verified(pages[1], [0])) == []
+    assert len(found(index, pages[1])) == 1, "0.799 is below"
 
 
 def test_equal_content_matches_without_a_shingle_being_fetched() -> None:

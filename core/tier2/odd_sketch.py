@@ -1,0 +1,56 @@
+"""Odd sketches: a bound on how much two shingle sets have in common, exact, without looking at them.
+
+Shingles are thrown into bins, and of each bin only the parity of its count is kept (Mitzenmacher, Pagh and Pham 2014,
+who estimate similarities by it). What two sets have in common falls into the same bins and cancels out, so a bin in
+which the parities differ holds at least one shingle that only one of them has: |A Δ B| ≥ ones(sketch A ⊕ sketch B). A
+pair whose bound is beyond what a match may differ by is no match; any other pair must be compared.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dustream.core.tier2.jaccard import intersection_needed
+
+# A sketch is one cache line: the size of the set, then the parities.
+SKETCH_WORDS = 8
+SIZE = 0
+BINS = 64 * (SKETCH_WORDS - 1)
+
+Words = NDArray[np.uint64]
+
+
+@njit(cache=True)
+def odd_sketch(shingles: Words) -> Words:
+    """The sketch of a set. Bins by the lowest 32 bits, which are uniform; were they not, the bound would be weak, not
+    wrong."""
+    sketch = np.zeros(SKETCH_WORDS, dtype=np.uint64)
+    sketch[SIZE] = np.uint64(len(shingles))
+    for shingle in shingles:
+        place = ((shingle & np.uint64(0xFFFF_FFFF)) * np.uint64(BINS)) >> np.uint64(32)
+        sketch[np.uint64(1) + (place >> np.uint64(6))] ^= np.uint64(1) << (place & np.uint64(63))
+    return sketch
+
+
+@njit(cache=True)
+def ones(word: np.uint64) -> np.uint64:
+    """How many bits are set (Warren 2002, 5-1; compilers know it as one instruction)."""
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+@njit(cache=True)
+def is_out_of_reach(sketch: Words, others: Words, at: int, numerator: int, denominator: int) -> bool:
+    """Is the similarity to the set whose sketch starts at `at` sure to be below the ratio? By sizes, then by bins."""
+    size, other_size = int(np.int64(sketch[SIZE])), int(np.int64(others[at + SIZE]))
+    needed = intersection_needed(size, other_size, numerator, denominator)
+    if needed > min(size, other_size):
+        return True
+    differing = np.uint64(0)
+    for word in range(SIZE + 1, SKETCH_WORDS):
+        differing += ones(sketch[word] ^ others[at + word])
+    return bool(int(np.int64(differing)) > size + other_size - 2 * needed)
