@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dustream.core.errors import UnreadableInput
     from dustream.core.settings import Settings
+    from dustream.streams.embedded.engine import Opening
     from dustream.streams.embedded.job import Progress, RunSummary
     from dustream.streams.embedded.sources import InputPlan
 
@@ -187,9 +188,10 @@ class TerminalWatcher:
             total = sum(plan.bytes_total for plan in plans if not plan.done)
             self._bar = tqdm(total=total or None, unit="B", unit_scale=True, unit_divisor=1024, leave=False)
 
-    def opening(self, task: str) -> None:
+    def opening(self, opening: Opening) -> None:
         if self._bar is not None:
-            self._bar.set_description(f"opening {task}")
+            where = f"{opening.task} ({opening.number} of {opening.tasks})"
+            self._bar.set_description(f"opening {where}, {opening.rows:,} rows read")
 
     def progress(self, progress: Progress) -> None:
         if self._bar is not None:

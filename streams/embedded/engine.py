@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -36,6 +36,15 @@ class Feed:
 
     sends: list[Send]
     changes: list[Change] = field(default_factory=list)
+
+
+class Opening(NamedTuple):
+    """How far the engine is in rebuilding what tasks derive from their tables."""
+
+    task: str
+    number: int  # of this task, from 1
+    tasks: int
+    rows: int  # read so far, by all tasks
 
 
 class Task:
@@ -119,7 +128,7 @@ class EmbeddedEngine:
         *,
         batch_messages_max: int = BATCH_MESSAGES_MAX,
         commit_messages: int = COMMIT_MESSAGES,
-        on_open: Callable[[str], None] = lambda task: None,
+        on_open: Callable[[Opening], None] = lambda opening: None,
     ) -> None:
         self._store = store
         self._batch_messages_max = batch_messages_max
@@ -138,9 +147,14 @@ class EmbeddedEngine:
         self._writes_since_commit = 0
         self.seconds: dict[str, float] = {spec.name: 0.0 for spec in topology.processors} | {"commit": 0.0}
         self.messages: dict[str, int] = {spec.name: 0 for spec in topology.processors}
-        for task in self._all_tasks():
-            on_open(f"{task.spec.name}-{task.partition}")
-            task.processor.open(task.tables)
+        self._open_tasks(on_open)
+
+    def _open_tasks(self, on_open: Callable[[Opening], None]) -> None:
+        tasks, rows = list(self._all_tasks()), 0
+        for number, task in enumerate(tasks, start=1):
+            opening = Opening(f"{task.spec.name}-{task.partition}", number, len(tasks), rows)
+            on_open(opening)
+            rows = _open_task(task, opening, on_open)
 
     def run(self, feeds: Iterable[Feed]) -> None:
         """Take in everything, and come to rest: all queues empty, all committed."""
@@ -247,6 +261,20 @@ class EmbeddedEngine:
     def _all_tasks(self) -> Iterator[Task]:
         for tasks in self._tasks.values():
             yield from tasks
+
+
+def _open_task(task: Task, opening: Opening, on_open: Callable[[Opening], None]) -> int:
+    """Returns how many rows all tasks have read by now."""
+    rows = opening.rows
+
+    def read(more: int) -> None:
+        nonlocal rows
+        rows += more
+        on_open(opening._replace(rows=rows))
+
+    with task.tables.watched(read):
+        task.processor.open(task.tables)
+    return rows
 
 
 def _failed_message(task: Task, message: Any, error: Exception) -> Send:

@@ -20,7 +20,7 @@ from dustream.core.settings import Settings
 from dustream.core.tier2.partition_map import PartitionMap, default_map, map_from_bytes, map_to_bytes
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.embedded.alarms import AlarmLine
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
+from dustream.streams.embedded.engine import EmbeddedEngine, Feed, Opening
 from dustream.streams.embedded.results import Outcome, read_fetch_counts, write_results
 from dustream.streams.embedded.signing import Chunk, SignedChunk, sign_chunks
 from dustream.streams.embedded.sources import InputPlan, Place, plan_inputs, read_chunks
@@ -60,8 +60,8 @@ class Watcher:
     def inputs(self, plans: list[InputPlan]) -> None:
         """Which inputs will be read from where."""
 
-    def opening(self, task: str) -> None:
-        """A task is being rebuilt from the state."""
+    def opening(self, opening: Opening) -> None:
+        """A task is being rebuilt from the state: called as it begins, and after every thousand rows."""
 
     def progress(self, progress: Progress) -> None:
         """Called after every chunk."""

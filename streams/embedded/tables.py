@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -15,6 +16,8 @@ Row = TypeVar("Row")
 
 CACHE_ROWS_MAX = 16_384  # decoded rows of one table, over all partitions
 CACHE_ROWS_MIN = 256  # of each partition
+
+ROWS_PER_REPORT = 1_000  # read from the store, while somebody watches
 
 _ENCODER = msgspec.msgpack.Encoder()
 _MISSING: Any = object()
@@ -42,11 +45,37 @@ class RowCache(Generic[Row]):
         self._young[key] = row
 
 
+class Reads:
+    """Counts rows read from the store while somebody watches."""
+
+    def __init__(self) -> None:
+        self.on_rows: Callable[[int], None] | None = None
+        self._rows = 0
+
+    def add(self) -> None:
+        self._rows += 1
+        if self._rows >= ROWS_PER_REPORT:
+            self.report()
+
+    def report(self) -> None:
+        rows, self._rows = self._rows, 0
+        if self.on_rows is not None and rows:
+            self.on_rows(rows)
+
+
 class TaskTable(Generic[Row]):
     """One table of one task. Reads see the task's own writes; `undo` takes back what the current batch wrote."""
 
-    def __init__(self, store: Store, prefix: bytes, spec: TableSpec, cache_rows_max: int = CACHE_ROWS_MAX) -> None:
+    def __init__(
+        self,
+        store: Store,
+        prefix: bytes,
+        spec: TableSpec,
+        cache_rows_max: int = CACHE_ROWS_MAX,
+        reads: Reads | None = None,
+    ) -> None:
         self._store = store
+        self._reads = reads or Reads()
         self._prefix = prefix
         self._decoder = msgspec.msgpack.Decoder(spec.row)
         self._dirty: dict[str, Row | None] = {}
@@ -62,6 +91,8 @@ class TaskTable(Generic[Row]):
                 data = self._store.get(self._prefix + key.encode())
                 row = None if data is None else self._decoder.decode(data)
                 self._cache.put(key, row)
+                if self._reads.on_rows is not None:
+                    self._reads.add()
         result: Row | None = row
         return result
 
@@ -94,6 +125,8 @@ class TaskTable(Generic[Row]):
         start = len(self._prefix)
         raw_after = self._prefix + after.encode() if after else b""
         for raw, data in self._store.scan(self._prefix + prefix.encode(), raw_after):
+            if self._reads.on_rows is not None:
+                self._reads.add()
             yield raw[start:].decode(), data
 
     def _changed_under(self, prefix: str, after: str) -> list[tuple[str, Row | None]]:
@@ -148,9 +181,11 @@ class TaskTables:
 
     def __init__(self, store: Store, spec: ProcessorSpec, partition: int) -> None:
         self._partition = partition
+        self._reads = Reads()
         rows_max = max(CACHE_ROWS_MIN, CACHE_ROWS_MAX // spec.partitions)
+        prefix = f"task/{spec.name}/{partition:05d}/"
         self._tables: dict[str, TaskTable[Any]] = {
-            table.name: TaskTable(store, f"task/{spec.name}/{partition:05d}/{table.name}/".encode(), table, rows_max)
+            table.name: TaskTable(store, f"{prefix}{table.name}/".encode(), table, rows_max, self._reads)
             for table in spec.tables
         }
 
@@ -160,6 +195,16 @@ class TaskTables:
 
     def table(self, name: str) -> TaskTable[Any]:
         return self._tables[name]
+
+    @contextmanager
+    def watched(self, on_rows: Callable[[int], None]) -> Iterator[None]:
+        """While it lasts, `on_rows` is told how many rows were read from the store since it was told last."""
+        self._reads.on_rows = on_rows
+        try:
+            yield
+            self._reads.report()
+        finally:
+            self._reads.on_rows = None
 
     def accept(self) -> int:
         return sum([table.accept() for table in self._tables.values()])

@@ -16,6 +16,7 @@ HELP: dict[str, tuple[str, str]] = {
     "holes": ("counter", "records lost on the way to a handler and fetched again"),
     "lost_records": ("counter", "input records deleted by retention before they were read"),
     "recovered_rows": ("counter", "changelog records read while opening tasks"),
+    "rebuilt_rows": ("counter", "state rows read while opening tasks, to rebuild what is derived from them"),
     "task_opens": ("counter", "tasks opened"),
     "task_failures": ("counter", "tasks closed by an error"),
     "rebalances": ("counter", "times the partitions were dealt out anew"),

@@ -180,7 +180,13 @@ class Task:
         """Tables and derived state as of the last commit."""
         self._tables = TaskTables(self._runtime.state, self.spec, self.partition)
         self._processor = self.spec.make()
-        self._processor.open(self._tables)
+        with self._tables.watched(self._rebuilt):
+            self._processor.open(self._tables)
+
+    def _rebuilt(self, rows: int) -> None:
+        self._runtime.metrics.add("rebuilt_rows", rows, processor=self.spec.name)
+        if self._abandoned:
+            raise RuntimeError(f"{self.name} belongs to another worker now")
 
     async def close(self) -> None:
         """Let go. What was not committed is as if it had never been."""
