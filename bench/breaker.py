@@ -6,10 +6,12 @@ python bench/breaker.py [--pages 20000]
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from dustream.core.pipeline import pipeline
@@ -19,7 +21,7 @@ from dustream.core.text.signature import sign
 from dustream.core.topology import ProcessorSpec, Topology
 from dustream.schemas.pages import Crawl, Decision
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.store.memory import MemoryStore
+from dustream.streams.store.rocks import RocksStore
 
 CHUNK = 500
 
@@ -68,9 +70,9 @@ def crawls(site: str, count: int, *, copy: bool, popularity: float | None = None
 class Bench:
     """One pipeline, and a line for each thing done to it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, folder: Path) -> None:
         self._counts: Counter[str] = Counter()
-        self._engine = EmbeddedEngine(measured(pipeline(settings), self._counts), MemoryStore())
+        self._engine = EmbeddedEngine(measured(pipeline(settings), self._counts), RocksStore(folder))
 
     def feed(self, what: str, messages: Sequence[Any]) -> None:
         self._counts.clear()
@@ -93,7 +95,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=20_000)
     count = parser.parse_args().pages
-    bench = Bench(Settings())
+    with tempfile.TemporaryDirectory() as folder:
+        run(Bench(Settings(), Path(folder)), count)
+
+
+def run(bench: Bench, count: int) -> None:
     print(f"{'':<44} {'CPU s':>8} {'messages':>10} {'to sites':>8} {'statuses':>9} {'largest':>8} {'cluster':>8}")
     print(f"{'':<44} {'':>8} {'':>10} {'':>8} {'':>9} {'step':>8} {'updates':>8} {'largest':>8} {'sites ms':>9}")
     bench.feed(f"{count:,} pages of a source", list(crawls("big.example", count, copy=False, popularity=1e6)))

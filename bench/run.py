@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BENCHMARKS = ("text", "scanner", "pipeline", "search", "questions", "partitions", "big_groups")
+BENCHMARKS = ("text", "scanner", "pipeline", "search", "questions", "partitions", "big_groups", "breaker")
 QUICK = ("partitions", "big_groups")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 from dustream.streams.store.base import Change
 
@@ -31,7 +30,8 @@ class MemoryStore:
     def scan(self, prefix: bytes = b"", after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         start = max(bisect_left(self._keys, prefix), bisect_right(self._keys, after) if after else 0)
         found = []
-        for key in islice(self._keys, start, None):
+        for at in range(start, len(self._keys)):  # by number: to skip what precedes would cost as much as to read it
+            key = self._keys[at]
             if not key.startswith(prefix):
                 break
             found.append((key, self._rows[key]))

@@ -14,6 +14,7 @@ HISTORIES = 2_000
 HISTORIES_PER_TEST = 200
 BIG_HISTORIES = 20
 REAL_INDEX_HISTORIES = 20
+_SITE_RULE = "a page lost under a hold is not held"
 REPRESENTATIVE_HISTORIES = 300
 
 
@@ -42,7 +43,9 @@ def test_histories_with_representatives() -> None:
     assert consulted > REPRESENTATIVE_HISTORIES
 
 
-@pytest.mark.parametrize("rule", ["the dead do not answer", "a leave does not split", "no Win", "no replacement edges"])
+@pytest.mark.parametrize(
+    "rule", ["the dead do not answer", "a leave does not split", "no Win", "no replacement edges", _SITE_RULE]
+)
 def test_a_disabled_rule_is_caught(rule: str) -> None:
     """A few of the rules, to see that the checker can fail; all of them with --mutations."""
     assert caught_at(rule, histories_max=200) is not None
