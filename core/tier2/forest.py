@@ -16,8 +16,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from dustream.core.groups.pieces import smaller_pieces
 from dustream.core.processor import Table, TaskState
+from dustream.core.tier2.pieces import smaller_pieces
 from dustream.core.tier2.rows import row_key
 from dustream.core.tier2.search_protocol import Match
 from dustream.core.tier2.vertices import Present, Vertices

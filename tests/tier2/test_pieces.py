@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dustream.core.groups.pieces import smaller_pieces
+from dustream.core.tier2.pieces import smaller_pieces
 
 NODES = 12
 edges = st.lists(st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1)), max_size=20)
