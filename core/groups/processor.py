@@ -51,6 +51,7 @@ from dustream.schemas.groups import ContinueGroup, Create, Deliver, EdgeRecord, 
 from dustream.schemas.pages import Bounce, Dead, Edge, Hold, Join, Leave, Left, Route, Standing, Sync
 
 WORK_MAX = 5_000  # rows in one step
+SEED_ROWS = 10  # that a search begins with
 TRANSFER_ROWS_MAX = 500  # tokens and edges in one message
 GROUP_SIZE_MAX = 1_000_000  # beyond, the group is held
 
@@ -277,9 +278,9 @@ class GroupsProcessor:
 
     def _unlink(self, group: Group, job: UnlinkJob) -> Job | None:
         """Edges of a vertex that has left. With one neighbour or none nothing falls apart."""
-        room = self._room()
+        room = max(1, self._room() // SEED_ROWS)
         others = self._members.others_after(group.key, job.vertex, job.after, room)
-        self._work += len(others)
+        self._work += SEED_ROWS * len(others)
         for other in others:
             self._members.unlink(group.key, job.vertex, other)
         seeds = [other for other in others if self._members.holds(group.key, other)]
@@ -300,6 +301,8 @@ class GroupsProcessor:
                 job = replace(job, turn=-1)
                 self._work += 1
             for number in turns:
+                if not self._searches.is_searching(group.key, number):
+                    continue  # another has met it just now
                 if job.searching == 1 and self._searches.size(group.key, number) > job.largest_size:
                     return ClearJob() if job.largest < 0 else SplitJob(number)
                 if self._work >= self._work_max:
@@ -310,10 +313,9 @@ class GroupsProcessor:
     def _take_turn(self, key: str, job: SearchJob) -> SearchJob:
         searches, number = self._searches, job.turn
         searches.rows = 0
-        if searches.is_searching(key, number):  # or another has met it just now
-            job = replace(job, searching=job.searching - searches.advance(key, number, self._room()))
-            if searches.is_finished(key, number) and searches.size(key, number) > job.largest_size:
-                job = replace(job, largest=number, largest_size=searches.size(key, number))
+        job = replace(job, searching=job.searching - searches.advance(key, number, self._room()))
+        if searches.is_finished(key, number) and searches.size(key, number) > job.largest_size:
+            job = replace(job, largest=number, largest_size=searches.size(key, number))
         self._work += 1 + searches.rows
         return job
 
