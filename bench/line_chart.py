@@ -1,4 +1,4 @@
-"""A small line chart as SVG: several series over partition counts that double."""
+"""A small line chart as SVG: several series over counts that double, or other steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEFT, RIGHT, TOP, BOTTOM = 50, 130, 34, 40
 COLOURS = ("#8c8c8c", "#d1762c", "#5a9367", "#b58fc2", "#b0a030", "#4472a8")
 
 
-def line_chart(title: str, x_label: str, xs: Sequence[int], series: dict[str, list[float]]) -> str:
+def line_chart(title: str, x_label: str, xs: Sequence[int | str], series: dict[str, list[float]]) -> str:
     """x steps are equal: for counts that double, a logarithmic axis."""
     highest = max(max(values) for values in series.values()) * 1.05 or 1.0
     step = (WIDTH - LEFT - RIGHT) / max(len(xs) - 1, 1)

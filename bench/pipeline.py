@@ -187,12 +187,18 @@ def exact_groups(sets: dict[str, frozenset | set]) -> Groups:
     return {url: union.find(url) for url in sets}
 
 
-def pair_scores(found: Groups, true: Groups) -> tuple[float, float]:
-    """Precision and recall of the pairs of pages that share a group."""
+def pair_counts(found: Groups, true: Groups) -> tuple[int, int, int]:
+    """Pairs of pages that share a group: in both, in `found`, in `true`."""
     cells = Counter((found[url], true[url]) for url in true)
     both = sum(n * (n - 1) // 2 for n in cells.values())
     claimed = sum(n * (n - 1) // 2 for n in Counter(found[url] for url in true).values())
     real = sum(n * (n - 1) // 2 for n in Counter(true.values()).values())
+    return both, claimed, real
+
+
+def pair_scores(found: Groups, true: Groups) -> tuple[float, float]:
+    """Precision and recall of the pairs of pages that share a group."""
+    both, claimed, real = pair_counts(found, true)
     return both / claimed if claimed else 1.0, both / real if real else 1.0
 
 

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BENCHMARKS = ("text", "scanner", "pipeline", "search", "questions", "partitions", "big_groups", "breaker")
-QUICK = ("partitions", "big_groups")
+BENCHMARKS = ("text", "scanner", "pipeline", "search", "questions", "partitions", "big_groups", "breaker", "recrawl")
+QUICK = ("partitions", "big_groups", "recrawl")
 
 
 def run(name: str, out: Path, *, quick: bool) -> int:
