@@ -28,6 +28,7 @@ _IPV4: Final = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}", re.ASCII)
 _LABELS: Final = re.compile(r"[^\s/?#:@\[\]]+")
 
 
+@lru_cache(maxsize=SITES_CACHED_MAX)
 def site_of(url_or_host: str) -> str:
     """The site of an absolute URL, or of a bare host name; empty if there is none."""
     found = _AUTHORITY.match(url_or_host)

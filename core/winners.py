@@ -15,7 +15,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
 
@@ -38,25 +38,25 @@ class Market(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     first_seen_step_days: int = 365
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class PageFacts:
     """What the criteria look at."""
 
     url: str
     first_seen_ms: int
     popularity: float | None
-    scheme: str
-    host: str
-    path: str
-    query: str
+    parts: SplitResult
 
     @classmethod
     def of(cls, url: str, first_seen_ms: int, popularity: float | None) -> PageFacts:
         try:
-            parts = urlsplit(url)
-            return cls(url, first_seen_ms, popularity, parts.scheme, parts.hostname or "", parts.path, parts.query)
+            return cls(url, first_seen_ms, popularity, urlsplit(url))
         except ValueError:  # a host that is no host, such as http://[: the whole URL is its path
-            return cls(url, first_seen_ms, popularity, "", "", url, "")
+            return cls(url, first_seen_ms, popularity, SplitResult("", "", url, "", ""))
+
+    @property
+    def host(self) -> str:
+        return self.parts.hostname or ""
 
 
 def _popularity(page: PageFacts, market: Market) -> int:
@@ -68,7 +68,7 @@ def _popularity(page: PageFacts, market: Market) -> int:
 
 
 def _static(page: PageFacts, market: Market) -> int:
-    return 1 if page.query else 0
+    return 1 if page.parts.query else 0
 
 
 def _url_length(page: PageFacts, market: Market) -> int:
@@ -76,11 +76,11 @@ def _url_length(page: PageFacts, market: Market) -> int:
 
 
 def _depth(page: PageFacts, market: Market) -> int:
-    return min(page.path.rstrip("/").count("/"), 255)
+    return min(page.parts.path.rstrip("/").count("/"), 255)
 
 
 def _https(page: PageFacts, market: Market) -> int:
-    return 0 if page.scheme == "https" else 1
+    return 0 if page.parts.scheme == "https" else 1
 
 
 def _place(value: str, preferred: tuple[str, ...]) -> int:
@@ -88,11 +88,11 @@ def _place(value: str, preferred: tuple[str, ...]) -> int:
 
 
 def _preferred_host(page: PageFacts, market: Market) -> int:
-    return _place(page.host, market.preferred_hosts)
+    return _place(page.host, market.preferred_hosts) if market.preferred_hosts else 0xFFFF
 
 
 def _preferred_tld(page: PageFacts, market: Market) -> int:
-    return _place(page.host.rpartition(".")[2], market.preferred_tlds)
+    return _place(page.host.rpartition(".")[2], market.preferred_tlds) if market.preferred_tlds else 0xFFFF
 
 
 def _first_seen(page: PageFacts, market: Market) -> int:

@@ -8,10 +8,11 @@ from dustream.schemas.pages import Request
 
 
 class Create(Struct, frozen=True, array_like=True, tag="create"):
-    """A vertex needs a group of its own: it has its first edge."""
+    """A vertex needs a group of its own: this is the first request for it."""
 
     group: str
     vertex: str
+    request: Request
 
 
 class Deliver(Struct, frozen=True, array_like=True, tag="deliver"):

@@ -68,7 +68,7 @@ TABLES: dict[str, Any] = {
 }
 
 
-@dataclass
+@dataclass(slots=True)
 class Group:
     """A group while a step works on it."""
 
@@ -123,7 +123,7 @@ class GroupsProcessor:
         self._transfer_rows_max = transfer_rows_max
         self._work = 0
         self._out: list[Send] = []
-        self._requests: dict[type, Callable[[Group, Deliver, TokenRow], None]] = {
+        self._requests: dict[type, Callable[[Group, Create | Deliver, TokenRow], None]] = {
             Edge: self._edge,
             Join: self._join,
             Dead: self._dead,
@@ -172,10 +172,13 @@ class GroupsProcessor:
         self._close(group, row)
 
     def _close(self, group: Group, before: GroupRow | None) -> None:
-        row = group.row if group.row.jobs == tuple(group.jobs) else replace(group.row, jobs=tuple(group.jobs))
-        if row.is_busy:
+        row = group.row
+        if (group.jobs or row.jobs) and row.jobs != tuple(group.jobs):
+            row = replace(row, jobs=tuple(group.jobs))
+        is_busy = row.is_busy
+        if is_busy:
             self._out.append(Send("groups", group.key, ContinueGroup(group.key)))
-        if row.size or row.arriving or row.is_busy:
+        if row.size or row.arriving or is_busy:
             if row is not before:
                 self._groups.put(group.key, row)
         elif before is not None:
@@ -222,6 +225,7 @@ class GroupsProcessor:
     def _create(self, group: Group, message: Create) -> None:
         self._members.put_token(group.key, message.vertex, TokenRow(0))
         group.set(size=1, eldest=message.vertex, standing=Standing(url_of(message.vertex), True))
+        self._requests[type(message.request)](group, message, TokenRow(0))
 
     def _deliver(self, group: Group, message: Deliver) -> None:
         token = self._members.token(group.key, message.vertex)
@@ -231,7 +235,7 @@ class GroupsProcessor:
         else:
             self._requests[type(message.request)](group, message, token)
 
-    def _edge(self, group: Group, message: Deliver, token: TokenRow) -> None:
+    def _edge(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
         vertex, edge = message.vertex, message.request
         assert isinstance(edge, Edge)
         if self._members.has_edge(group.key, vertex, edge.other):
@@ -244,10 +248,11 @@ class GroupsProcessor:
         join = Join(edge.vertex, group.row.rank, group.key, edge.similarity)
         self._out.append(Send("pages", url_of(edge.other), Route(edge.other, join)))
 
-    def _join(self, group: Group, message: Deliver, token: TokenRow) -> None:
+    def _join(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
         vertex, join = message.vertex, message.request
         assert isinstance(join, Join)
-        self._members.link(group.key, vertex, join.other, join.similarity)
+        if not self._members.has_edge(group.key, vertex, join.other):  # it is there if the baton comes back
+            self._members.link(group.key, vertex, join.other, join.similarity)
         if self._members.holds(group.key, join.other):
             return
         if priority(group.row.rank, group.key) < priority(join.rank, join.group):
@@ -257,18 +262,18 @@ class GroupsProcessor:
             back = Join(vertex, group.row.rank, group.key, join.similarity)
             self._out.append(Send("groups", join.group, Deliver(join.group, join.other, -1, back)))
 
-    def _dead(self, group: Group, message: Deliver, token: TokenRow) -> None:
+    def _dead(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
         assert isinstance(message.request, Dead)
         other = message.request.other
         if not self._members.holds(group.key, other):  # if it is here, its own leave is on the way
             self._members.unlink(group.key, message.vertex, other)
 
-    def _hold(self, group: Group, message: Deliver, token: TokenRow) -> None:
+    def _hold(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
         assert isinstance(message.request, Hold)
         self._members.put_token(group.key, message.vertex, replace(token, pass_from=message.request.pass_from))
         group.jobs.append(StandJob())
 
-    def _leave(self, group: Group, message: Deliver, token: TokenRow) -> None:
+    def _leave(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
         self._members.delete_token(group.key, message.vertex)
         group.set(size=group.row.size - 1)
         self._out.append(Send("pages", url_of(message.vertex), Left(message.vertex)))

@@ -17,15 +17,18 @@ class ClusterUpdates:
 
     def __init__(self, members_max: int = MEMBERS_MAX) -> None:
         self._members_max = members_max
-        self._members: dict[str, dict[str, ClusterMember]] = {}
+        self._said: dict[str, dict[str, DuplicateStatus]] = {}
 
     def add(self, site: str, said: DuplicateStatus) -> None:
-        member = ClusterMember(said.url, said.version, said.group, said.role, said.winner, said.relation, said.since)
-        self._members.setdefault(site, {})[said.url] = member
+        self._said.setdefault(site, {})[said.url] = said
 
     def drain(self) -> Iterator[Send]:
-        for site, members in self._members.items():
-            each = iter(members.values())
+        for site, said in self._said.items():
+            each = map(_member, said.values())
             while some := tuple(islice(each, self._members_max)):
                 yield Send("cluster.updates", site, ClusterUpdate(site=site, members=some))
-        self._members = {}
+        self._said = {}
+
+
+def _member(said: DuplicateStatus) -> ClusterMember:
+    return ClusterMember(said.url, said.version, said.group, said.role, said.winner, said.relation, said.since)

@@ -43,7 +43,7 @@ from dustream.core.pages.small_changes import (
     SmallChanges,
     representative_of,
 )
-from dustream.core.pages.status import holds_group, status, view
+from dustream.core.pages.status import holds_group, looks_alike, status, view
 from dustream.core.pages.vertex import END, epoch_of, group_key, url_of, vertex_name
 from dustream.core.processor import Send, Table, TaskState
 from dustream.core.tier2.points import tie_of
@@ -360,18 +360,18 @@ class PagesProcessor:
             self._route(url, page, message.vertex, message.request)
 
     def _route(self, url: str, page: PageRow, vertex: str, request: Request) -> None:
-        """Pass a request to the live vertex's group, which is made now if there is none."""
-        if page.owner is None:
-            page = replace(page, owner=group_key(0, vertex))
-            assert page.owner is not None
-            self._pages.put(url, page)
-            self._out.append(Send("groups", page.owner, Create(page.owner, vertex)))
-            if (pass_from := self._pass_from(url)) is not None:
-                self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, 0, Hold(pass_from))))
-        assert page.owner is not None
+        """Pass a request to the live vertex's group, which is made by its first request."""
         if isinstance(request, Hold):  # one that went astray must not undo a later one
             request = Hold(self._pass_from(url))
-        self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, request)))
+        owner = page.owner
+        if owner is None:
+            owner, pass_from = group_key(0, vertex), self._pass_from(url)
+            self._pages.put(url, replace(page, owner=owner))
+            first = request if pass_from is None else Hold(pass_from)
+            self._out.append(Send("groups", owner, Create(owner, vertex, first)))
+            if first is request:
+                return
+        self._out.append(Send("groups", owner, Deliver(owner, vertex, page.token_counter, request)))
 
     def _answer_dead(self, vertex: str, request: Request) -> None:
         """Only the baton of an edge waits for an answer."""
@@ -572,20 +572,26 @@ class PagesProcessor:
 
     def _save(self, url: str, before: PageRow | None, now: PageRow) -> None:
         """Keep the page, and tell followers and the public what changed for them."""
-        hops_max = self._hops_max
+        if before is not None and looks_alike(before, now):
+            self._pages.put(url, now)
+            return
         now = self._site_pages.counted(url, before, now)
-        if now.follower_count and resolution(url, before, hops_max) != resolution(url, now, hops_max):
+        if now.follower_count and resolution(url, before, self._hops_max) != resolution(url, now, self._hops_max):
             now = self._spread(url, now)
-        names = self._markets.names
-        seen = view(url, now, names, hops_max)
-        if seen is not None and seen != view(url, before, names, hops_max):
-            now = replace(now, status_counter=now.status_counter + 1)
-            said = status(url, now, seen)
-            self._out.append(Send("duplicate.status", url, said))
-            self._updates.add(self._site_of(url), said)
         if holds_group(url, before) != holds_group(url, now):
             self._alarm(url, now)
-        self._pages.put(url, now)
+        self._pages.put(url, self._publish(url, before, now))
+
+    def _publish(self, url: str, before: PageRow | None, now: PageRow) -> PageRow:
+        names = self._markets.names
+        seen = view(url, now, names, self._hops_max)
+        if seen is None or seen == view(url, before, names, self._hops_max):
+            return now
+        now = replace(now, status_counter=now.status_counter + 1)
+        said = status(now, seen)
+        self._out.append(Send("duplicate.status", url, said))
+        self._updates.add(self._site_of(url), said)
+        return now
 
 
 def _weight(word: Decision | DecisionRow) -> tuple[int, float]:

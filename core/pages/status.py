@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec.structs import replace
 
 from dustream.core.pages.redirects import resolution
 from dustream.core.pages.rows import PageRow
 from dustream.schemas.pages import Resolution, Standing, Verdict
 from dustream.schemas.status import DuplicateStatus, MarketStatus, Problem, Relation, Role
 
-View = dict[str, Any]
-"""The fields of a DuplicateStatus but for url and version."""
+NOT_SAID = (0, 0)
+"""The version of a status that nobody was told."""
 
 _PROBLEMS: dict[str, Problem] = {"gone": "target_gone", "unknown": "target_unknown"}
 
 
-def view(url: str, page: PageRow | None, market_names: tuple[str, ...], hops_max: int) -> View | None:
-    """None as long as nothing is known of the page."""
+def view(url: str, page: PageRow | None, market_names: tuple[str, ...], hops_max: int) -> DuplicateStatus | None:
+    """The page's status but for its version; None as long as nothing is known of the page."""
     if page is None or page.kind == "unknown":
         return None
-    return {"since": page.epoch, **_view(url, page, market_names, hops_max)}
-
-
-def _view(url: str, page: PageRow, market_names: tuple[str, ...], hops_max: int) -> View:
     if page.kind == "content":
         return _content_view(url, page, market_names)
     if page.kind == "gone":
-        return {"role": "gone"}
-    return _redirect_view(page, resolution(url, page, hops_max), market_names)
+        return DuplicateStatus(url=url, version=NOT_SAID, since=page.epoch, role="gone")
+    return _redirect_view(url, page, resolution(url, page, hops_max), market_names)
 
 
-def status(url: str, page: PageRow, seen: View) -> DuplicateStatus:
-    return DuplicateStatus(url=url, version=(page.version, page.status_counter), **seen)
+def status(page: PageRow, seen: DuplicateStatus) -> DuplicateStatus:
+    return replace(seen, version=(page.version, page.status_counter))
+
+
+def looks_alike(before: PageRow, now: PageRow) -> bool:
+    """Whether two rows of a content page are sure to give one view; saves making them."""
+    return (
+        before.kind == "content" == now.kind
+        and before.verdicts == now.verdicts
+        and before.standing == now.standing
+        and before.epoch == now.epoch
+        and before.site_held == now.site_held
+    )
 
 
 def effective(url: str, standing: Standing, verdict: Verdict) -> Verdict:
@@ -55,41 +62,52 @@ def holds_group(url: str, page: PageRow | None) -> bool:
     return page.standing.held and page.standing.group == url
 
 
-def _content_view(url: str, page: PageRow, market_names: tuple[str, ...]) -> View:
+def _content_view(url: str, page: PageRow, market_names: tuple[str, ...]) -> DuplicateStatus:
     standing = page.standing
     assert standing is not None
-    views = [
-        _verdict_view(url, standing, verdict, bool(page.site_held >> market & 1))
-        for market, verdict in enumerate(page.verdicts)
-    ]
-    main = dict(views[0])
-    if len(market_names) > 1:
-        main["markets"] = {name: MarketStatus(**seen) for name, seen in zip(market_names, views, strict=True)}
-    main["group"] = standing.group
-    return main
+    main = _verdict_view(url, standing, page.verdicts[0], bool(page.site_held & 1))
+    return DuplicateStatus(
+        url=url,
+        version=NOT_SAID,
+        since=page.epoch,
+        role=main.role,
+        group=standing.group,
+        winner=main.winner,
+        relation=main.relation,
+        similarity=main.similarity,
+        markets=_market_views(url, page, standing, market_names) if len(market_names) > 1 else None,
+    )
 
 
-def _verdict_view(url: str, standing: Standing, verdict: Verdict, site_held: bool) -> View:
+def _market_views(
+    url: str, page: PageRow, standing: Standing, market_names: tuple[str, ...]
+) -> dict[str, MarketStatus]:
+    return {
+        name: _verdict_view(url, standing, verdict, bool(page.site_held >> market & 1))
+        for market, (name, verdict) in enumerate(zip(market_names, page.verdicts, strict=True))
+    }
+
+
+def _verdict_view(url: str, standing: Standing, verdict: Verdict, site_held: bool) -> MarketStatus:
     verdict = effective(url, standing, verdict)
     role = role_of(url, standing, verdict, site_held)
-    if role in ("unique", "winner"):
-        return {"role": role, "winner": url}
+    if verdict.winner == url:
+        return MarketStatus(role=role, winner=url)
     relation: Relation = "exact" if verdict.exact else "near"
-    return {"role": role, "winner": verdict.winner, "relation": relation, "similarity": verdict.similarity}
+    return MarketStatus(role=role, winner=verdict.winner, relation=relation, similarity=verdict.similarity)
 
 
-def _redirect_view(page: PageRow, way: Resolution | None, market_names: tuple[str, ...]) -> View:
+def _redirect_view(url: str, page: PageRow, way: Resolution | None, market_names: tuple[str, ...]) -> DuplicateStatus:
+    seen = DuplicateStatus(url=url, version=NOT_SAID, since=page.epoch, role="redirect")
     if way is None:
-        return {"role": "redirect", "problem": "redirect_cut"}
+        return replace(seen, problem="redirect_cut")
     if way.standing is None:
-        return {"role": "redirect", "target": way.path[-1], "problem": _PROBLEMS[way.end]}
+        return replace(seen, target=way.path[-1], problem=_PROBLEMS[way.end])
     relation: Relation = "revisit" if page.via == "revisit" else "redirect"
-    seen: View = {"role": "redirect", "target": way.path[-1], "group": way.standing.group, "relation": relation}
     winners = [effective(way.path[-1], way.standing, verdict).winner for verdict in way.verdicts]
-    seen["winner"] = winners[0]
-    if len(market_names) > 1:
-        each = zip(market_names, winners, strict=True)
-        seen["markets"] = {
-            name: MarketStatus(role="redirect", winner=winner, relation=relation) for name, winner in each
-        }
-    return seen
+    seen = replace(seen, target=way.path[-1], group=way.standing.group, relation=relation, winner=winners[0])
+    if len(market_names) == 1:
+        return seen
+    each = zip(market_names, winners, strict=True)
+    markets = {name: MarketStatus(role="redirect", winner=winner, relation=relation) for name, winner in each}
+    return replace(seen, markets=markets)

@@ -96,11 +96,15 @@ class TaskTable(Generic[Row]):
         result: Row | None = row
         return result
 
-    def put(self, key: str, row: Row) -> None:
-        self._change(key, row)
+    def put(self, key: str, row: Row | None) -> None:
+        before = self._dirty.get(key, _MISSING)
+        self._undo.append((key, before))
+        if before is _MISSING and self._dirty_keys is not None:
+            insort(self._dirty_keys, key)
+        self._dirty[key] = row
 
     def delete(self, key: str) -> None:
-        self._change(key, None)
+        self.put(key, None)
 
     def scan(self, prefix: str = "", after: str = "") -> Iterator[tuple[str, Row]]:
         changed = self._changed_under(prefix, after)
@@ -141,13 +145,6 @@ class TaskTable(Generic[Row]):
                 break
             found.append((key, self._dirty[key]))
         return found
-
-    def _change(self, key: str, row: Row | None) -> None:
-        before = self._dirty.get(key, _MISSING)
-        self._undo.append((key, before))
-        if before is _MISSING and self._dirty_keys is not None:
-            insort(self._dirty_keys, key)
-        self._dirty[key] = row
 
     def accept(self) -> int:
         """The batch succeeded: its writes stay. Tells how many there were."""
