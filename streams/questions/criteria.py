@@ -49,10 +49,10 @@ def _place(value: str, preferred: tuple[str, ...]) -> str:
 
 _SHOWN: dict[str, Callable[[PageFacts, Market], str]] = {
     "popularity": _popularity,
-    "static": lambda page, market: "a query" if page.query else "no query",
+    "static": lambda page, market: "a query" if page.parts.query else "no query",
     "url_length": lambda page, market: f"{len(page.url)} characters",
-    "depth": lambda page, market: f"depth {page.path.rstrip('/').count('/')}",
-    "https": lambda page, market: page.scheme,
+    "depth": lambda page, market: f"depth {page.parts.path.rstrip('/').count('/')}",
+    "https": lambda page, market: page.parts.scheme,
     "preferred_host": lambda page, market: _place(page.host, market.preferred_hosts),
     "preferred_tld": lambda page, market: _place(page.host.rpartition(".")[2], market.preferred_tlds),
     "first_seen": lambda page, market: f"first seen {time_shown(page.first_seen_ms)}",
