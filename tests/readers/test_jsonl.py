@@ -129,7 +129,7 @@ def test_a_line_beyond_the_limit_is_rejected_without_holding_it() -> None:
 
 
 def test_a_long_line_is_a_rejection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl_reader, "lines_of", lambda pieces: lines_of(pieces, 300))
+    monkeypatch.setattr(jsonl_reader, "lines_of", lambda pieces, offset: lines_of(pieces, 300, offset))
     items = read(tmp_path / "x", PLAIN)
     assert urls(items) == URLS[:5]
     assert ["line longer" in rejection.reason for rejection in rejections(items)] == [True] * 3
