@@ -62,6 +62,12 @@ def _unlinks_only(self: Any, group: Any, job: Any) -> Any:
         self._members.unlink(group.key, job.vertex, other)
 
 
+def _never_meets(self: Any, group: str, number: int, current: int, other: str) -> tuple[int, bool]:
+    if self._members.holds(group, other) and self._reached.get(f"{group}\0{other}") is None:
+        self._reach(group, number, current, other)
+    return number, False
+
+
 def _meets_without_queue(self: Any, group: str, one: int, other: int) -> int:
     """The searches join, but the queue of the smaller is lost."""
     large: int = _MEET(self, group, one, other)
@@ -173,7 +179,7 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "followers are not told": [(PagesProcessor, "_tell", _nothing)],
     "a spread does not start over": [(PagesProcessor, "_spread", _spreads_on)],
     "a leave does not split": [(GroupsProcessor, "_unlink", _unlinks_only)],
-    "searches that meet stay two": [(Searches, "_meet", lambda self, group, one, other: one)],
+    "searches that meet stay two": [(Searches, "_look", _never_meets)],
     "a search forgets what it met behind": [(Searches, "_meet", _meets_without_queue)],
     "half-edges to the dead stay": [(GroupsProcessor, "_dead", _nothing)],
     "strangers land": [(GroupsProcessor, "_joins", _always_joins), (GroupsProcessor, "_check_join", _lands_at_once)],
