@@ -14,7 +14,7 @@ from dustream.streams.store.memory import MemoryStore
 from dustream.streams.store.rocks import RocksStore
 
 
-@pytest.mark.parametrize(("story", "die_at"), zip(STORIES, (7, 2), strict=True))
+@pytest.mark.parametrize(("story", "die_at"), list(zip(STORIES, (7, 2), strict=True)))
 def test_killed_in_the_middle_of_cut_work(tmp_path: Path, story: str, die_at: int) -> None:
     calm = run(MemoryStore(), story)
     child = multiprocessing.get_context("spawn").Process(target=run_and_die, args=(tmp_path / "db", story, die_at))
