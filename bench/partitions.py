@@ -4,8 +4,8 @@
 
 Real pages come from the folder that DUSTREAM_DATA names; without it those tables are left out, and the report says so.
 All is counted, except the time to build a map. Every map is measured on pages that were not in its sample; where it is
-measured on its sample as well, the table says so. Tables go to docs/results-partitions.md, plots to docs/img/, in about
-ten minutes of one core and 4 GB; --quick, in one or two minutes, writes both to bench/out/.
+measured on its sample as well, the table says so. Tables go to docs/results-partitions.md, plots to docs/img/, in three
+to four minutes of processor time, over two processes; --quick writes both to bench/out/.
 """
 
 from __future__ import annotations
