@@ -90,7 +90,7 @@ class Outbox:
     """Turns what a processor sends into records, numbering those of its links."""
 
     def __init__(self, topology: Topology, application: Application, sender: str, sent: Mapping[str, int]) -> None:
-        self._topology = topology
+        self._partitions_of = {spec.input: spec.partitions for spec in topology.processors}
         self._application = application
         self._sender = sender
         self._partitions = public_partitions(topology)
@@ -102,9 +102,9 @@ class Outbox:
     def add(self, sends: Iterable[Send]) -> None:
         for send in sends:
             self.messages += 1
-            reader = self._topology.reader(send.topic)
-            if reader is not None:
-                partition = partition_of(send.key, reader.partitions)
+            partitions = self._partitions_of.get(send.topic)
+            if partitions is not None:
+                partition = partition_of(send.key, partitions)
                 self._linked.setdefault((send.topic, partition), []).append(send.message)
             else:
                 self._public.append(self._public_record(send))

@@ -54,7 +54,7 @@ TRANSACTION_TIMEOUT_S = 30
 BATCH_BYTES = 900 << 10
 START_TIMEOUT_S = 60.0
 CLOSE_TIMEOUT_S = 5.0
-OFFSET_HINT_INTERVAL_S = 1.0
+OFFSET_HINT_INTERVAL_S = 5.0  # two requests more, and a partition more to mark
 REST_AFTER_S = 2.0  # without input
 REST_SHARE_MAX = 0.2  # of a task's time, where input comes in drops
 

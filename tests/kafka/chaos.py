@@ -3,7 +3,8 @@ those of an undisturbed run, and nothing may have been lost.
 
     python tests/kafka/chaos.py [--pages 20000] [--workers 3] [--kills 20] [--pauses 3] [--broker-kills 1] [--seeds 1 …]
 
-Kills come at random moments of a plan made from the seed; what the machine does in between is its own affair.
+A fault comes a random time after its victim has begun to work, by a plan made from the seed; what the machine does in
+between is its own affair.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Plan:
     pauses: int
     broker_kills: int
     seed: int
-    partitions: int = 4
+    partitions: int = 6
     gap_s_max: float = 8.0
     settle_s_max: float = 1800.0
 
@@ -78,13 +79,23 @@ class Crew:
         self._command = [sys.executable, str(REAL), cluster.bootstrap, name]
         self._partitions = partitions
         self._folder = folder
+        self._log_starts: dict[int, int] = {}
         self.workers = [self._start(number) for number in range(count)]
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         data = str(self._folder / f"worker-{number}")
-        with (self._folder / f"worker-{number}.log").open("ab") as log:
+        with self._log(number).open("ab") as log:
+            self._log_starts[number] = log.tell()
             arguments = [*self._command, data, str(self._partitions), str(SESSION_TIMEOUT_S)]
             return subprocess.Popen(arguments, stdout=log, stderr=log)
+
+    def _log(self, number: int) -> Path:
+        return self._folder / f"worker-{number}.log"
+
+    def is_at_work(self, number: int) -> bool:
+        """Whether a worker has opened a task since it was started, or was dealt none."""
+        since = self._log(number).read_bytes()[self._log_starts[number] :]
+        return b"open at" in since or b": 0 partitions" in since
 
     def kill(self, number: int) -> None:
         self.workers[number].kill()
@@ -99,7 +110,7 @@ class Crew:
     def check(self) -> None:
         for number, worker in enumerate(self.workers):
             if worker.poll() is not None:
-                tail = (self._folder / f"worker-{number}.log").read_text()[-3000:]
+                tail = self._log(number).read_text()[-3000:]
                 raise AssertionError(f"worker {number} ended by itself ({worker.returncode}):\n{tail}")
 
     def stop(self) -> None:
@@ -152,8 +163,9 @@ def run_chaos(plan: Plan, broker: Broker, folder: Path) -> Report:
 def _disturb(plan: Plan, crew: Crew, broker: Broker, port: int) -> None:
     draw = random.Random(plan.seed + 1)
     for fault in plan.faults():
-        time.sleep(draw.uniform(plan.gap_s_max / 4, plan.gap_s_max))
         victim = draw.randrange(plan.workers)
+        _wait(lambda victim=victim: crew.is_at_work(victim), plan.settle_s_max, crew)
+        time.sleep(draw.uniform(plan.gap_s_max / 4, plan.gap_s_max))
         print(f"  {fault} {victim if fault != 'broker' else ''}", flush=True)
         if fault == "kill":
             crew.kill(victim)
@@ -166,16 +178,22 @@ def _disturb(plan: Plan, crew: Crew, broker: Broker, port: int) -> None:
 
 
 def _settle(plan: Plan, crew: Crew, look: Callable[[], object]) -> None:
-    deadline = time.monotonic() + plan.settle_s_max
-    while time.monotonic() < deadline:
-        crew.check()
+    def is_settled() -> bool:
         try:
-            if not look():
-                return
+            return not look()
         except Unreachable:
-            pass
-        time.sleep(1)
-    raise AssertionError(f"not at rest after {plan.settle_s_max:.0f} s")
+            return False
+
+    _wait(is_settled, plan.settle_s_max, crew)
+
+
+def _wait(condition: Callable[[], bool], seconds_max: float, crew: Crew) -> None:
+    deadline = time.monotonic() + seconds_max
+    while not condition():
+        crew.check()
+        if time.monotonic() > deadline:
+            raise AssertionError(f"nothing came of it in {seconds_max:.0f} s")
+        time.sleep(0.2)
 
 
 def main() -> int:

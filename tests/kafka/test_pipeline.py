@@ -196,6 +196,6 @@ def test_cluster_tells_why_as_a_state_does(site: Site, capsys: pytest.CaptureFix
 
 
 def test_chaos(cluster: Cluster, broker: Broker, tmp_path: Path) -> None:
-    plan = Plan(pages=200, workers=2, kills=2, pauses=1, broker_kills=1, seed=7, gap_s_max=4)
+    plan = Plan(pages=200, workers=2, kills=2, pauses=1, broker_kills=1, seed=7, partitions=2, gap_s_max=4)
     report = run_chaos(plan, broker, tmp_path)
     assert report.found == report.expected
