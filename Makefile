@@ -45,11 +45,12 @@ test: $(DEV) kafka-tools
 test-kafka: $(DEV) kafka-tools
 	$(BIN)/pytest tests/kafka
 
+APT_INSTALL = apt-get -qq install -y --no-install-recommends >/dev/null
 # Elsewhere than on Debian as root, `dustream broker start` and the tests say what is missing.
 kafka-tools:
 	@command -v java >/dev/null && command -v mvn >/dev/null || \
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing Java and Maven ..." && \
-		apt-get -qq update && apt-get -qq install -y --no-install-recommends openjdk-17-jre-headless maven >/dev/null; } || \
+		apt-get -qq update && { $(APT_INSTALL) openjdk-17-jre-headless maven || $(APT_INSTALL) default-jre-headless maven; }; } || \
 		echo "no Java and Maven here: the tests on a real Kafka broker will not run"
 
 chaos: $(DEV) kafka-tools

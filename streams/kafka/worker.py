@@ -46,6 +46,7 @@ POLL_RECORDS_MAX = 500
 BUFFER_RECORDS_MAX = 100  # of every stage, in Faust's hands; records between stages are cut at RECORD_BYTES
 INBOX_BYTES_MAX = 16 << 20  # of every stage
 GATHER_S = 0.02  # from the first arrival to the round: others follow it
+STRAGGLER_S = 2.0  # how long a round waits for its last commits
 TRANSACTION_BYTES = 2 << 20  # input records of one batch, as stored
 FETCH_BYTES_MAX = 1 << 20
 SESSION_TIMEOUT_S = 10.0
@@ -321,13 +322,22 @@ class Worker:
     async def _rounds(self) -> None:
         """Work in rounds: every task that something waits for has one transaction, and while it waits for its commit
         the next one works. A transaction costs worker and broker milliseconds, however little is in it: what arrives
-        during a round makes the transactions of the next one fuller. The busier everything is, the fuller."""
+        during a round makes the transactions of the next one fuller. The busier everything is, the fuller. For a task
+        that gets no answer from its broker the others do not wait long."""
+        working: dict[TP, asyncio.Task[None]] = {}
         while True:
-            await self._inboxes.arrival()
+            if not working:
+                await self._inboxes.arrival()
             self._busy_until_s = FAR_S
             await asyncio.sleep(GATHER_S)
-            await asyncio.gather(*(self._work(tp) for tp in self._inboxes.waiting()))
-            self._busy_until_s = time.monotonic()
+            for tp in self._inboxes.waiting():
+                if tp not in working:
+                    working[tp] = asyncio.create_task(self._work(tp))
+            if working:  # what waited may have been forgotten meanwhile
+                await asyncio.wait(working.values(), timeout=STRAGGLER_S)
+            for tp in [tp for tp, work in working.items() if work.done()]:
+                working.pop(tp).result()
+            self._busy_until_s = FAR_S if working else time.monotonic()
 
     async def _work(self, tp: TP) -> None:
         records = self._inboxes.take(tp, TRANSACTION_BYTES)
