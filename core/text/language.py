@@ -62,10 +62,11 @@ def detect_language(text: str | bytes, tokens: NDArray[np.uint64] | None = None)
     sample = data.decode("utf-8", "ignore")[:SAMPLE_CHARS]
     if tokens is None:
         tokens = token_hashes(text)
-    return _by_script(sample) or _by_words(tokens) or _by_letters(sample)
+    return by_script(sample) or _by_words(tokens) or _by_letters(sample)
 
 
-def _by_script(sample: str) -> str:
+def by_script(sample: str) -> str:
+    """The language whose own script the sample is in, "" where the script is not one language's."""
     if sample.isascii():
         return ""
     for lang, script in _SCRIPTS:
