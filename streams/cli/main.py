@@ -17,6 +17,7 @@ COMMANDS = (
     "groups",
     "breaker",
     "generate",
+    "codes",
     "partitions",
     "learn",
     "normalize",
