@@ -22,13 +22,13 @@ def line(url: str, **fields: object) -> bytes:
 
 
 def test_code_units_and_paragraphs() -> None:
-    html = f"<html><body><article><p>{PRINTED}</p><p>短文</p></article></body></html>"
+    html = f"<html><body><article><h1>短文</h1><p>{PRINTED}</p></article></body></html>"
     done = codes(line("https://a.example/1", html=html), "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["code"] == "系法这流以点从码" and found["chars"] == 8
     assert (found["taken_from"], found["anchors_of"]) == ("units", "zh")
-    assert [(each["text"], each["is_unit"]) for each in found["paragraphs"]] == [(PRINTED, True), ("短文", False)]
+    assert [(each["text"], each["is_unit"]) for each in found["paragraphs"]] == [("短文", False), (PRINTED, True)]
 
 
 def test_for_people() -> None:
