@@ -45,7 +45,7 @@ def test_one_url_of_many() -> None:
 
 
 def test_pages_without_text_and_broken_records() -> None:
-    lines = b"no JSON\n" + line("https://a.example/1", text="") + line("https://a.example/2", status=404)
+    lines = line("https://a.example/1", text="") + b"no JSON\n" + line("https://a.example/2", status=404)
     done = codes(lines)
     assert done.returncode == 0
     assert "no visible text" in done.stdout.decode() and "a.example/2" not in done.stdout.decode()
