@@ -10,8 +10,19 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BENCHMARKS = ("text", "scanner", "pipeline", "search", "questions", "partitions", "big_groups", "breaker", "recrawl")
-QUICK = ("partitions", "big_groups", "recrawl")
+BENCHMARKS = (
+    "text",
+    "scanner",
+    "pipeline",
+    "search",
+    "questions",
+    "partitions",
+    "rules",
+    "big_groups",
+    "breaker",
+    "recrawl",
+)
+QUICK = ("partitions", "big_groups", "recrawl", "rules")
 
 
 def run(name: str, out: Path, *, quick: bool) -> int:

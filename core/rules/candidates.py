@@ -14,6 +14,7 @@ Where this goes beyond the paper, and why:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -29,6 +30,9 @@ NODES_PER_CLUSTER_MAX: Final = 512
 DUPLICATE_NODES_MAX: Final = 1_000
 CLUSTERS_LOOKED_AT_MAX: Final = 400
 ROWS_PER_CLUSTER_MAX: Final = 8
+NOISE_DEVIATIONS: Final = 3.0
+SETTLED_SHARE_MIN: Final = 0.98
+"""A rule that removes this share of a node's duplicates leaves nothing to look for below it."""
 
 
 class CandidateSettings(NamedTuple):
@@ -48,10 +52,13 @@ class CandidateSettings(NamedTuple):
     support_share_min: float = 0.1
     label_noise: float = 0.0
 
-    @property
-    def fpr_bound(self) -> float:
-        """What a rule of fpr_max shows when this share of the labels is wrong: a pair is right if both labels are."""
-        return 1 - (1 - self.fpr_max) * (1 - self.label_noise) ** 2
+    def fpr_allowed(self, pairs: int) -> float:
+        """What a rule of fpr_max may show over so many pairs when this share of the labels is wrong: a pair is right if
+        both labels are. Few pairs may have met more wrong labels than their share; wrong rules show far more."""
+        if not self.label_noise:
+            return self.fpr_max
+        expected = 1 - (1 - self.fpr_max) * (1 - self.label_noise) ** 2
+        return expected + NOISE_DEVIATIONS * math.sqrt(expected * (1 - expected) / max(1, pairs))
 
 
 class Operations(NamedTuple):
@@ -99,20 +106,47 @@ class Candidates(NamedTuple):
 
 
 def candidate_rules(tree: PatternTree, settings: CandidateSettings | None = None) -> Candidates:
-    """Sections 5.2.1 to 5.2.3 in a row."""
+    """Sections 5.2.1 to 5.2.3 in a row: first rules within nodes, from the root down, then rules between nodes.
+
+    Where a rule within a node leaves hardly a duplicate, nothing more is looked for among the nodes below it: any other
+    rule there would be redundant (Figure 7 b).
+    """
     settings = settings or CandidateSettings()
     index = EvidenceIndex(tree.training)
     shares = ClusterShares.of(tree)
+    raw, qualified, settled = _rules_within(tree, shares, index, settings)
+    for s, t in duplicate_nodes(tree, shares, settled, settings):
+        rewritten = _between_nodes(tree, shares, tree.nodes[s], tree.nodes[t], settings)
+        raw += 1
+        evidence = index.evidence(tree.rows(tree.nodes[s]), rewritten)
+        if is_qualified(evidence, settings):
+            qualified.append(Candidate(s, t, rewritten, evidence))
+    return Candidates(raw, qualified)
+
+
+def _rules_within(
+    tree: PatternTree, shares: ClusterShares, index: EvidenceIndex, settings: CandidateSettings
+) -> tuple[int, list[Candidate], npt.NDArray[np.int64]]:
+    """The case s = t; and per node the topmost node above it, or itself, whose rule settles it (−1: none does)."""
     raw = 0
     qualified: list[Candidate] = []
-    for s, t in duplicate_nodes(tree, shares, settings):
-        for operations in _rewrites(tree, shares, s, t, settings):
+    settled = np.full(len(tree.nodes), -1)
+    for node in tree.nodes:
+        if node.parent >= 0 and settled[node.parent] >= 0:
+            settled[node.id] = settled[node.parent]
+            continue
+        repeats = shares.repeats(tree, node)
+        if repeats < settings.support_min or repeats / node.volume < settings.duplicate_rate_min:
+            continue
+        for operations in _ignoring_rules(tree, shares, node, settings):
             raw += 1
-            evidence = index.evidence(tree.rows(tree.nodes[s]), operations)
+            evidence = index.evidence(tree.rows(node), operations)
             if is_qualified(evidence, settings):
-                qualified.append(Candidate(s, t, operations, evidence))
+                qualified.append(Candidate(node.id, node.id, operations, evidence))
+                if evidence.gain >= SETTLED_SHARE_MIN * repeats:
+                    settled[node.id] = node.id
                 break
-    return Candidates(raw, qualified)
+    return raw, qualified, settled
 
 
 def is_qualified(evidence: Evidence, settings: CandidateSettings) -> bool:
@@ -120,7 +154,7 @@ def is_qualified(evidence: Evidence, settings: CandidateSettings) -> bool:
     return (
         evidence.gain > 0
         and evidence.support >= max(settings.support_min, settings.support_share_min * evidence.reached)
-        and evidence.false_positive_rate <= settings.fpr_bound
+        and evidence.false_positive_rate <= settings.fpr_allowed(evidence.support_pairs)
         and evidence.forbidden <= settings.fpr_max * evidence.support
     )
 
@@ -151,37 +185,37 @@ class ClusterShares:
         rows = rows[self.known[rows]]
         return rows[np.argsort(tree.training.clusters[rows], kind="stable")]
 
+    def repeats(self, tree: PatternTree, node: Node) -> int:
+        """How many URLs fewer a node could have: N − C of its duplicate rate 1 − C / N (section 3)."""
+        rows = tree.rows(node)
+        clusters = tree.training.clusters[rows[self.known[rows]]]
+        return len(clusters) - len(np.unique(clusters))
+
 
 def overlap(common_rows_s: int, common_rows_t: int, volume_s: int, volume_t: int) -> float:
     """Lei eq. 6: the URLs of both nodes that are in common clusters, by all URLs of both."""
     return (common_rows_s + common_rows_t) / (volume_s + volume_t)
 
 
-def duplicate_nodes(tree: PatternTree, shares: ClusterShares, settings: CandidateSettings) -> list[tuple[int, int]]:
-    """Algorithm 2: ordered pairs of nodes with enough common duplicates, and nodes with enough duplicates inside."""
-    same = [(node.id, node.id) for node in tree.nodes if _has_duplicates(tree, shares, node, settings)]
+def duplicate_nodes(
+    tree: PatternTree, shares: ClusterShares, settled: npt.NDArray[np.int64], settings: CandidateSettings
+) -> list[tuple[int, int]]:
+    """Algorithm 2: ordered pairs of nodes with enough common duplicates."""
+    if len(settled) == 0 or settled[0] >= 0:
+        return []
     common_rows, common_clusters = _common(tree, shares)
     members = np.array([len(shares.members(tree, node)) for node in tree.nodes])
     found: list[tuple[float, int, int]] = []
     for s, t in np.argwhere(np.triu(common_clusters, 1) >= settings.common_clusters_min).tolist():
         a, b = tree.nodes[s], tree.nodes[t]
-        if tree.is_ancestor(a, b):
+        if tree.is_ancestor(a, b) or (settled[s] >= 0 and settled[s] == settled[t]):
             continue
         shared = overlap(common_rows[s, t], common_rows[t, s], a.volume, b.volume)
         for source, target in ((s, t), (t, s)):
             coverage = common_rows[source, target] / members[source]
             if shared >= settings.o_min or coverage >= settings.coverage_min:
                 found.append((-float(common_rows[source, target]), source, target))
-    return same + [(s, t) for _, s, t in sorted(found)[:DUPLICATE_NODES_MAX]]
-
-
-def _has_duplicates(tree: PatternTree, shares: ClusterShares, node: Node, settings: CandidateSettings) -> bool:
-    """The case s = t, by the duplicate rate 1 − C / N within the node (section 3)."""
-    clusters = tree.training.clusters[shares.members(tree, node)]
-    if len(clusters) == 0:
-        return False
-    repeats = len(clusters) - len(np.unique(clusters))
-    return repeats >= settings.support_min and repeats / node.volume >= settings.duplicate_rate_min
+    return [(s, t) for _, s, t in sorted(found)[:DUPLICATE_NODES_MAX]]
 
 
 def _common(tree: PatternTree, shares: ClusterShares) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -233,18 +267,14 @@ def _accumulate_common(
 # ---------------------------------------------------------------- 5.2.2 rewrite operations
 
 
-def _rewrites(
-    tree: PatternTree, shares: ClusterShares, s: int, t: int, settings: CandidateSettings
+def _ignoring_rules(
+    tree: PatternTree, shares: ClusterShares, node: Node, settings: CandidateSettings
 ) -> list[Operations]:
-    """The rule for a pair of nodes; for s = t where several keys seem irrelevant also each of them alone, because
-    two of them may only be irrelevant each in the other's absence."""
-    source, target = tree.nodes[s], tree.nodes[t]
-    if s != t:
-        rewritten = _between_nodes(tree, shares, source, target, settings)
-        return [] if rewritten is None else [rewritten]
-    ignored = _ignored_keys(tree, shares, source, settings)
+    """Where several keys seem irrelevant also each alone: two of them may only be irrelevant each in the other's
+    absence."""
+    ignored = _ignored_keys(tree, shares, node, settings)
     choices = [ignored] if len(ignored) < 2 else [ignored, *([key] for key in ignored)]
-    return [_ignoring(tree, source, choice) for choice in choices if choice]
+    return [_ignoring(tree, node, choice) for choice in choices if choice]
 
 
 def _ignored_keys(tree: PatternTree, shares: ClusterShares, node: Node, settings: CandidateSettings) -> list[int]:
@@ -334,8 +364,8 @@ def _differing(column: Ints, rows: Ints) -> float:
 
 def _between_nodes(
     tree: PatternTree, shares: ClusterShares, source: Node, target: Node, settings: CandidateSettings
-) -> Operations | None:
-    """Keep, replace or ignore for every key of t; None if nothing would tell one page of s from another."""
+) -> Operations:
+    """Keep, replace or ignore for every key of t."""
     copied = np.full(len(tree.training.keys), -1, np.int32)
     fixed = np.where(target.kinds == Kind.IS, target.codes, 0).astype(np.int32)
     from_keys = np.flatnonzero(source.kinds != Kind.ABSENT).astype(np.int32)
@@ -433,25 +463,24 @@ class EvidenceIndex:
         self._by_hash = np.argsort(training.hashes, kind="stable").astype(np.int32)
         self._hashes = training.hashes[self._by_hash]
         self._known = in_clusters_of_two(training)
+        self._marks = np.zeros(training.size, np.int8)
 
     def evidence(self, rows: Ints, operations: Operations) -> Evidence:
         """What rewriting these rows does."""
         training = self.training
         rewritten = rewritten_hashes(training.values, rows, operations.copied, operations.fixed)
-        landed = self.rows_at(rewritten)
-        inside = np.zeros(training.size, np.bool_)
-        inside[rows] = True
-        hit = (landed >= 0) & ~inside[np.maximum(landed, 0)]
-        met = np.unique(landed[hit])
-        forbidden = int(np.count_nonzero((landed >= 0) & (landed != rows) & training.avoid[np.maximum(landed, 0)]))
-        hashes = np.concatenate((rewritten, training.hashes[met]))
-        clusters = np.concatenate((training.clusters[rows], training.clusters[met]))
-        counts = _grouped(hashes, clusters, np.argsort(hashes, kind="stable"), len(rows))
-        distinct_after = int(counts[4]) - len(met)
-        pairs, false_pairs, support, false_positives = (int(count) for count in counts[:4])
-        gain = len(rows) - distinct_after
-        reached = int(np.count_nonzero(self._known[rows]))
-        return Evidence(pairs, false_pairs, support, false_positives, forbidden, gain, reached)
+        counts = _evidence_counts(
+            rows,
+            rewritten,
+            self._hashes,
+            self._by_hash,
+            training.hashes,
+            training.clusters,
+            training.avoid,
+            self._known,
+            self._marks,
+        )
+        return Evidence(*counts.tolist())
 
     def speaking_rows(self, rows: Ints, operations: Operations) -> Ints:
         """Those of the rows that the operations change and that then have the URL of a duplicate of theirs."""
@@ -488,6 +517,44 @@ def rewritten_hashes(values: Ints, rows: Ints, copied: Ints, fixed: Ints) -> Has
             for i in range(len(rows)):
                 hashes[i] += pair_hash(key, values[copied[key], rows[i]])
     return hashes
+
+
+@njit(cache=True)
+def _evidence_counts(
+    rows: Ints,
+    rewritten: Hashes,
+    ordered: Hashes,
+    by_hash: Ints,
+    hashes: Hashes,
+    clusters: Ints,
+    avoid: npt.NDArray[np.bool_],
+    known: npt.NDArray[np.bool_],
+    marks: npt.NDArray[np.int8],
+) -> npt.NDArray[np.int64]:
+    """The fields of Evidence. `marks` is all zero before and after: 1 for the rows, 2 for URLs met outside them."""
+    total = len(rows)
+    met = np.zeros(total, np.int32)
+    met_count, forbidden, reached = 0, 0, 0
+    for row in rows:
+        marks[row] = 1
+        reached += known[row]
+    for i in range(total):
+        at = np.searchsorted(ordered, rewritten[i])
+        if at == len(ordered) or ordered[at] != rewritten[i]:
+            continue
+        landed = by_hash[at]
+        forbidden += landed != rows[i] and avoid[landed]
+        if marks[landed] == 0:
+            marks[landed] = 2
+            met[met_count] = landed
+            met_count += 1
+    together = np.concatenate((rewritten, hashes[met[:met_count]]))
+    labels = np.concatenate((clusters[rows], clusters[met[:met_count]]))
+    marks[rows] = 0
+    marks[met[:met_count]] = 0
+    grouped = _grouped(together, labels, np.argsort(together), total)
+    gain = total - (grouped[4] - met_count)
+    return np.array([grouped[0], grouped[1], grouped[2], grouped[3], forbidden, gain, reached])
 
 
 @njit(cache=True)

@@ -52,7 +52,7 @@ def decompose(url: str) -> Decomposition:
 
 
 def compose(pairs: Decomposition) -> str:
-    """The URL that the pairs stand for; they must be in URL order."""
+    """The URL that the pairs stand for; they must be in URL order. First letters tell keys apart, but path and port."""
     if pairs and pairs[0][0] == OPAQUE:
         return pairs[0][1]
     scheme = userinfo = port = fragment = ""
@@ -61,21 +61,21 @@ def compose(pairs: Decomposition) -> str:
     query: list[str] = []
     for key, value in pairs:
         first = key[0]
-        if first == "?":
+        if first == "p" and key[1] == "a":
+            path.append("/" + value)
+        elif first == "h":
+            labels.append(value)
+        elif first == "?":
             query.append(_name(key) + value)
+        elif first == "s":
+            scheme = value
+        elif first == "e":
+            path[-1] += "." + value
         elif first == ";":
             path[-1] += ";" + _name(key) + value
-        elif key.startswith("path_"):
-            path.append("/" + value)
-        elif key.startswith("host_"):
-            labels.append(value)
-        elif key == "ext":
-            path[-1] += "." + value
-        elif key == "scheme":
-            scheme = value
-        elif key == "userinfo":
+        elif first == "u":
             userinfo = value + "@"
-        elif key == "port":
+        elif first == "p":
             port = ":" + value
         else:
             fragment = "#" + value

@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Final, NamedTuple
 
 from dustream.core.rules.decompose import Decomposition, decompose
-from dustream.core.rules.rewrite import Rewriter, describe, rewriter
+from dustream.core.rules.rewrite import Rewriter, ValueTests, describe, rewriter
 from dustream.core.rules.standard import explain_standard_form, standard_form
 from dustream.core.sites import site_of
 from dustream.schemas.rules import RuleSet, UrlRule
@@ -55,11 +54,13 @@ class Explanation(NamedTuple):
     steps: tuple[Step, ...]
 
 
-class _Compiled(NamedTuple):
-    """A rule, ready to run."""
+class _Ready(NamedTuple):
+    """A rule, ready to run on URLs with one set of keys: what is left to test, by the places of the keys."""
 
+    rank: int
     run: Rewriter
     rule: UrlRule
+    tests: ValueTests
 
 
 class _Choice(NamedTuple):
@@ -67,8 +68,8 @@ class _Choice(NamedTuple):
     pairs; −1: it does not tell rules apart, and all are in `others`."""
 
     place: int
-    by_value: dict[str, list[_Compiled]]
-    others: list[_Compiled]
+    by_value: dict[str, list[_Ready]]
+    others: list[_Ready]
 
 
 class SiteRules:
@@ -81,14 +82,14 @@ class SiteRules:
     def __init__(self, site: str, rules: Iterable[UrlRule]) -> None:
         self.site = site
         active = [rule for rule in rules if rule.stage == "active"][:RULES_PER_SITE_MAX]
-        self._rules = [_Compiled(rewriter(rule.rewrite), rule) for rule in active]
+        self._rules = [(rewriter(rule.rewrite), rule) for rule in active]
         self._choices: dict[tuple[str, ...], _Choice] = {}
 
     def apply(self, standard: str) -> tuple[str, list[Step]]:
         """From a URL in standard form to the fixed point, with what was done on the way."""
         if not self._rules or len(standard) > RULED_URL_CHARS_MAX:
             return standard, []
-        url, steps = self._one_pass(standard)
+        url, pairs, steps = self._one_pass(standard, decompose(standard))
         if not steps:
             return standard, []
         seen = [standard]
@@ -96,31 +97,28 @@ class SiteRules:
             if len(seen) > PASSES_MAX:
                 return standard, []
             seen.append(url)
-            url, more = self._one_pass(url)
+            url, pairs, more = self._one_pass(url, pairs)
             steps += more
+        if url == seen[-1]:
+            return url, steps
         circle = seen[seen.index(url) :]
         end = min(circle, key=lambda each: (len(each), each))
         return end, steps[: _last_to(steps, end) + 1]
 
-    def _one_pass(self, url: str) -> tuple[str, list[Step]]:
+    def _one_pass(self, url: str, pairs: Decomposition) -> tuple[str, Decomposition, list[Step]]:
         steps: list[Step] = []
-        pairs = decompose(url)
-        possible, at = self._possible(pairs), 0
-        while at < len(possible):
-            run, rule = possible[at]
-            at += 1
-            after = run.apply(url, pairs) if run.may_apply(url) else None
-            if after is None:
-                continue
-            after = standard_form(after)
-            if after == url or not self._stays(url, after):
-                continue
-            url, pairs = after, decompose(after)
-            possible, at = self._after(rule, self._possible(pairs)), 0
-            steps.append(Step(rule, url))
-        return url, steps
+        possible, rank = self._possible(pairs), -1
+        while (ready := _first(possible, pairs, rank)) is not None:
+            rank = ready.rank
+            after = ready.run.write(url, pairs)
+            after = url if after is None else standard_form(after)
+            if after != url and self._stays(url, after):
+                url, pairs = after, decompose(after)
+                possible = self._possible(pairs)
+                steps.append(Step(ready.rule, url))
+        return url, pairs, steps
 
-    def _possible(self, pairs: Decomposition) -> list[_Compiled]:
+    def _possible(self, pairs: Decomposition) -> list[_Ready]:
         """The rules that may apply, in order."""
         keys = tuple([key for key, _ in pairs])
         choice = self._choices.get(keys)
@@ -131,15 +129,6 @@ class SiteRules:
         if choice.place < 0:
             return choice.others
         return choice.by_value.get(pairs[choice.place][1], choice.others)
-
-    def _after(self, rule: UrlRule, possible: list[_Compiled]) -> list[_Compiled]:
-        """Those that come after a rule that has been applied: one pass goes through the rules once."""
-        ranks = self._ranks
-        return [each for each in possible if ranks[each.rule.id] > ranks[rule.id]]
-
-    @cached_property
-    def _ranks(self) -> dict[str, int]:
-        return {each.rule.id: rank for rank, each in enumerate(self._rules)}
 
     def _stays(self, before: str, after: str) -> bool:
         """A rule never leads to another site, whatever it says."""
@@ -178,15 +167,28 @@ class Normalizer:
         return Explanation(url, normalized, site, (*steps, *more))
 
 
-def _choice(keys: tuple[str, ...], rules: list[_Compiled]) -> _Choice:
-    possible = [each for each in rules if each.run.may_have(keys)]
-    asked = Counter(key for each in possible for key in each.run.fixed)
-    best = max(keys, key=lambda key: asked[key], default="")
-    if not asked[best]:
+def _first(possible: list[_Ready], pairs: Decomposition, rank: int) -> _Ready | None:
+    """The first rule after that rank whose tests the URL passes."""
+    for ready in possible:
+        if ready.rank > rank and ready.tests.passed_by(pairs):
+            return ready
+    return None
+
+
+def _choice(keys: tuple[str, ...], rules: list[tuple[Rewriter, UrlRule]]) -> _Choice:
+    possible = [
+        _Ready(rank, run, rule, tests)
+        for rank, (run, rule) in enumerate(rules)
+        if (tests := run.tests_of(keys)) is not None
+    ]
+    asked = Counter(place for ready in possible for place, _ in ready.tests.fixed)
+    if not asked:
         return _Choice(-1, {}, possible)
-    values = {each.run.fixed[best] for each in possible if best in each.run.fixed}
-    by_value = {value: [each for each in possible if each.run.fixed.get(best, value) == value] for value in values}
-    return _Choice(keys.index(best), by_value, [each for each in possible if best not in each.run.fixed])
+    place = max(range(len(keys)), key=lambda place: asked[place])
+    wanted = {ready.rank: dict(ready.tests.fixed).get(place) for ready in possible}
+    values = {value for value in wanted.values() if value is not None}
+    by_value = {value: [ready for ready in possible if wanted[ready.rank] in (None, value)] for value in values}
+    return _Choice(place, by_value, [ready for ready in possible if wanted[ready.rank] is None])
 
 
 def _last_to(steps: list[Step], url: str) -> int:

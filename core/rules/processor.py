@@ -58,15 +58,15 @@ TABLES: dict[str, Any] = {"rule_sites": SiteRow, "rule_urls": SiteUrlRow, "rule_
 
 class RulesSettings(NamedTuple):
     """While input keeps coming, learning waits for `relearn_changes_min` changes, and for that share of the URLs that
-    were learned from last. A page changes its group some four times until all its duplicates are there. So with a share
-    of 4 a site is learned when it has doubled, and all learning on the way costs about as much as the last one.
+    were learned from last. A page changes its winner some four times until all its duplicates are there, so a site is
+    learned on the way when it has tripled or so, and all that costs about half of the learning at rest.
 
     The pattern tree alone: groups are known here, and DustBuster, made for logs without pages, costs several times it.
     """
 
     sample_max: int = 100_000
     relearn_changes_min: int = 1_000
-    relearn_share: float = 4.0
+    relearn_share: float = 10.0
     method: Method = "tree"
     learn: LearnSettings = LearnSettings()
     life: LifeSettings = LifeSettings()

@@ -44,18 +44,35 @@ class Pattern(NamedTuple):
     excluded: tuple[tuple[int, int], ...] = ()
 
 
+class ValueTests(NamedTuple):
+    """Tests on the values of URLs whose keys are known, by the place of the key among the pairs."""
+
+    fixed: tuple[tuple[int, str], ...] = ()
+    digits: tuple[int, ...] = ()
+    unless: tuple[tuple[int, frozenset[str]], ...] = ()
+
+    def passed_by(self, pairs: Decomposition) -> bool:
+        for place, value in self.fixed:
+            if pairs[place][1] != value:
+                return False
+        for place in self.digits:
+            if not pairs[place][1].isdecimal():
+                return False
+        return not self.unless or all(pairs[place][1] not in values for place, values in self.unless)
+
+
 class Rewriter(Protocol):
     """What a rule does to a URL: the new URL, or None if it does not apply or changes nothing."""
-
-    fixed: dict[str, str]
-    """The values that keys must have for the rule to apply."""
 
     def apply(self, url: str, pairs: Decomposition) -> str | None: ...
     def may_apply(self, url: str) -> bool:
         """False only if it certainly does not apply; cheap."""
 
-    def may_have(self, keys: tuple[str, ...]) -> bool:
-        """Whether URLs with exactly these keys may be among those it applies to."""
+    def tests_of(self, keys: tuple[str, ...]) -> ValueTests | None:
+        """What URLs with exactly these keys must pass for `write`; None: it applies to none of them."""
+
+    def write(self, url: str, pairs: Decomposition) -> str | None:
+        """What it makes of a URL that has passed the tests."""
 
 
 class PatternRewriter:
@@ -64,7 +81,6 @@ class PatternRewriter:
     def __init__(self, rewrite: PatternRewrite) -> None:
         self._tests = {test.key: test for test in rewrite.tests}
         self._needed = sum(test.test in ("is", "digits", "some") for test in rewrite.tests)
-        self.fixed = {test.key: test.value for test in rewrite.tests if test.test == "is"}
         self._unless = {test.key: frozenset(test.unless) for test in rewrite.tests if test.unless}
         self._writes = rewrite.writes
         self._open = rewrite.open
@@ -74,15 +90,23 @@ class PatternRewriter:
     def may_apply(self, url: str) -> bool:
         return True
 
-    def may_have(self, keys: tuple[str, ...]) -> bool:
+    def tests_of(self, keys: tuple[str, ...]) -> ValueTests | None:
         tests = [self._tests.get(key) for key in keys]
         if any((test is None and not self._open) or (test is not None and test.test == "absent") for test in tests):
-            return False
-        return sum(test is not None and test.test in ("is", "digits", "some") for test in tests) == self._needed
+            return None
+        asked = [(place, test) for place, test in enumerate(tests) if test is not None]
+        if sum(test.test in ("is", "digits", "some") for _, test in asked) != self._needed:
+            return None
+        return ValueTests(
+            tuple((place, test.value) for place, test in asked if test.test == "is"),
+            tuple(place for place, test in asked if test.test == "digits"),
+            tuple((place, frozenset(test.unless)) for place, test in asked if test.unless),
+        )
 
     def apply(self, url: str, pairs: Decomposition) -> str | None:
-        if not self._matches(pairs):
-            return None
+        return self.write(url, pairs) if self._matches(pairs) else None
+
+    def write(self, url: str, pairs: Decomposition) -> str | None:
         if self._in_place is not None:
             return self._written_in_place(pairs, self._in_place)
         values = dict(pairs)
@@ -145,10 +169,12 @@ class SubstringRewriter:
 
     def __init__(self, rewrite: SubstringRewrite) -> None:
         self._rewrite = rewrite
-        self.fixed: dict[str, str] = {}
 
-    def may_have(self, keys: tuple[str, ...]) -> bool:
-        return True
+    def tests_of(self, keys: tuple[str, ...]) -> ValueTests | None:
+        return ValueTests()
+
+    def write(self, url: str, pairs: Decomposition) -> str | None:
+        return self.apply(url, pairs)
 
     def may_apply(self, url: str) -> bool:
         return self._rewrite.find in url and url.startswith(self._rewrite.scope)
