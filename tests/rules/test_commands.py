@@ -13,7 +13,9 @@ import pytest
 from planted_sites import planted_site
 
 from dustream.core.errors import UnreadableInput
+from dustream.core.settings import Settings
 from dustream.streams.cli import learn, normalize, rules
+from dustream.streams.embedded.job import RunRequest, run_job
 from dustream.streams.rules_io.files import read_rules
 from dustream.streams.rules_io.imports import import_rules
 from dustream.streams.rules_io.inputs import read_known_urls
@@ -69,6 +71,27 @@ def test_normalize_answers_line_by_line(
         assert expected in said
         assert "no url" in said
         assert said.count("\n") == 2 or "--explain" in arguments
+
+
+def test_a_run_learns_rules_that_normalize_and_show_can_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages, out = tmp_path / "pages.jsonl", tmp_path / "result"
+    lines = []
+    for i in range(60):
+        text = " ".join(f"word{(i * 37 + j * j) % 9973}" for j in range(60))
+        for session in ("", f"&sid=s{i}"):
+            url = f"http://shop.com/view?id={i}{session}"
+            lines.append(json.dumps({"url": url, "fetched_at": "2024-05-01T00:00:00Z", "text": text}))
+    pages.write_text("\n".join(lines))
+    summary = run_job(RunRequest([str(pages)], out, out / "state", Settings(partitions=2), jobs=1))
+    assert summary.rules == {"active": 1}
+    for source in (["--state", str(out)], ["--rules", str(out)], ["--rules", str(out / "rules.jsonl")]):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"http://shop.com/view?id=999&sid=x\n")))
+        run("normalize", *source)
+        assert capsys.readouterr().out == "http://shop.com/view?id=999\n"
+    run("rules", "show", str(out))
+    assert "active, by tree: drop ?sid" in capsys.readouterr().out
 
 
 def test_score_and_show(learned: Path, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
