@@ -8,6 +8,7 @@ from typing import Any
 
 from dustream.core.breaker import TABLES as SITES_TABLES
 from dustream.core.breaker import SitesProcessor
+from dustream.core.errors import BadSetting
 from dustream.core.groups.processor import TABLES as GROUPS_TABLES
 from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.pages.processor import TABLES as PAGES_TABLES
@@ -19,6 +20,7 @@ from dustream.core.settings import Settings
 from dustream.core.sites import site_of
 from dustream.core.tier2.index import SimilarityIndex
 from dustream.core.tier2.partition_map import PartitionMap, default_map
+from dustream.core.tier2.points import tau_parts
 from dustream.core.tier2.processor import TABLES as TIER2_TABLES
 from dustream.core.tier2.processor import Tier2Processor
 from dustream.core.tier2.search_protocol import ShinglesOf
@@ -59,6 +61,7 @@ TOPICS = (
 def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> Topology:
     """The topology for these settings; without a map learned from a sample, tier 2 is cut by a generic one."""
     cells = partition_map or default_map(settings.partitions, settings.threshold)
+    require_fitting(cells, settings)
     markets = Markets(settings.markets)
     pages = partial(PagesProcessor, cells, markets, site_of, small_changes=_small_changes(settings))
     tier2 = partial(Tier2Processor, settings.threshold, markets, partial(_search, settings))
@@ -76,6 +79,17 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
             ProcessorSpec(RULES, UPDATES, (URL_RULES,), _specs(RULES_TABLES), count, RulesProcessor),
         ),
     )
+
+
+def require_fitting(partition_map: PartitionMap, settings: Settings) -> None:
+    """More partitions than there are tasks send pages nowhere; another threshold loses pairs or wastes probes."""
+    fits = partition_map.data.tau_parts == tau_parts(settings.threshold)
+    if partition_map.partitions != settings.partitions or not fits:
+        raise BadSetting(
+            f"the partition map is for {partition_map.partitions} partitions and threshold {partition_map.tau}, the "
+            f"settings are for {settings.partitions} and {settings.threshold}: run with --partitions "
+            f"{partition_map.partitions} --threshold {partition_map.tau}, or build another map"
+        )
 
 
 def _small_changes(settings: Settings) -> SmallChanges:

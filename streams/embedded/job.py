@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from dustream.core.errors import BadSetting, StateMismatch, UnreadableInput
-from dustream.core.pipeline import PAGES, pipeline
+from dustream.core.pipeline import PAGES, pipeline, require_fitting
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.core.tier2.partition_map import PartitionMap, default_map, map_from_bytes, map_to_bytes
@@ -145,11 +145,7 @@ def state_map(store: Store, request: RunRequest) -> PartitionMap:
 def fitting_map(stored: bytes | None, settings: Settings) -> PartitionMap:
     """The map in these bytes, or else the generic one; BadSetting unless it was made for such settings."""
     cells = map_from_bytes(stored) if stored else default_map(settings.partitions, settings.threshold)
-    if cells.partitions != settings.partitions or cells.tau != settings.threshold:
-        raise BadSetting(
-            f"the partition map is for {cells.partitions} partitions and threshold {cells.tau}: "
-            f"run with --partitions {cells.partitions} --threshold {cells.tau}, or build another map"
-        )
+    require_fitting(cells, settings)
     return cells
 
 

@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from dustream.core.errors import BadSetting, StateMismatch
+from dustream.core.pipeline import pipeline
+from dustream.core.settings import Settings
 from dustream.core.tier2.cut_tree import LosslessMap
 from dustream.core.tier2.partition_map import (
     PartitionMap,
@@ -131,3 +133,17 @@ def test_ties_are_pinned() -> None:
     """Homes in stored states depend on them."""
     assert tie_of("http://example.com/") == 2672753311
     assert 0 <= tie_of("") < 2**32
+
+
+@pytest.mark.parametrize(("partitions", "tau"), [(4, 0.9), (16, 0.9), (8, 0.8)])
+def test_a_map_for_other_settings_is_refused(partitions: int, tau: float) -> None:
+    with pytest.raises(BadSetting, match=f"is for {partitions} partitions and threshold {tau}, the settings are for 8"):
+        pipeline(Settings(partitions=8, threshold=0.9), default_map(partitions, tau))
+
+
+@pytest.mark.parametrize("threshold", [0.57, 0.9, 0.87654])
+def test_a_map_for_these_settings_is_taken(threshold: float) -> None:
+    """Also where the map's ten-thousandths round the threshold."""
+    settings = Settings(partitions=8, threshold=threshold)
+    for partition_map in (None, default_map(8, threshold)):
+        assert {spec.partitions for spec in pipeline(settings, partition_map).processors} == {8}
