@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dustream.core.errors import BadEvent
+from dustream.core.events import page_identity
 from dustream.core.settings import Settings
 from dustream.core.text.extractors import TextSource
 from dustream.core.tier2.points import PointBatch, batch_of, tie_of
@@ -19,15 +21,26 @@ from dustream.streams.readers import Record, open_inputs
 from dustream.streams.readers.field_map import FieldMap
 
 CHUNK_EVENTS = 128
+CHUNK_RECORDS = 8192  # however few of them are signed: progress is told once a chunk
 DEFAULT_SOURCE = Settings().text_source
 
 
 class PageSample(NamedTuple):
-    """The last version of each URL chosen; `read` counts records read, `unusable` those that are no page."""
+    """The last version of each URL chosen. `read` counts records read: of these, `passed_over` were not looked at, as
+    their URLs' hashes are too high, and `unusable` were looked at and are no page."""
 
     batch: PointBatch
     read: int
     unusable: int
+    passed_over: int
+
+
+class _Place(NamedTuple):
+    """Records read so far and passed over so far, and the records rejected since the chunk before."""
+
+    read: int
+    passed_over: int
+    rejections: int
 
 
 class _Reservoir:
@@ -72,34 +85,48 @@ def sample_pages(
 ) -> PageSample:
     """Up to `pages_max` pages with content from these inputs, signed, in the order of their URLs."""
     reservoir = _Reservoir(pages_max)
-    read = unusable = 0
-    for signed in sign_chunks(_chunks(paths, field_map), jobs, source):
-        read, bad = signed.chunk.place
-        unusable = bad + unusable + len(signed.intake.rejected) + sum(signed.intake.ignored.values())
+    place, unusable = _Place(0, 0, 0), 0
+    for signed in sign_chunks(_chunks(paths, field_map, reservoir), jobs, source):
+        place = signed.chunk.place
+        unusable += place.rejections + len(signed.intake.rejected) + sum(signed.intake.ignored.values())
         for page in signed.intake.crawls:
             if page.signature is not None:
                 reservoir.put(page)
             else:
                 unusable += 1
-        on_progress(read)
-    return PageSample(_batch([reservoir.pages[url] for url in sorted(reservoir.pages)]), read, unusable)
+        on_progress(place.read)
+    chosen = [reservoir.pages[url] for url in sorted(reservoir.pages)]
+    return PageSample(_batch(chosen), place.read, unusable, place.passed_over)
 
 
-def _chunks(paths: Sequence[str], field_map: FieldMap | None) -> Iterator[Chunk[tuple[int, int]]]:
-    """Events in chunks; a chunk's place is the records read so far, and the rejections since the chunk before."""
-    read = rejections = 0
+def _chunks(paths: Sequence[str], field_map: FieldMap | None, reservoir: _Reservoir) -> Iterator[Chunk[_Place]]:
+    """Events in chunks, without those whose URL the reservoir has no room for: signing is what takes the time.
+
+    Room only gets less, so whoever is passed over would not be in the sample in the end, whenever it is asked.
+    """
+    read = passed_over = rejections = first = 0
     events: list[CrawlEvent] = []
     for opened in open_inputs(paths, field_map=field_map):
         for item in opened:
             read += 1
-            if isinstance(item, Record):
+            if not isinstance(item, Record):
+                rejections += 1
+            elif _may_be_chosen(item.event, reservoir):
                 events.append(item.event)
             else:
-                rejections += 1
-            if len(events) == CHUNK_EVENTS:
-                yield Chunk(events, (read, rejections))
-                events, rejections = [], 0
-    yield Chunk(events, (read, rejections))
+                passed_over += 1
+            if len(events) == CHUNK_EVENTS or read - first == CHUNK_RECORDS:
+                yield Chunk(events, _Place(read, passed_over, rejections))
+                events, rejections, first = [], 0, read
+    yield Chunk(events, _Place(read, passed_over, rejections))
+
+
+def _may_be_chosen(event: CrawlEvent, reservoir: _Reservoir) -> bool:
+    """Events without a usable URL go on to intake, which says what is wrong with them."""
+    try:
+        return reservoir.has_room_for(page_identity(event.url))
+    except BadEvent:
+        return True
 
 
 def _batch(pages: list[Crawl]) -> PointBatch:

@@ -129,7 +129,8 @@ def _as_text(args: argparse.Namespace, sample: PageSample, partition_map: Partit
     pages = len(sample.batch)
     highest = max(int(balance.load.max()), 1)
     lines = [
-        f"{pages} pages in the sample, of {sample.read} records, {sample.unusable} without usable content",
+        f"{pages} pages in the sample, of {sample.read} records, {sample.unusable} without usable content, "
+        f"{sample.passed_over} passed over by the hash of their URL",
         f"map {map_id(partition_map)}: {args.kind}, {args.partitions} partitions, tau {args.tau}",
         "",
         "partition    pages  compared there",
@@ -162,6 +163,7 @@ def _as_json(args: argparse.Namespace, sample: PageSample, partition_map: Partit
         "tau": args.tau,
         "records_read": sample.read,
         "unusable": sample.unusable,
+        "passed_over": sample.passed_over,
         "sample_pages": pages,
         "load": balance.load.tolist(),
         "visits": balance.visits.tolist(),

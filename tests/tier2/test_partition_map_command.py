@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from dustream.core.errors import BadSetting, UnreadableInput
+from dustream.core.text.signature import sign
 from dustream.core.tier2.partition_map import map_from_bytes, map_id
+from dustream.core.tier2.points import tie_of
 from dustream.streams.cli import partitions
-from dustream.streams.page_sample import sample_pages
+from dustream.streams.page_sample import sample_pages, sample_rank
 
 
 def write_pages(path: Path, count: int, backwards: bool = False) -> Path:
@@ -67,6 +69,26 @@ def test_the_sample_does_not_depend_on_order(tmp_path: Path) -> None:
     assert forwards.read == backwards.read == 90
     assert np.array_equal(forwards.batch.shingles, backwards.batch.shingles)
     assert np.array_equal(forwards.batch.tie, backwards.batch.tie)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_pages_passed_over_unread_are_those_not_in_the_sample(tmp_path: Path, backwards: bool) -> None:
+    """Against choosing among all pages once all are read."""
+    path = write_pages(tmp_path / "pages.jsonl", 700, backwards)
+    texts = {line["url"]: line["text"] for line in map(json.loads, path.read_text().splitlines())}
+    lowest = sorted(sorted(texts, key=sample_rank)[:50])
+    sample = sample_pages([str(path)], 50)
+    assert sample.batch.tie.tolist() == [tie_of(url) for url in lowest]
+    assert sample.batch.shingles.tobytes() == b"".join(sign(texts[url]).shingles for url in lowest)
+    assert sample.read == 700 and 300 < sample.passed_over < 650
+
+
+def test_what_is_wrong_with_a_record_is_counted_also_once_the_sample_is_full(tmp_path: Path) -> None:
+    path = write_pages(tmp_path / "pages.jsonl", 300)
+    with path.open("a") as file:
+        file.write('{"url": "no url", "fetched_at": 5, "text": "words"}\nnot json\n')
+    sample = sample_pages([str(path)], 5)
+    assert (len(sample.batch), sample.read, sample.unusable) == (5, 302, 2)
 
 
 def test_the_last_version_of_a_page_is_taken(tmp_path: Path) -> None:
