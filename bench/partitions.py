@@ -3,9 +3,10 @@
     python bench/partitions.py [--generated N] [--quick]
 
 Real pages come from the folder that DUSTREAM_DATA names; without it those tables are left out, and the report says so.
-All is counted, except the time to build a map. Every map is measured on pages that were not in its sample; where it is
-measured on its sample as well, the table says so. Tables go to docs/results-partitions.md, plots to docs/img/, in three
-to four minutes of processor time, over two processes; --quick writes both to bench/out/.
+All is counted, except the time to build a map. On real pages, maps come from one half and are measured on the other.
+On the generated web, the sample is drawn from the web and maps are measured on all of it; samples of other pages stand
+beside. Tables go to docs/results-partitions.md, plots to docs/img/, in five to six minutes of processor time, over two
+processes; --quick writes both to bench/out/.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from dustream.core.tier2.points import PointBatch, batch_of, count_by_table, tie
 from dustream.core.tier2.sub_dictionaries import Mask, bucket_profile, principal_components
 from dustream.core.tier2.zhu_map import hashed_sub_dictionaries, learn_zhu_map, measure_variation
 from dustream.streams.generate.bulk import shingle_sets
+from dustream.streams.generate.draws import mix64
 
 HERE = Path(__file__).resolve().parent
 COMMAND = "python bench/partitions.py"
@@ -52,8 +54,9 @@ TAU = 0.9
 PARTITION_COUNTS = (2, 4, 8, 16, 32, 64)
 RHOS = (1.0, 1.1, 1.2, 1.3)
 RHOS_TRIED = (*RHOS, 1.5, 2.0, 3.0, 5.0)
-SAMPLE_SIZES = (20_000, 100_000)
-FIGURE_SAMPLE = 400_000
+WEB_SEED, OTHER_WEB_SEED = 7, 99
+SAMPLE_SHARE = 0.4  # of the generated web
+SAMPLE_STEPS = (20, 2)  # smaller samples: every so many-th page of that one
 FIRST_PAGES = 8_000
 FINE_CELLS = 64
 CELLS_TRIED = (1, 4, 16, 64)
@@ -108,6 +111,9 @@ class Work(NamedTuple):
 
     load: NDArray[np.int64]
     visits: NDArray[np.int64]
+
+    def without(self, part: Work) -> Work:
+        return Work(self.load - part.load, self.visits - part.visits)
 
     @property
     def imbalance(self) -> float:
@@ -199,7 +205,7 @@ def bench_real_pages(folder: Path, keep_one_in: int) -> Report:
         kind: {p: work_of(one, [unseen.seen_by(kind)]) for p, one in by_count.items()}
         for kind, by_count in maps.items()
     }
-    report_figures(report, work, "real", len(sample))
+    report_figures(report, work, "real", "unseen pages", halves_floors(len(sample), len(unseen)))
     report_ten_datasets(report, {kind: maps[kind][64] for kind in KINDS}, tenths(unseen))
     progress("real: exact pairs, recall")
     bench_recall(report, together, sample, maps[OURS][64])
@@ -207,12 +213,20 @@ def bench_real_pages(folder: Path, keep_one_in: int) -> Report:
     bench_real_samples(report, collections, together)
     bench_default_map(report, {**collections, "together": together})
     bench_sub_dictionaries(report, sample.batches[0], unseen.batches[0])
+    bench_split_by_hash(report, maps, unseen.batches[0])
     return report
 
 
-def report_figures(report: Report, work: dict[Kind, dict[int, Work]], name: str, sample_pages: int) -> None:
+def report_figures(
+    report: Report,
+    work: dict[Kind, dict[int, Work]],
+    name: str,
+    measured_on: str,
+    floors: dict[str, Callable[[int], float]],
+) -> None:
+    """`floors`: what chance alone gives at a number of partitions, by name."""
     figures: list[tuple[str, str, Callable[[Work], float], str]] = [
-        ("Figure 4: load imbalance factor, unseen pages", "figure-4", lambda w: w.imbalance, ".3f"),
+        (f"Figure 4: load imbalance factor, {measured_on}", "figure-4", lambda w: w.imbalance, ".3f"),
         ("Figure 5: communication avoided", "figure-5", lambda w: w.communication_avoided, ".1%"),
         ("Figure 6: simulated speedup, comparisons counted", "figure-6", lambda w: w.speedup, ".1f"),
         ("Simulated speedup, index lookups counted", "", lambda w: w.lookup_speedup, ".1f"),
@@ -221,7 +235,9 @@ def report_figures(report: Report, work: dict[Kind, dict[int, Work]], name: str,
     for title, file, value, form in figures:
         rows = [[kind.name, *(format(value(work[kind][p]), form) for p in PARTITION_COUNTS)] for kind in work]
         if file == "figure-4":
-            rows += floor_rows(int(work[OURS][64].load.sum()), sample_pages)
+            rows += [
+                [f"chance alone: {text}", *(f"{of(p):.3f}" for p in PARTITION_COUNTS)] for text, of in floors.items()
+            ]
         report.table(title, ["map", *(str(p) for p in PARTITION_COUNTS)], rows)
         if file:
             series = {kind.name: [value(work[kind][p]) for p in PARTITION_COUNTS] for kind in work}
@@ -230,17 +246,28 @@ def report_figures(report: Report, work: dict[Kind, dict[int, Work]], name: str,
             report.say(f"\n![{title}](img/{image})")
 
 
-def floor_rows(pages: int, sample_pages: int) -> list[list[str]]:
-    return [
-        [
-            "chance alone: these pages",
-            *(f"{chance_imbalance(p, pages):.3f}" for p in PARTITION_COUNTS),
-        ],
-        [
-            "chance alone: these pages, and a sample that places the cuts",
-            *(f"{chance_imbalance(p, pages, sample_pages):.3f}" for p in PARTITION_COUNTS),
-        ],
-    ]
+def halves_floors(sample_pages: int, pages: int) -> dict[str, Callable[[int], float]]:
+    """Page by page: near duplicates, which come together, are left out of account."""
+    return {
+        "these pages": lambda partitions: chance_imbalance(partitions, pages),
+        "these pages, and a sample that places the cuts": lambda partitions: chance_imbalance(
+            partitions, pages, sample_pages
+        ),
+    }
+
+
+def drawn_floor(partitions: int, pages: int, sample_pages: int) -> float:
+    """A sample drawn from the pages places the cuts: chance is in which were drawn, 1/sample − 1/pages for each page.
+
+    Clusters of near duplicates do not matter, because they are not drawn as clusters.
+    """
+    return chance_imbalance(partitions, sample_pages * pages // max(pages - sample_pages, 1))
+
+
+def others_floor(partitions: int, pages: int, sample_pages: int, cluster_size: float) -> float:
+    """A sample of other pages. A cluster comes or does not come as a whole, and lies in one partition nearly always: as
+    much chance as with fewer pages, by the number of pages in the cluster of a page."""
+    return chance_imbalance(partitions, int(pages / cluster_size), int(sample_pages / cluster_size))
 
 
 def read_collection(name: str, keep_one_in: int) -> Points:
@@ -552,6 +579,23 @@ def bench_sub_dictionaries(report: Report, sample: PointBatch, unseen: PointBatc
     report.say(f"\nThe map with one sub-dictionary for each cut has {len(map_to_bytes(learned)):,} bytes.")
 
 
+def bench_split_by_hash(report: Report, maps: dict[Kind, dict[int, PartitionMap]], unseen: PointBatch) -> None:
+    """A map for 32 partitions, each then halved by a hash of the URL: twice the sample pages to a cut."""
+    homes, contacted = maps[OURS][32].routes(unseen)
+    load = np.bincount(2 * homes + (unseen.tie >> 20) % 2, minlength=64)
+    whole = work_of(maps[OURS][64], [unseen])
+    rows = [
+        ["64 cells", *_two(whole)],
+        [
+            "32 cells, each over two partitions by hash",
+            f"{imbalance_factor(load):.3f}",
+            f"{2 * contacted.sum(axis=1).mean():.2f}",
+        ],
+    ]
+    head = ["partitions", "imbalance, unseen", "contacts, unseen"]
+    report.table("Cells split by hash, 64 partitions", head, rows)
+
+
 def clustered_sub_dictionaries(batch: PointBatch, clusters: int) -> NDArray[np.uint8]:
     """Buckets by k-means on their loadings in the leading components of the pages' bucket shares."""
     profile = bucket_profile(batch)
@@ -585,59 +629,123 @@ class Tally:
         self.lost += count_lost(homes, contacted, pairs)
 
 
+class Web(NamedTuple):
+    """The generated web: how many pages, a sample drawn from it, and how many pages the cluster of a page has."""
+
+    pages: int
+    sample: Points
+    cluster_size: float
+
+
+class SampleTrial(NamedTuple):
+    """A map of ours from one sample, what it does with that sample, and the processor time it took."""
+
+    drawn_from: str
+    sample_pages: int
+    tally: Tally
+    own: Work
+    seconds: float
+
+
 def bench_generated(folder: Path, count: int) -> Report:
-    """A generated web with Zhu's lengths; maps from a sample of another seed, measured on all pages."""
+    """A generated web with Zhu's lengths; maps from a sample of it, measured on all pages."""
     report = Report(folder)
-    sample_size = min(count, FIGURE_SAMPLE)
-    report.say(f"\n## {count} generated pages with Zhu's lengths: maps from {sample_size} others\n")
+    progress(f"generated: a sample of {count} pages")
+    web = draw_sample(count)
+    sample = web.sample
+    report.say(f"\n## {count} generated pages with Zhu's lengths: maps from {len(sample)} of them, drawn by hash\n")
     report.say(
         "Here Zhu's lengths count distinct shingles by their first word: the generated pages have no other words."
     )
     report.say(f"Ours is measured on all of the pages, Zhu's maps on every {ZHU_CHUNKS}th chunk of 8,192.")
-    progress(f"generated: a sample of {sample_size} pages")
-    sample = join([points for points, _ in generated_chunks(sample_size, seed=99)])
     tallies = {
         kind: {p: Tally(kind.build(sample.seen_by(kind), p)) for p in PARTITION_COUNTS}
         for kind in KINDS
         if kind != OURS
     }
-    timed = {p: timed_map(sample.batches[0], p) for p in PARTITION_COUNTS}
-    tallies[OURS] = {p: Tally(one) for p, (one, _) in timed.items()}
-    smaller = {
-        size: timed_map(sample.batches[0].take(np.arange(size)), 64) for size in SAMPLE_SIZES if size < sample_size
-    }
-    by_sample = {size: Tally(one) for size, (one, _) in smaller.items()}
-    tally_generated(count, tallies, by_sample)
-    report_figures(
-        report, {k: {p: t.work for p, t in by.items()} for k, by in tallies.items()}, "generated", sample_size
-    )
-    ends = {kind: by[64] for kind, by in tallies.items()}
-    rows = [[kind.name, str(end.pairs), str(end.lost), _recall(end.lost, end.pairs)] for kind, end in ends.items()]
-    title = "Planted near duplicates, 64 partitions (Zhu's at ρ = 1.1)"
-    report.table(title, ["map", "pairs", "pairs lost", "recall"], rows)
+    ours = {p: sample_trial("these", sample.batches[0], p) for p in PARTITION_COUNTS}
+    tallies[OURS] = {p: trial.tally for p, trial in ours.items()}
+    others = other_samples(web)
+    tally_generated(count, tallies, [trial.tally for trial in others])
+    floors = {"which pages were drawn": lambda partitions: drawn_floor(partitions, count, len(sample))}
+    works = {kind: {p: tally.work for p, tally in by_count.items()} for kind, by_count in tallies.items()}
+    report_figures(report, works, "generated", "all pages", floors)
+    report_planted(report, {kind: by_count[64] for kind, by_count in tallies.items()})
     datasets = [join([points for points, _ in generated_chunks(8192, seed=100 + i)]) for i in range(10)]
     report_ten_datasets(report, {kind: tallies[kind][64].map for kind in KINDS}, datasets)
-    rows = [
-        sample_row(size, work_of(one, [sample.batches[0].take(np.arange(size))]), by_sample[size].work, seconds)
-        for size, (one, seconds) in smaller.items()
-    ]
-    for p in (8, 64):
-        rows.append(
-            sample_row(sample_size, work_of(timed[p][0], [sample.batches[0]]), tallies[OURS][p].work, timed[p][1])
-        )
-    report.table("Sample and unseen side by side, ours", SAMPLE_HEAD, rows)
+    report_samples(report, web, [ours[8], ours[64], *others])
     return report
 
 
-def tally_generated(count: int, tallies: dict[Kind, dict[int, Tally]], by_sample: dict[int, Tally]) -> None:
+def draw_sample(count: int) -> Web:
+    """By the hash of a page's number, which stands for its URL here."""
+    parts: list[Points] = []
+    first, squares = 0, 0
+    for points, clusters in generated_chunks(count, WEB_SEED):
+        numbers = np.arange(first + 1, first + len(points) + 1, dtype=np.uint64)
+        parts.append(points.take(np.flatnonzero(mix64(numbers) < np.uint64(SAMPLE_SHARE * 2**64))))
+        squares += int((np.unique(clusters, return_counts=True)[1] ** 2).sum())
+        first += len(points)
+    return Web(count, join(parts), squares / count)
+
+
+def sample_trial(drawn_from: str, sample: PointBatch, partitions: int) -> SampleTrial:
+    progress(f"generated: a map for {partitions} partitions from {len(sample)} of {drawn_from} pages")
+    one, seconds = timed_map(sample, partitions)
+    return SampleTrial(drawn_from, len(sample), Tally(one), work_of(one, [sample]), seconds)
+
+
+def other_samples(web: Web) -> list[SampleTrial]:
+    """Smaller ones, and one as large of another web."""
+    own = web.sample.batches[0]
+    trials = [sample_trial("these", own.take(np.arange(0, len(own), step)), 64) for step in SAMPLE_STEPS]
+    other = join_batches([points.batches[0] for points, _ in generated_chunks(len(own), OTHER_WEB_SEED)])
+    return [*trials, sample_trial("others", other, 64)]
+
+
+def report_planted(report: Report, tallies: dict[Kind, Tally]) -> None:
+    rows = [[kind.name, str(one.pairs), str(one.lost), _recall(one.lost, one.pairs)] for kind, one in tallies.items()]
+    title = "Planted near duplicates, 64 partitions (Zhu's at ρ = 1.1)"
+    report.table(title, ["map", "pairs", "pairs lost", "recall"], rows)
+
+
+def report_samples(report: Report, web: Web, trials: list[SampleTrial]) -> None:
+    head = ["sample drawn from", "sample pages", "partitions", "imbalance, sample", "imbalance, unseen"]
+    head += ["imbalance, all", "chance alone, all", "contacts, all", "pairs lost", "build, s"]
+    report.table(
+        "The sample: drawn from these pages, or from others, ours", head, (trial_row(web, one) for one in trials)
+    )
+    report.say(
+        f"\nThe cluster of near duplicates that a page belongs to has {web.cluster_size:.2f} pages in the mean. Such a"
+    )
+    report.say(
+        "cluster comes together, and chance is counted so where the sample is of others. A sample of these pages is"
+    )
+    report.say("drawn page by page, and chance is in the drawing only.")
+
+
+def trial_row(web: Web, trial: SampleTrial) -> list[str]:
+    drawn = trial.drawn_from == "these"
+    everyone, partitions = trial.tally.work, len(trial.own.load)
+    unseen = everyone.without(trial.own) if drawn else everyone
+    if drawn:
+        floor = drawn_floor(partitions, web.pages, trial.sample_pages)
+    else:
+        floor = others_floor(partitions, web.pages, trial.sample_pages, web.cluster_size)
+    imbalances = [f"{work.imbalance:.3f}" for work in (trial.own, unseen, everyone)]
+    ends = [f"{floor:.3f}", f"{everyone.contacts:.2f}", f"{trial.tally.lost}", f"{trial.seconds:.1f}"]
+    return [trial.drawn_from, f"{trial.sample_pages}", f"{partitions}", *imbalances, *ends]
+
+
+def tally_generated(count: int, tallies: dict[Kind, dict[int, Tally]], others: list[Tally]) -> None:
     """Runs the generated web past every map."""
-    for number, (points, clusters) in enumerate(generated_chunks(count, seed=7)):
+    for number, (points, clusters) in enumerate(generated_chunks(count, WEB_SEED)):
         near = neighbours_in_clusters(clusters)
         for kind, by_count in tallies.items():
             if kind == OURS or number % ZHU_CHUNKS == 0:
                 for tally in by_count.values():
                     tally.add(points.seen_by(kind), near)
-        for tally in by_sample.values():
+        for tally in others:
             tally.add(points.batches[0], near)
         if number % 10 == 0:
             progress(f"generated: page {number * len(points)} of {count}")

@@ -10,13 +10,15 @@ others: cut at their median, unseen pages would gather on one side. So one page 
 teaches sub-dictionaries; all others are *placers*, have no part in any, and choose and place the share cuts. What
 remains is chance: a partition filled by n placers is right to about 1/√n, and no cut placed by a sample does better.
 
-On the sample itself no partition may get more than UNEVENNESS_MAX times the mean, learners included. A node of p
-partitions never holds more than p times that many pages: where the placers would have it otherwise the cut moves, by as
-little as it takes. Pages are ranked by coordinate and tie, so there is a place between any two of them.
+On the sample itself no partition may get more than UNEVENNESS_MAX times the mean, learners included, and less where the
+sample is large enough to tell less (`partition_pages_max`). A node of p partitions never holds more than p times that
+many pages: where the placers would have it otherwise the cut moves, by as little as it takes. Pages are ranked by
+coordinate and tie, so there is a place between any two of them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -45,6 +47,7 @@ from dustream.core.tier2.sub_dictionaries import (
 )
 
 UNEVENNESS_MAX = 1.04  # sample pages of the fullest partition over the mean, or one page more than the mean
+UNEVENNESS_DEVIATIONS_MAX = 0.8  # and how far above the mean in standard deviations of a count: from 400 pages on, less
 DEVIATIONS = np.linspace(-2.0, 2.0, 17)  # places looked at about a quantile, in standard deviations of a count
 DEVIATION_TAX = 0.25  # what a place costs more for each squared deviation: a gap is worth it, a slope is not
 SAMPLE_PAGES_PER_PARTITION_MIN = 4
@@ -190,8 +193,14 @@ class _Grower:
 
 
 def partition_pages_max(pages: int, partitions: int) -> int:
-    """Whole pages, so that p partitions have room for p times as many and a node can always be divided."""
-    return max(-(-pages // partitions), int(UNEVENNESS_MAX * pages / partitions))
+    """Whole pages, so that p partitions have room for p times as many and a node can always be divided.
+
+    What the sample has too much in a partition, other pages have too, and chance on top. A few pages cannot tell a gap
+    from a slope, and a cut that is free to find the gap is the more even one for others; many pages can.
+    """
+    mean = pages / partitions
+    slack = min(UNEVENNESS_MAX - 1, UNEVENNESS_DEVIATIONS_MAX / math.sqrt(mean)) if pages else 0.0
+    return max(-(-pages // partitions), int((1 + slack) * mean))
 
 
 def cheapest_place(
