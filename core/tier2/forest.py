@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from dustream.core.processor import Table, TaskState
+from dustream.core.tier2.cleared import Cleared
 from dustream.core.tier2.pieces import smaller_pieces
 from dustream.core.tier2.rows import row_key
 from dustream.core.tier2.search_protocol import Match
@@ -24,6 +26,7 @@ from dustream.core.tier2.vertices import Present, Vertices
 from dustream.schemas.signature import PageSignature
 
 REPAIRS_MAX = 256  # vertices compared again in one step
+_LABELS_PER_WALK = 20_000  # looked through in the time that the forest is walked from one vertex to the next
 
 EdgeFound = Callable[[int, int, float], None]
 """Told of each new forest edge: two numbers and their similarity."""
@@ -42,15 +45,19 @@ class RepairRow(Struct, frozen=True, array_like=True):
 class Forest:
     """Edges by row; labels and component sizes in memory."""
 
-    def __init__(self, state: TaskState, vertices: Vertices, present: Present, on_edge: EdgeFound) -> None:
+    def __init__(
+        self, state: TaskState, vertices: Vertices, present: Present, on_edge: EdgeFound, repairs_max: int
+    ) -> None:
         self._edges: Table[ForestRow] = state.table("forest")
         self._repairs: Table[RepairRow] = state.table("repairs")
         self._vertices = vertices
         self._present = present
         self._on_edge = on_edge
+        self._repairs_max = repairs_max
         self._labels: NDArray[np.int64] = np.full(64, -1, dtype=np.int64)
         self._sizes: dict[int, int] = {}
         self._next_label = 0
+        self._repaired = Cleared()
         self.needs_repair = any(True for _ in self._repairs.scan())
         self._derive_labels()
 
@@ -81,24 +88,21 @@ class Forest:
         for piece in lost:
             self._split_off(piece)
         again = [each for piece in lost for each in piece]
-        for each in again[REPAIRS_MAX:]:
+        for each in again[self._repairs_max :]:
             self._repairs.put(row_key(each), RepairRow())
+            self._repaired.written(row_key(each))
             self.needs_repair = True
-        for each in again[:REPAIRS_MAX]:
+        for each in again[: self._repairs_max]:
             self._repair(each)
 
     def repair(self) -> None:
         """Compare some more of the vertices that wait for it."""
-        due: list[int] = []
-        for key, _ in self._repairs.scan():
-            if len(due) == REPAIRS_MAX:
-                break
-            due.append(int(key, 16))
-        else:
-            self.needs_repair = False
-        for number in due:
-            self._repairs.delete(row_key(number))
-            self._repair(number)
+        due = [key for key, _ in islice(self._repairs.scan("", self._repaired.after("")), self._repairs_max)]
+        self.needs_repair = len(due) == self._repairs_max
+        for key in due:
+            self._repairs.delete(key)
+            self._repaired.deleted("", key)
+            self._repair(int(key, 16))
 
     def _repair(self, number: int) -> None:
         """Replacement edges to other components. Two visitors meet elsewhere: one of a pair must be at home here."""
@@ -155,16 +159,22 @@ class Forest:
         self._sizes[large] += self._sizes.pop(small)
 
     def _relabel(self, start: int, label: int, new_label: int) -> None:
-        """All vertices of `label`, by walking the forest from one of them."""
+        found = self._labelled(start, label)
+        self._labels[found] = new_label
+        self._present.relabel(found.tolist(), new_label)
+
+    def _labelled(self, start: int, label: int) -> NDArray[np.int64]:
+        """All vertices of a component: by walking the forest from one of them if they are few, else by their labels."""
+        size = self._sizes[label]
+        if size * _LABELS_PER_WALK > len(self._labels):
+            return np.flatnonzero(self._labels == label) if size > 1 else np.array([start])
         found = [start]
-        self._labels[start] = new_label
-        if self._sizes[label] > 1:
-            for each in found:  # grows while it is walked
-                for number in self._neighbours(each):
-                    if self._labels[number] == label:
-                        self._labels[number] = new_label
-                        found.append(number)
-        self._present.relabel(found, new_label)
+        seen = {start}
+        for each in found:  # grows while it is walked
+            more = [number for number in self._neighbours(each) if number not in seen and self.label(number) == label]
+            seen.update(more)
+            found += more
+        return np.array(found)
 
     def _split_off(self, piece: list[int]) -> None:
         self._sizes[self.label(piece[0])] -= len(piece)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Send, TaskState
-from dustream.core.tier2.forest import Forest, ForestRow, RepairRow, order_key
+from dustream.core.tier2.forest import REPAIRS_MAX, Forest, ForestRow, RepairRow, order_key
 from dustream.core.tier2.rows import StarRow, VertexRow
 from dustream.core.tier2.search_protocol import IndexedPage, MakeSearch, Match, Search
 from dustream.core.tier2.stars import WORK_MAX, AgendaRow, DuplicateRow, Seen, Stars
@@ -80,7 +80,7 @@ class Tier2Processor:
         make = self._make_search
         self._present = Present(vertices, make(vertices.shingles), make(vertices.shingles))
         winners = [make(vertices.shingles) for _ in self._markets.orders]
-        self._forest = Forest(state, vertices, self._present, self._edge_found)
+        self._forest = Forest(state, vertices, self._present, self._edge_found, min(REPAIRS_MAX, self._work_max))
         self._stars = [
             Stars(state, market, order, vertices, self._present, search, self._threshold, self._work_max)
             for market, (order, search) in enumerate(zip(self._markets.orders, winners, strict=True))

@@ -16,8 +16,8 @@ A step does a bounded amount of work; what is left of the agenda is kept in rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Table, TaskState
+from dustream.core.tier2.cleared import Cleared
 from dustream.core.tier2.rows import StarRow, VertexRow, row_key
 from dustream.core.tier2.search_protocol import Search
 from dustream.core.tier2.vertices import Present, Vertices, minhash_of
@@ -35,6 +36,7 @@ from dustream.schemas.signature import PageSignature
 from dustream.schemas.tier2 import Cover, Covered, Win
 
 WORK_MAX = 2_000  # vertices touched in one step
+_WINDOWS = 8  # in which a step takes its work from the rows
 _WINNERS_COMPARED = 16  # at once, best first
 _FROM_THE_FIRST = -1
 
@@ -89,8 +91,10 @@ class Stars:
         self._winners = winners
         self._threshold = threshold
         self._work_max = work_max
+        self._window_max = max(1, work_max // _WINDOWS)
         self._duplicates: Table[DuplicateRow] = state.table("duplicates")
         self._stored: Table[AgendaRow] = state.table("agenda")
+        self._loaded, self._released = Cleared(), Cleared()
         self._agenda: dict[bytes, AgendaRow] = {}
         self._heap: list[bytes] = []
         self._work = 0
@@ -143,12 +147,15 @@ class Stars:
     def _work_off(self) -> None:
         self._work = 0
         window_end = self._load_window() if self.is_cut else None
-        while self._heap and self._work < self._work_max:
-            if window_end is not None and self._heap[0] > window_end:
+        while self._work < self._work_max:
+            if window_end is not None and (not self._heap or self._heap[0] > window_end):
+                window_end = self._load_window()
+            elif self._heap:
+                key = heappop(self._heap)
+                if key in self._agenda:
+                    self._do(key)
+            else:
                 break
-            key = heappop(self._heap)
-            if key in self._agenda:
-                self._do(key)
         self.is_cut = bool(self._agenda) or window_end is not None
         self._keep_rest()
 
@@ -171,21 +178,21 @@ class Stars:
 
     def _load_window(self) -> bytes | None:
         """The first stored items, into memory; the last key if there are more, beyond which the order is not known."""
-        keys: list[bytes] = []
-        for row_name, row in self._stored.scan(self._prefix):
-            if len(keys) == self._work_max:
-                return keys[-1]
-            key = row_name[2:].encode("latin-1")
-            keys.append(key)
-            self._stored.delete(row_name)
-            self._note(key, row)
-        return None
+        rows = self._stored.scan(self._prefix, self._loaded.after(self._prefix))
+        window = list(islice(rows, self._window_max))
+        for name, row in window:
+            self._stored.delete(name)
+            self._note(name[2:].encode("latin-1"), row)
+        if window:
+            self._loaded.deleted(self._prefix, window[-1][0])
+        return window[-1][0][2:].encode("latin-1") if len(window) == self._window_max else None
 
     def _keep_rest(self) -> None:
         for key, item in self._agenda.items():
             name = self._row_key(key)
             stored = self._stored.get(name)
             self._stored.put(name, item if stored is None else _merged(stored, item))
+            self._loaded.written(name)
         self._agenda, self._heap = {}, []
 
     def _row_key(self, key: bytes) -> str:
@@ -322,12 +329,12 @@ class Stars:
     def _release(self, key: bytes, item: AgendaRow) -> AgendaRow:
         """The duplicates of a vertex that is a winner no more search again."""
         room = max(1, self._work_max - self._work)
-        some: list[str] = []
-        for name in self._duplicates_of(key):
-            if len(some) == room:
-                break
-            some.append(name)
-        else:
+        prefix = self._duplicates_of(key)
+        rows = self._duplicates.scan(prefix, self._released.after(prefix))
+        some = [name for name, _ in islice(rows, room)]
+        if some:
+            self._released.deleted(prefix, some[-1])
+        if len(some) < room:
             item = replace(item, release=False)
         self._work += len(some)
         for name in some:
@@ -340,15 +347,17 @@ class Stars:
 
     # Local winners and their duplicates
 
-    def _duplicates_of(self, key: bytes) -> Iterator[str]:
-        for name, _ in self._duplicates.scan(self._row_key(key) + "\0"):
-            yield name
+    def _duplicates_of(self, key: bytes) -> str:
+        """Where the rows of a winner's duplicates are."""
+        return self._row_key(key) + "\0"
 
     def _with_local(self, number: int, star: StarRow, cover: Cover | None) -> StarRow:
         if star.local is not None:
-            self._duplicates.delete(f"{self._row_key(star.local.key)}\0{row_key(number)}")
+            self._duplicates.delete(self._duplicates_of(star.local.key) + row_key(number))
         if cover is not None:
-            self._duplicates.put(f"{self._row_key(cover.key)}\0{row_key(number)}", DuplicateRow())
+            name = self._duplicates_of(cover.key) + row_key(number)
+            self._duplicates.put(name, DuplicateRow())
+            self._released.written(name)
         return replace(star, local=cover)
 
 

@@ -19,8 +19,12 @@ CACHE_ROWS_MIN = 256  # of each partition
 
 ROWS_PER_REPORT = 1_000  # read from the store, while somebody watches
 
+PORTION_ROWS = 64  # uncommitted rows that a scan takes at once: most scans stop early
+SORTED_PER_INSERTED = 64  # keys read by sorting in the time that one is inserted
+
 _ENCODER = msgspec.msgpack.Encoder()
 _MISSING: Any = object()
+_NO_CHANGE: Any = (None, None)
 
 
 class RowCache(Generic[Row]):
@@ -79,7 +83,8 @@ class TaskTable(Generic[Row]):
         self._prefix = prefix
         self._decoder = msgspec.msgpack.Decoder(spec.row)
         self._dirty: dict[str, Row | None] = {}
-        self._dirty_keys: list[str] | None = None  # kept sorted from the first scan on
+        self._sorted_keys: list[str] = []  # of the uncommitted rows
+        self._unsorted_keys: list[str] = []  # those since the last scan
         self._undo: list[tuple[str, Any]] = []
         self._cache: RowCache[Row] = RowCache(cache_rows_max)
 
@@ -99,31 +104,32 @@ class TaskTable(Generic[Row]):
     def put(self, key: str, row: Row | None) -> None:
         before = self._dirty.get(key, _MISSING)
         self._undo.append((key, before))
-        if before is _MISSING and self._dirty_keys is not None:
-            insort(self._dirty_keys, key)
+        if before is _MISSING:
+            self._unsorted_keys.append(key)
         self._dirty[key] = row
 
     def delete(self, key: str) -> None:
         self.put(key, None)
 
     def scan(self, prefix: str = "", after: str = "") -> Iterator[tuple[str, Row]]:
-        changed = self._changed_under(prefix, after)
-        stored = self._stored_under(prefix, after)
-        at = 0
-        for key, data in stored:
-            while at < len(changed) and changed[at][0] < key:
-                if changed[at][1] is not None:
-                    yield changed[at]  # type: ignore[misc]
-                at += 1
-            if at < len(changed) and changed[at][0] == key:
-                if changed[at][1] is not None:
-                    yield changed[at]  # type: ignore[misc]
-                at += 1
-            else:
+        """As the rows were when the scan began, whatever is written meanwhile."""
+        changes = self._changed_under(prefix, after)
+        changed, row = next(changes, _NO_CHANGE)
+        for key, data in self._stored_under(prefix, after):
+            while changed is not None and changed < key:
+                if row is not None:
+                    yield changed, row
+                changed, row = next(changes, _NO_CHANGE)
+            if changed != key:
                 yield key, self._decoder.decode(data)
-        for key, row in changed[at:]:
+                continue
             if row is not None:
                 yield key, row
+            changed, row = next(changes, _NO_CHANGE)
+        while changed is not None:
+            if row is not None:
+                yield changed, row
+            changed, row = next(changes, _NO_CHANGE)
 
     def _stored_under(self, prefix: str, after: str) -> Iterator[tuple[str, bytes]]:
         start = len(self._prefix)
@@ -133,18 +139,37 @@ class TaskTable(Generic[Row]):
                 self._reads.add()
             yield raw[start:].decode(), data
 
-    def _changed_under(self, prefix: str, after: str) -> list[tuple[str, Row | None]]:
-        """Uncommitted changes under a prefix in key order, as of now: the caller may write while it scans."""
-        if self._dirty_keys is None:
-            self._dirty_keys = sorted(self._dirty)
-        found = []
-        start = max(bisect_left(self._dirty_keys, prefix), bisect_right(self._dirty_keys, after) if after else 0)
-        for at in range(start, len(self._dirty_keys)):
-            key = self._dirty_keys[at]
-            if not key.startswith(prefix):
-                break
-            found.append((key, self._dirty[key]))
-        return found
+    def _changed_under(self, prefix: str, after: str) -> Iterator[tuple[str, Row | None]]:
+        """Uncommitted changes under a prefix in key order, as of now; what they were before a later write, the log for
+        `undo` tells."""
+        self._sort_keys()
+        before: dict[str, Any] = {}
+        noted = len(self._undo)
+        keys = self._sorted_keys
+        start = max(bisect_left(keys, prefix), bisect_right(keys, after) if after else 0)
+        while portion := keys[start : start + PORTION_ROWS]:
+            for key in portion:
+                if not key.startswith(prefix):
+                    return
+                for written, row in self._undo[noted:] if noted < len(self._undo) else ():
+                    before.setdefault(written, row)
+                noted = len(self._undo)
+                row = before[key] if key in before else self._dirty[key]
+                if row is not _MISSING:
+                    yield key, row
+            self._sort_keys()
+            start = bisect_right(keys, portion[-1])
+
+    def _sort_keys(self) -> None:
+        """One by one if they are few: sorting reads all there are."""
+        new = self._unsorted_keys
+        if len(new) * SORTED_PER_INSERTED > len(self._sorted_keys):
+            self._sorted_keys += new
+            self._sorted_keys.sort()
+        else:
+            for key in new:
+                insort(self._sorted_keys, key)
+        new.clear()
 
     def accept(self) -> int:
         """The batch succeeded: its writes stay. Tells how many there were."""
@@ -157,11 +182,10 @@ class TaskTable(Generic[Row]):
         for key, before in reversed(self._undo):
             if before is _MISSING:
                 del self._dirty[key]
-                if self._dirty_keys is not None:
-                    del self._dirty_keys[bisect_left(self._dirty_keys, key)]
             else:
                 self._dirty[key] = before
         self._undo.clear()
+        self._sorted_keys, self._unsorted_keys = [], list(self._dirty)
 
     def drain(self) -> Iterator[Change]:
         """The uncommitted changes, encoded. They count as committed from here on."""
@@ -169,8 +193,7 @@ class TaskTable(Generic[Row]):
         for key, row in self._dirty.items():
             self._cache.put(key, row)
             yield self._prefix + key.encode(), None if row is None else encode(row)
-        self._dirty = {}
-        self._dirty_keys = None if self._dirty_keys is None else []
+        self._dirty, self._sorted_keys, self._unsorted_keys = {}, [], []
 
 
 class TaskTables:

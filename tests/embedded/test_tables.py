@@ -70,3 +70,32 @@ def test_rows_written_during_a_scan_do_not_disturb_it() -> None:
         table.put(key + "'", Number(2))
         seen.append(key)
     assert seen == ["a", "b", "c"]
+
+
+@given(
+    rows=st.dictionaries(st.integers(0, 400), st.booleans(), max_size=300),
+    writes=st.lists(st.tuples(st.integers(0, 400), st.booleans()), max_size=150),
+    every=st.integers(1, 5),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_long_scan_shows_the_rows_as_they_were_when_it_began(
+    rows: dict[int, bool], writes: list[tuple[int, bool]], every: int
+) -> None:
+    """Half of the rows are committed; while it scans, the caller puts and deletes before and behind the scan."""
+    store = MemoryStore()
+    table: TaskTable[Number] = TaskTable(store, b"t/", TableSpec("numbers", Number))
+    for key, committed in rows.items():
+        if committed:
+            table.put(f"{key:04d}", Number(key))
+    table.accept()
+    store.write(table.drain())
+    for key, committed in rows.items():
+        if not committed:
+            table.put(f"{key:04d}", Number(key))
+    seen, left = [], list(writes)
+    for at, (key, row) in enumerate(table.scan()):
+        seen.append((key, row.value))
+        if at % every == 0 and left:
+            number, is_put = left.pop()
+            table.put(f"{number:04d}", Number(-1) if is_put else None)
+    assert seen == [(f"{key:04d}", key) for key in sorted(rows)]

@@ -20,6 +20,7 @@ from dustream.core.pages.processor import PagesProcessor
 from dustream.core.pages.site_pages import SiteHoldRow, SitePages
 from dustream.core.pages.vertex import url_of
 from dustream.core.tier2 import processor as tier2_processor
+from dustream.core.tier2.cleared import Cleared
 from dustream.core.tier2.forest import Forest
 from dustream.core.tier2.rows import StarRow
 from dustream.core.tier2.stars import AgendaRow, Stars
@@ -191,6 +192,7 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "the search is not told of a merger": [(Present, "relabel", _nothing)],
     "an entry does not look at visitors": [(Present, "met_by", lambda self, number: (self.entries,))],
     "a winner that goes keeps its duplicates": [(Stars, "leave", _leaves_at_once)],
+    "work noted before the last that was done is not seen": [(Cleared, "written", _nothing)],
     "a new winner takes nobody": [(Stars, "_cover", _takes_nobody)],
     "dethroned, duplicates kept": [(Stars, "_release", _keeps_duplicates)],
     "no Win": [(Stars, "_tell", _without(Win))],

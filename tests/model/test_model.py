@@ -10,9 +10,12 @@ from model_check import run_history
 from model_mutations import caught_at
 from model_world import random_history
 
+from dustream.core.tier2 import forest
+
 HISTORIES = 2_000
 HISTORIES_PER_TEST = 200
 BIG_HISTORIES = 20
+WALKED_HISTORIES = 40
 REAL_INDEX_HISTORIES = 20
 _SITE_RULE = "a page lost under a hold is not held"
 REPRESENTATIVE_HISTORIES = 300
@@ -29,6 +32,13 @@ def test_random_histories(first: int) -> None:
 def test_big_histories() -> None:
     for seed in range(BIG_HISTORIES):
         run_history(random_history(seed, big=True))
+
+
+def test_histories_with_small_components_found_by_walking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are where there are many vertices; here there are so few that all labels are looked through instead."""
+    monkeypatch.setattr(forest, "_LABELS_PER_WALK", 0)
+    for seed in range(WALKED_HISTORIES):
+        run_history(random_history(seed, big=seed % 4 == 0))
 
 
 def test_histories_with_the_real_index() -> None:
