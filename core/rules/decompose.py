@@ -15,15 +15,17 @@ is one value under `opaque`: no rule touches it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
 Pair = tuple[str, str]
 Decomposition = tuple[Pair, ...]
+Keys = tuple[str, ...]
 
 OPAQUE: Final = "opaque"
 ORIGINS_CACHED_MAX: Final = 65_536
+STRUCTURES_CACHED_MAX: Final = 1_024
 
 # Disjoint character classes between fixed delimiters: matching is linear in the length of the URL.
 _URL: Final = re.compile(
@@ -37,30 +39,44 @@ _INDEXED: Final = {part: tuple(f"{part}_{i}" for i in range(64)) for part in ("h
 
 def decompose(url: str) -> Decomposition:
     """The pairs of a URL, in the order in which they stand in it (host labels from right to left)."""
+    return tuple(zip(*keys_and_values(url), strict=True))
+
+
+def keys_and_values(url: str) -> tuple[Keys, list[str]]:
+    """The same as two lists: URLs of one structure have equal keys, and what depends on keys alone is done once."""
     found = _URL.fullmatch(url)
     if found is None:
-        return ((OPAQUE, url),)
+        return (OPAQUE,), [url]
     scheme, authority, path, query, fragment = found.groups()
-    pairs = [*_origin_pairs(scheme, authority)]
+    keys, origin = _origin(scheme, authority)
+    values = [*origin]
     if path is not None:
-        _add_path(pairs, path)
+        keys += _add_path(values, path)
     if query is not None:
-        _add_named(pairs, "?", query[1:].split("&"))
+        keys += _add_named(values, "?", query[1:].split("&"))
     if fragment is not None:
-        pairs.append(("#", fragment[1:]))
-    return tuple(pairs)
+        keys += ("#",)
+        values.append(fragment[1:])
+    return keys, values
 
 
 def compose(pairs: Decomposition) -> str:
-    """The URL that the pairs stand for; they must be in URL order. First letters tell keys apart, but path and port."""
-    if pairs and pairs[0][0] == OPAQUE:
-        return pairs[0][1]
+    """The URL that the pairs stand for; they must be in URL order."""
+    return composer(tuple([key for key, _ in pairs]))(*[value for _, value in pairs])
+
+
+@lru_cache(maxsize=STRUCTURES_CACHED_MAX)
+def composer(keys: Keys) -> Callable[..., str]:
+    """How URLs with these keys, in URL order, are put together from their values. First letters tell keys apart, but
+    path and port."""
+    if keys and keys[0] == OPAQUE:
+        return str
     scheme = userinfo = port = fragment = ""
     labels: list[str] = []
     path: list[str] = []
     query: list[str] = []
-    for key, value in pairs:
-        first = key[0]
+    for place, key in enumerate(keys):
+        first, value = key[0], f"{{{place}}}"
         if first == "p" and key[1] == "a":
             path.append("/" + value)
         elif first == "h":
@@ -80,7 +96,7 @@ def compose(pairs: Decomposition) -> str:
         else:
             fragment = "#" + value
     asked = "?" + "&".join(query) if query else ""
-    return f"{scheme}://{userinfo}{'.'.join(reversed(labels))}{port}{''.join(path)}{asked}{fragment}"
+    return f"{scheme}://{userinfo}{'.'.join(reversed(labels))}{port}{''.join(path)}{asked}{fragment}".format
 
 
 def indexed(part: str, index: int) -> str:
@@ -100,13 +116,14 @@ def is_named(key: str) -> bool:
 
 
 def _name(key: str) -> str:
-    """A query key or path parameter as it is written: without its mark and without its repeat number."""
+    """A query key or path parameter as it is written, without its mark and its repeat number, for a template."""
     end = key.find(" ")
-    return key[1:] if end < 0 else key[1:end]
+    name = key[1:] if end < 0 else key[1:end]
+    return name.replace("{", "{{").replace("}", "}}")
 
 
 @lru_cache(maxsize=ORIGINS_CACHED_MAX)
-def _origin_pairs(scheme: str, authority: str) -> Decomposition:
+def _origin(scheme: str, authority: str) -> tuple[Keys, tuple[str, ...]]:
     """The same few on most URLs of a site."""
     pairs = [("scheme", scheme)]
     userinfo, at, host = authority.rpartition("@")
@@ -116,44 +133,45 @@ def _origin_pairs(scheme: str, authority: str) -> Decomposition:
     port = None
     if with_port and (not host.startswith("[") or with_port[1].endswith("]")):
         host, port = with_port[1], with_port[2]
-    if host.startswith("[") or _IPV4.fullmatch(host):
-        pairs.append(("host_0", host))
-    else:
-        labels = host.split(".")
-        labels.reverse()
-        pairs += _numbered("host", labels)
+    whole = host.startswith("[") or _IPV4.fullmatch(host)
+    labels = [host] if whole else host.split(".")[::-1]
+    pairs += zip(_numbered("host", len(labels)), labels, strict=True)
     if port is not None:
         pairs.append(("port", port))
-    return tuple(pairs)
+    return tuple(key for key, _ in pairs), tuple(value for _, value in pairs)
 
 
-def _add_path(pairs: list[Pair], path: str) -> None:
+def _add_path(values: list[str], path: str) -> Keys:
+    """Adds the values of the path, and returns their keys."""
     segments = path[1:].split("/")
     last = segments[-1]
     if ";" not in last and "." not in last:
-        pairs += _numbered("path", segments)
-        return
+        values += segments
+        return _numbered("path", len(segments))
     name, *parameters = last.split(";")
     stem, dot, extension = name.rpartition(".")
     has_extension = bool(dot and stem and _EXTENSION.fullmatch(extension))
     segments[-1] = stem if has_extension else name
-    pairs += _numbered("path", segments)
+    values += segments
+    keys = _numbered("path", len(segments))
     if has_extension:
-        pairs.append(("ext", extension))
-    _add_named(pairs, ";", parameters)
+        values.append(extension)
+        keys += ("ext",)
+    return keys + _add_named(values, ";", parameters) if parameters else keys
 
 
-def _numbered(part: str, values: list[str]) -> Iterable[Pair]:
-    names = _INDEXED[part]
-    if len(values) <= len(names):
-        return zip(names, values, strict=False)
-    return [(indexed(part, i), value) for i, value in enumerate(values)]
+@lru_cache(maxsize=STRUCTURES_CACHED_MAX)
+def _numbered(part: str, count: int) -> Keys:
+    return tuple(indexed(part, i) for i in range(count))
 
 
-def _add_named(pairs: list[Pair], mark: str, pieces: list[str]) -> None:
+def _add_named(values: list[str], mark: str, pieces: list[str]) -> Keys:
     seen: dict[str, int] = {}
+    keys = []
     for piece in pieces:
         end = piece.find("=") + 1 or len(piece)
         key = mark + piece[:end]
         repeats = seen[key] = seen.get(key, 0) + 1
-        pairs.append((key if repeats == 1 else f"{key} #{repeats}", piece[end:]))
+        keys.append(key if repeats == 1 else f"{key} #{repeats}")
+        values.append(piece[end:])
+    return tuple(keys)

@@ -31,7 +31,7 @@ from dustream.core.rules.candidates import (
     candidate_rules,
     is_qualified,
 )
-from dustream.core.rules.decompose import Decomposition, decompose, is_named
+from dustream.core.rules.decompose import Decomposition, is_named
 from dustream.core.rules.dustbuster import DustSettings, Fetch, LoggedUrl, dust_rules
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree, summary
@@ -391,7 +391,7 @@ class Judge:
     def _end(self, run: Rewriter, accepted: SiteRules, url: str) -> str | None:
         """Where a URL ends by the new rule and the accepted ones together; None if it never does."""
         seen = [url]
-        while (after := _rewritten(run, seen[-1])) is not None:
+        while (after := run.apply(seen[-1])) is not None:
             if after not in self._groups:  # what is there is as the accepted rules leave it
                 after, _ = accepted.apply(after)
             if after in seen or len(seen) > PASSES_MAX:
@@ -449,13 +449,6 @@ class Judge:
             false_positives=evidence.false_positives,
             examples=tuple(changes[::step][:EXAMPLES_MAX]),
         )
-
-
-def _rewritten(run: Rewriter, url: str) -> str | None:
-    """What one rule makes of a URL; None if it leaves it as it is."""
-    after = run.apply(url, decompose(url)) if run.may_apply(url) else None
-    standard = None if after is None else standard_form(after)
-    return None if standard == url else standard
 
 
 def _pair_counts(groups: Iterable[Counter[str | None]]) -> tuple[int, int]:

@@ -24,9 +24,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from dustream.core.rules.candidates import EvidenceIndex, rewritten_hashes
-from dustream.core.rules.decompose import decompose
 from dustream.core.rules.rewrite import coded_rewrite, matching_rows, rewriter
-from dustream.core.rules.standard import standard_form
 from dustream.core.rules.training import Ints, TrainingSet
 from dustream.schemas.rules import PatternRewrite, UrlRule
 
@@ -115,8 +113,8 @@ def _replaced_rows(rule: UrlRule, known: TrainingSet) -> tuple[Ints, Ints]:
     row_of = known.row_of
     pairs = []
     for row, url in enumerate(known.urls):
-        after = run.apply(url, decompose(url)) if run.may_apply(url) else None
-        target = None if after is None else row_of.get(standard_form(after))
+        after = run.apply(url)
+        target = None if after is None else row_of.get(after)
         if target is not None:
             pairs.append((row, target))
     found = np.array(pairs, np.int32).reshape(-1, 2)

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from dustream.core.rules.decompose import Decomposition, decompose
-from dustream.core.rules.rewrite import Rewriter, ValueTests, describe, rewriter
+from dustream.core.rules.decompose import Keys
+from dustream.core.rules.rewrite import Rewriter, Taken, Writer, describe, rewriter
 from dustream.core.rules.standard import explain_standard_form, standard_form
 from dustream.core.sites import site_of
 from dustream.schemas.rules import RuleSet, UrlRule
@@ -55,12 +55,11 @@ class Explanation(NamedTuple):
 
 
 class _Ready(NamedTuple):
-    """A rule, ready to run on URLs with one set of keys: what is left to test, by the places of the keys."""
+    """A rule, ready to run on URLs with one set of keys."""
 
     rank: int
-    run: Rewriter
     rule: UrlRule
-    tests: ValueTests
+    writer: Writer
 
 
 class _Choice(NamedTuple):
@@ -83,52 +82,47 @@ class SiteRules:
         self.site = site
         active = [rule for rule in rules if rule.stage == "active"][:RULES_PER_SITE_MAX]
         self._rules = [(rewriter(rule.rewrite), rule) for rule in active]
-        self._choices: dict[tuple[str, ...], _Choice] = {}
+        self._choices: dict[Keys, _Choice] = {}
 
     def apply(self, standard: str) -> tuple[str, list[Step]]:
         """From a URL in standard form to the fixed point, with what was done on the way."""
         if not self._rules or len(standard) > RULED_URL_CHARS_MAX:
             return standard, []
-        url, pairs, steps = self._one_pass(standard, decompose(standard))
-        if not steps:
-            return standard, []
+        steps: list[Step] = []
+        taken = self._one_pass(Taken.apart(standard), steps)
         seen = [standard]
-        while url not in seen:
+        while taken.url not in seen:
             if len(seen) > PASSES_MAX:
                 return standard, []
-            seen.append(url)
-            url, pairs, more = self._one_pass(url, pairs)
-            steps += more
-        if url == seen[-1]:
-            return url, steps
-        circle = seen[seen.index(url) :]
+            seen.append(taken.url)
+            taken = self._one_pass(taken, steps)
+        if taken.url == seen[-1]:
+            return taken.url, steps
+        circle = seen[seen.index(taken.url) :]
         end = min(circle, key=lambda each: (len(each), each))
         return end, steps[: _last_to(steps, end) + 1]
 
-    def _one_pass(self, url: str, pairs: Decomposition) -> tuple[str, Decomposition, list[Step]]:
-        steps: list[Step] = []
-        possible, rank = self._possible(pairs), -1
-        while (ready := _first(possible, pairs, rank)) is not None:
+    def _one_pass(self, taken: Taken, steps: list[Step]) -> Taken:
+        """Adds what it does to the steps."""
+        rank = -1
+        while (ready := _first(self._possible(taken), taken, rank)) is not None:
             rank = ready.rank
-            after = ready.run.write(url, pairs)
-            after = url if after is None else standard_form(after)
-            if after != url and self._stays(url, after):
-                url, pairs = after, decompose(after)
-                possible = self._possible(pairs)
-                steps.append(Step(ready.rule, url))
-        return url, pairs, steps
+            after = ready.writer.write(taken)
+            if after.url != taken.url and self._stays(taken.url, after.url):
+                taken = after
+                steps.append(Step(ready.rule, taken.url))
+        return taken
 
-    def _possible(self, pairs: Decomposition) -> list[_Ready]:
+    def _possible(self, taken: Taken) -> list[_Ready]:
         """The rules that may apply, in order."""
-        keys = tuple([key for key, _ in pairs])
-        choice = self._choices.get(keys)
+        choice = self._choices.get(taken.keys)
         if choice is None:
             if len(self._choices) >= STRUCTURES_MAX:
                 self._choices.clear()
-            choice = self._choices[keys] = _choice(keys, self._rules)
+            choice = self._choices[taken.keys] = _choice(taken.keys, self._rules)
         if choice.place < 0:
             return choice.others
-        return choice.by_value.get(pairs[choice.place][1], choice.others)
+        return choice.by_value.get(taken.values[choice.place], choice.others)
 
     def _stays(self, before: str, after: str) -> bool:
         """A rule never leads to another site, whatever it says."""
@@ -167,25 +161,25 @@ class Normalizer:
         return Explanation(url, normalized, site, (*steps, *more))
 
 
-def _first(possible: list[_Ready], pairs: Decomposition, rank: int) -> _Ready | None:
+def _first(possible: list[_Ready], taken: Taken, rank: int) -> _Ready | None:
     """The first rule after that rank whose tests the URL passes."""
     for ready in possible:
-        if ready.rank > rank and ready.tests.passed_by(pairs):
+        if ready.rank > rank and ready.writer.tests.passed_by(taken.values):
             return ready
     return None
 
 
-def _choice(keys: tuple[str, ...], rules: list[tuple[Rewriter, UrlRule]]) -> _Choice:
+def _choice(keys: Keys, rules: list[tuple[Rewriter, UrlRule]]) -> _Choice:
     possible = [
-        _Ready(rank, run, rule, tests)
+        _Ready(rank, rule, writer)
         for rank, (run, rule) in enumerate(rules)
-        if (tests := run.tests_of(keys)) is not None
+        if (writer := run.writer_of(keys)) is not None
     ]
-    asked = Counter(place for ready in possible for place, _ in ready.tests.fixed)
+    asked = Counter(place for ready in possible for place, _ in ready.writer.tests.fixed)
     if not asked:
         return _Choice(-1, {}, possible)
     place = max(range(len(keys)), key=lambda place: asked[place])
-    wanted = {ready.rank: dict(ready.tests.fixed).get(place) for ready in possible}
+    wanted = {ready.rank: dict(ready.writer.tests.fixed).get(place) for ready in possible}
     values = {value for value in wanted.values() if value is not None}
     by_value = {value: [ready for ready in possible if wanted[ready.rank] in (None, value)] for value in values}
     return _Choice(place, by_value, [ready for ready in possible if wanted[ready.rank] is None])

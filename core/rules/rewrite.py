@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Final, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -16,8 +18,9 @@ import numpy as np
 
 from dustream.core.errors import BadInput
 from dustream.core.rules.candidates import Candidate, Operations
-from dustream.core.rules.decompose import Decomposition, compose, index_of, is_named
+from dustream.core.rules.decompose import OPAQUE, Keys, compose, composer, index_of, is_named, keys_and_values
 from dustream.core.rules.pattern_tree import Kind, PatternTree, url_position
+from dustream.core.rules.standard import standard_form
 from dustream.core.rules.training import Ints, TrainingSet
 from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, SubstringRewrite
 
@@ -25,6 +28,8 @@ Rewrite = PatternRewrite | SubstringRewrite
 
 TESTS_MAX: Final = 1_024
 TEXT_CHARS_MAX: Final = 4_096
+WRITERS_KEPT_MAX: Final = 1_024
+"""Sets of keys for which a rule is kept worked out."""
 
 _KEY: Final = re.compile(r"(?:scheme|userinfo|port|ext|#|(?:host|path)_\d{1,4}|[?;][^\x00-\x1f]*)", re.ASCII)
 _TEST_OF_KIND: Final[dict[Kind, Literal["is", "digits", "some", "any"]]] = {
@@ -45,53 +50,83 @@ class Pattern(NamedTuple):
 
 
 class ValueTests(NamedTuple):
-    """Tests on the values of URLs whose keys are known, by the place of the key among the pairs."""
+    """Tests on the values of URLs whose keys are known, by the place of the key."""
 
     fixed: tuple[tuple[int, str], ...] = ()
     digits: tuple[int, ...] = ()
     unless: tuple[tuple[int, frozenset[str]], ...] = ()
 
-    def passed_by(self, pairs: Decomposition) -> bool:
+    def passed_by(self, values: Sequence[str]) -> bool:
         for place, value in self.fixed:
-            if pairs[place][1] != value:
+            if values[place] != value:
                 return False
         for place in self.digits:
-            if not pairs[place][1].isdecimal():
+            if not values[place].isdecimal():
                 return False
-        return not self.unless or all(pairs[place][1] not in values for place, values in self.unless)
+        return not self.unless or all(values[place] not in excluded for place, excluded in self.unless)
+
+
+class Taken(NamedTuple):
+    """A URL with its keys and values (decompose.py)."""
+
+    url: str
+    keys: Keys
+    values: Sequence[str]
+
+    @classmethod
+    def apart(cls, url: str) -> Taken:
+        return cls(url, *keys_and_values(url))
+
+
+class Writer(Protocol):
+    """What a rule makes of URLs with one set of keys that pass the tests; for all others it does nothing."""
+
+    @property
+    def tests(self) -> ValueTests: ...
+    def write(self, taken: Taken) -> Taken:
+        """In standard form again; the same URL if nothing changes."""
 
 
 class Rewriter(Protocol):
-    """What a rule does to a URL: the new URL, or None if it does not apply or changes nothing."""
+    """A rule that can be run."""
 
-    def apply(self, url: str, pairs: Decomposition) -> str | None: ...
-    def may_apply(self, url: str) -> bool:
-        """False only if it certainly does not apply; cheap."""
+    def apply(self, url: str) -> str | None:
+        """What it makes of a URL, in standard form; None if it leaves it as it is."""
 
-    def tests_of(self, keys: tuple[str, ...]) -> ValueTests | None:
-        """What URLs with exactly these keys must pass for `write`; None: it applies to none of them."""
-
-    def write(self, url: str, pairs: Decomposition) -> str | None:
-        """What it makes of a URL that has passed the tests."""
+    def writer_of(self, keys: Keys) -> Writer | None:
+        """For URLs with exactly these keys; None: it applies to none of them."""
 
 
 class PatternRewriter:
-    """Tests by key in one pass over the pairs, then writes."""
+    """Tests by key, then writes. Both are worked out once for each set of keys."""
 
     def __init__(self, rewrite: PatternRewrite) -> None:
         self._tests = {test.key: test for test in rewrite.tests}
         self._needed = sum(test.test in ("is", "digits", "some") for test in rewrite.tests)
-        self._unless = {test.key: frozenset(test.unless) for test in rewrite.tests if test.unless}
         self._writes = rewrite.writes
         self._open = rewrite.open
-        self._in_place = _in_place(rewrite)
-        self._moves_path = any(write.key.startswith(("path_", "host_", "ext", ";")) for write in rewrite.writes)
+        self._writers: dict[Keys, PatternWriter | None] = {}
 
-    def may_apply(self, url: str) -> bool:
-        return True
+    def apply(self, url: str) -> str | None:
+        taken = Taken.apart(url)
+        writer = self.writer_of(taken.keys)
+        if writer is None or not writer.tests.passed_by(taken.values):
+            return None
+        after = writer.write(taken).url
+        return None if after == url else after
 
-    def tests_of(self, keys: tuple[str, ...]) -> ValueTests | None:
+    def writer_of(self, keys: Keys) -> PatternWriter | None:
+        if keys not in self._writers:
+            if len(self._writers) >= WRITERS_KEPT_MAX:
+                self._writers.clear()
+            tests = self._tests_of(keys)
+            self._writers[keys] = None if tests is None else pattern_writer(keys, tests, self._writes)
+        return self._writers[keys]
+
+    def _tests_of(self, keys: Keys) -> ValueTests | None:
         tests = [self._tests.get(key) for key in keys]
+        if keys[0] == OPAQUE:
+            return None
         if any((test is None and not self._open) or (test is not None and test.test == "absent") for test in tests):
             return None
         asked = [(place, test) for place, test in enumerate(tests) if test is not None]
@@ -103,84 +138,91 @@ class PatternRewriter:
             tuple((place, frozenset(test.unless)) for place, test in asked if test.unless),
         )
 
-    def apply(self, url: str, pairs: Decomposition) -> str | None:
-        return self.write(url, pairs) if self._matches(pairs) else None
 
-    def write(self, url: str, pairs: Decomposition) -> str | None:
-        if self._in_place is not None:
-            return self._written_in_place(pairs, self._in_place)
-        values = dict(pairs)
-        before = dict(values)
-        for write in self._writes:
-            value = write.value if write.op == "set" else before.get(write.value) if write.op == "copy" else None
-            if value is None:
-                values.pop(write.key, None)
-            else:
-                values[write.key] = value
-        if values == before or (self._moves_path and not _is_whole(values)):
-            return None
-        return compose(tuple(sorted(values.items(), key=_rank)))
+class PatternWriter(NamedTuple):
+    """New keys, and for each the place of its value among the old values and `constants` after them.
 
-    def _written_in_place(self, pairs: Decomposition, writes: dict[str, str | None]) -> str | None:
-        """Values replaced where they stand, query keys left out: the order of the pairs stays."""
-        after = tuple([(key, new) for key, value in pairs if (new := writes.get(key, value)) is not None])
-        return None if after == pairs else compose(after)
+    `direct`: what it makes is in standard form and need not be taken apart again.
+    """
 
-    def _matches(self, pairs: Decomposition) -> bool:
-        tests, unless = self._tests, self._unless
-        passed = 0
-        for key, value in pairs:
-            test = tests.get(key)
-            if test is None:
-                if self._open:
-                    continue
-                return False
-            kind = test.test
-            if kind == "is":
-                if value != test.value:
-                    return False
-                passed += 1
-            elif kind == "some" or (kind == "digits" and value.isdecimal()):
-                passed += 1
-            elif kind != "any":
-                return False
-            if unless and value in unless.get(key, ()):
-                return False
-        return passed == self._needed
+    tests: ValueTests
+    keys: Keys
+    places: Callable[[Sequence[str]], tuple[str, ...]]
+    constants: tuple[str, ...]
+    compose: Callable[..., str]
+    direct: bool
+
+    def write(self, taken: Taken) -> Taken:
+        values = self.places((*taken.values, *self.constants))
+        url = self.compose(*values)
+        if self.direct:
+            return Taken(url, self.keys, values)
+        return Taken.apart(standard_form(url))
 
 
-def _in_place(rewrite: PatternRewrite) -> dict[str, str | None] | None:
-    """The writes as new values by key (None: left out) if they need no look at the other keys: they set what every URL
-    that matches has, or drop what leaves no hole."""
-    present = {test.key for test in rewrite.tests if test.test in ("is", "digits", "some")}
-    writes: dict[str, str | None] = {}
-    for write in rewrite.writes:
-        if write.op == "set" and write.key in present:
-            writes[write.key] = write.value
-        elif write.op == "drop" and write.key[0] == "?":
-            writes[write.key] = None
+def pattern_writer(keys: Keys, tests: ValueTests, writes: Sequence[KeyWrite]) -> PatternWriter | None:
+    """The writes for URLs with these keys; None if no URL would come out."""
+    place_of = {key: place for place, key in enumerate(keys)}
+    sources = dict(place_of)
+    constants: list[str] = []
+    for write in writes:
+        source = place_of.get(write.value) if write.op == "copy" else None
+        if write.op == "set":
+            source = len(keys) + len(constants)
+            constants.append(write.value)
+        if source is None:
+            sources.pop(write.key, None)
         else:
-            return None
-    return writes
+            sources[write.key] = source
+    after = tuple(sorted(sources, key=_place))
+    if "scheme" not in sources or not _is_whole(after):
+        return None
+    places = [sources[key] for key in after]
+    compose = composer(after)
+    direct = _is_in_place(keys, writes) and _is_read_back(after, places, len(keys), constants)
+    return PatternWriter(tests, after, itemgetter(*places), tuple(constants), compose, direct)
+
+
+def _is_in_place(keys: Keys, writes: Sequence[KeyWrite]) -> bool:
+    """Whether path parts and query values are only set where they stand, and query keys dropped."""
+    return all(
+        write.key[0] == "?"
+        if write.op == "drop"
+        else write.op == "set" and write.key in keys and _is_after_host(write.key)
+        for write in writes
+    )
+
+
+def _is_after_host(key: str) -> bool:
+    return _place(key) >= _place("path_0")
+
+
+def _is_read_back(after: Keys, places: list[int], kept: int, constants: list[str]) -> bool:
+    """Whether the constants, among values that stay what and where they were, stay in their places and in form."""
+    values = ["x" if place < kept else constants[place - kept] for place in places]
+    url = composer(after)(*values)
+    return keys_and_values(url) == (after, values) and standard_form(url) == url
 
 
 class SubstringRewriter:
-    """One search and one replacement."""
+    """One search and one replacement, whatever the keys."""
+
+    tests: Final = ValueTests()
 
     def __init__(self, rewrite: SubstringRewrite) -> None:
         self._rewrite = rewrite
 
-    def tests_of(self, keys: tuple[str, ...]) -> ValueTests | None:
-        return ValueTests()
+    def apply(self, url: str) -> str | None:
+        after = replaced(self._rewrite, url)
+        standard = None if after is None else standard_form(after)
+        return None if standard == url else standard
 
-    def write(self, url: str, pairs: Decomposition) -> str | None:
-        return self.apply(url, pairs)
+    def writer_of(self, keys: Keys) -> SubstringRewriter:
+        return self
 
-    def may_apply(self, url: str) -> bool:
-        return self._rewrite.find in url and url.startswith(self._rewrite.scope)
-
-    def apply(self, url: str, pairs: Decomposition) -> str | None:
-        return replaced(self._rewrite, url)
+    def write(self, taken: Taken) -> Taken:
+        after = replaced(self._rewrite, taken.url)
+        return taken if after is None else Taken.apart(standard_form(after))
 
 
 def replaced(rule: SubstringRewrite, url: str) -> str | None:
@@ -339,7 +381,7 @@ def _composed(pieces: dict[str, str], escape: bool) -> str:
     marks = {key: f"\x01{i}\x02" for i, key in enumerate(pieces)}
     if "scheme" not in pieces or not _is_whole(pieces):
         return " ".join(f"{key}{value}" for key, value in pieces.items())
-    text = compose(tuple(sorted(marks.items(), key=_rank)))
+    text = compose(tuple(sorted(marks.items(), key=lambda pair: _place(pair[0]))))
     text = re.escape(text) if escape else text
     for key, mark in marks.items():
         text = text.replace(re.escape(mark) if escape else mark, pieces[key])
@@ -375,23 +417,19 @@ def describe(rewrite: Rewrite) -> str:
 
 @lru_cache(maxsize=8_192)
 def _place(key: str) -> tuple[int, int]:
+    """For sorting: query keys and path parameters keep the order they have."""
     place, index, _ = url_position(key)
     return place, index
 
 
-def _rank(pair: tuple[str, str]) -> tuple[int, int]:
-    """Query keys and path parameters keep the order they have."""
-    return _place(pair[0])
-
-
-def _is_whole(values: dict[str, str]) -> bool:
+def _is_whole(keys: Collection[str]) -> bool:
     """Whether host labels and path parts are numbered without holes, and an extension has a file name."""
     for part in ("host_", "path_"):
-        numbers = [index_of(key) for key in values if key.startswith(part)]
+        numbers = [index_of(key) for key in keys if key.startswith(part)]
         if len(numbers) != (max(numbers) + 1 if numbers else 0):
             return False
-    has_path = "path_0" in values
-    return "host_0" in values and (has_path or not any(key == "ext" or key[0] == ";" for key in values))
+    has_path = "path_0" in keys
+    return "host_0" in keys and (has_path or not any(key == "ext" or key[0] == ";" for key in keys))
 
 
 def _fits(key: str, value: str) -> bool:
