@@ -8,7 +8,6 @@ smallest URL, and where no end is in sight the URL keeps its standard form. Each
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -175,14 +174,21 @@ def _choice(keys: Keys, rules: list[tuple[Rewriter, UrlRule]]) -> _Choice:
         for rank, (run, rule) in enumerate(rules)
         if (writer := run.writer_of(keys)) is not None
     ]
-    asked = Counter(place for ready in possible for place, _ in ready.writer.tests.fixed)
-    if not asked:
-        return _Choice(-1, {}, possible)
-    place = max(range(len(keys)), key=lambda place: asked[place])
+    asked = sorted({place for ready in possible for place, _ in ready.writer.tests.fixed})
+    choices = [_choice_by(place, possible) for place in asked]
+    return min([_Choice(-1, {}, possible), *choices], key=_rules_to_try)
+
+
+def _choice_by(place: int, possible: list[_Ready]) -> _Choice:
     wanted = {ready.rank: dict(ready.writer.tests.fixed).get(place) for ready in possible}
     values = {value for value in wanted.values() if value is not None}
     by_value = {value: [ready for ready in possible if wanted[ready.rank] in (None, value)] for value in values}
     return _Choice(place, by_value, [ready for ready in possible if wanted[ready.rank] is None])
+
+
+def _rules_to_try(choice: _Choice) -> float:
+    """On average over the values that rules ask for, and any other."""
+    return (len(choice.others) + sum(map(len, choice.by_value.values()))) / (1 + len(choice.by_value))
 
 
 def _last_to(steps: list[Step], url: str) -> int:

@@ -50,7 +50,8 @@ class Pattern(NamedTuple):
 
 
 class ValueTests(NamedTuple):
-    """Tests on the values of URLs whose keys are known, by the place of the key."""
+    """Tests on the values of URLs whose keys are known, by the place of the key; last places first: scheme and host are
+    the same on most URLs of a site."""
 
     fixed: tuple[tuple[int, str], ...] = ()
     digits: tuple[int, ...] = ()
@@ -133,7 +134,7 @@ class PatternRewriter:
         if sum(test.test in ("is", "digits", "some") for _, test in asked) != self._needed:
             return None
         return ValueTests(
-            tuple((place, test.value) for place, test in asked if test.test == "is"),
+            tuple((place, test.value) for place, test in reversed(asked) if test.test == "is"),
             tuple(place for place, test in asked if test.test == "digits"),
             tuple((place, frozenset(test.unless)) for place, test in asked if test.unless),
         )
