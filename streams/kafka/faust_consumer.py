@@ -18,7 +18,8 @@ import faust.transport.drivers.aiokafka as faust_driver
 from aiokafka.consumer.fetcher import FetchResult
 
 SINCE_HEADER = "dustream-since"
-FETCH_WAIT_MS = 50
+FETCH_BYTES_MIN = 64 << 10
+FETCH_WAIT_MS = 50  # for so much
 
 _fetched_all = FetchResult.getall
 _chains: WeakKeyDictionary[Any, tuple[int, int]] = WeakKeyDictionary()
@@ -29,7 +30,11 @@ class CommittedConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]
     """Reads committed records only, and does not sleep long on a fetch while other partitions wait."""
 
     def __init__(self, *topics: str, **settings: Any) -> None:
-        settings |= {"isolation_level": "read_committed", "fetch_max_wait_ms": FETCH_WAIT_MS}
+        settings |= {
+            "isolation_level": "read_committed",
+            "fetch_max_wait_ms": FETCH_WAIT_MS,
+            "fetch_min_bytes": FETCH_BYTES_MIN,
+        }
         super().__init__(*topics, **settings)
 
 

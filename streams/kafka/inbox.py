@@ -17,13 +17,19 @@ class Inboxes:
         self._bytes_max = bytes_max
         self._waiting: dict[TP, deque[InRecord]] = {}
         self._bytes: Counter[str] = Counter()
+        self.arrivals = 0
         self._put = asyncio.Event()
         self._taken = asyncio.Event()
 
     def put(self, tp: TP, record: InRecord) -> None:
         self._waiting.setdefault(tp, deque()).append(record)
         self._bytes[tp.topic] += _size(record)
+        self.arrivals += 1
         self._put.set()
+
+    @property
+    def bytes_waiting(self) -> int:
+        return self._bytes.total()
 
     def waiting(self) -> list[TP]:
         """The tasks that something waits for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import threading
@@ -51,6 +52,7 @@ def run_service(service: Service) -> None:
     signal.signal(signal.SIGINT, stop)
     log.info("warming up")
     warm_up(service.settings)
+    gc.freeze()  # what the compiler left is never garbage, and too much to look through again and again
     metrics = Metrics()
     delay_s = RETRY_S
     while not stopping.is_set():

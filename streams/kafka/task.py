@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
+from aiokafka.producer.message_accumulator import BatchBuilder
 
 from dustream.core.errors import DustreamError, StateMismatch
 from dustream.core.processor import Processor, Resting, Send
@@ -343,12 +344,11 @@ class Task:
             by_partition.setdefault((record.topic, record.partition), []).append(record)
         self._runtime.faults("before-transaction")
         await producer.begin_transaction()
-        written = await asyncio.gather(*(_write(producer, *to, records) for to, records in by_partition.items()))
+        ends = await _write(producer, by_partition)
         if self._hints_on_the_way and time.monotonic() - self._hinted_at_s > OFFSET_HINT_INTERVAL_S:
             await self._send_hint(producer, prepared.progress.position)
         self._runtime.faults("inside-transaction")
         await producer.commit_transaction()
-        ends = dict(zip(by_partition, written, strict=True))
         return ends[self._changelog, self.partition]
 
     async def skip_to(self, position: int) -> None:
@@ -419,18 +419,28 @@ class Task:
         metrics.set("position", prepared.progress.position, processor=stage, partition=str(self.partition))
 
 
-async def _write(producer: AIOKafkaProducer, topic: str, partition: int, records: list[OutRecord]) -> int:
-    """Write the records of one partition in order; the offset after the last."""
-    end = 0
-    at = 0
-    while at < len(records):
-        batch = producer.create_batch()
-        while at < len(records):
-            record = records[at]
-            if batch.append(timestamp=None, key=record.key, value=record.value, headers=list(record.headers)) is None:
-                break
-            at += 1
-        count = batch.record_count()
-        done = await producer.send_batch(batch, topic, partition=partition)
-        end = (await done).offset + count
-    return end
+async def _write(
+    producer: AIOKafkaProducer, by_partition: Mapping[tuple[str, int], list[OutRecord]]
+) -> dict[tuple[str, int], int]:
+    """Write the records of each partition in order; the offset after the last of each."""
+    batches = [(to, batch) for to, records in by_partition.items() for batch in _batches(producer, records)]
+    sent = [await producer.send_batch(batch, topic, partition=partition) for (topic, partition), batch in batches]
+    written = await asyncio.gather(*sent)
+    return {to: last.offset + batch.record_count() for (to, batch), last in zip(batches, written, strict=True)}
+
+
+def _batches(producer: AIOKafkaProducer, records: list[OutRecord]) -> Iterator[BatchBuilder]:
+    """The records in as few batches as the producer's largest allows; a record larger than that has one of its own."""
+    batch = producer.create_batch()
+    for record in records:
+        if not _append(batch, record):
+            yield batch
+            batch = producer.create_batch()
+            if not _append(batch, record):
+                raise ValueError(f"a record of {len(record.value or b'')} bytes for {record.topic} fits into no batch")
+    yield batch
+
+
+def _append(batch: BatchBuilder, record: OutRecord) -> bool:
+    appended = batch.append(timestamp=None, key=record.key, value=record.value, headers=list(record.headers))
+    return appended is not None

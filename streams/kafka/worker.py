@@ -45,7 +45,9 @@ log = logging.getLogger(__name__)
 POLL_RECORDS_MAX = 500
 BUFFER_RECORDS_MAX = 100  # of every stage, in Faust's hands; records between stages are cut at RECORD_BYTES
 INBOX_BYTES_MAX = 16 << 20  # of every stage
-GATHER_S = 0.02  # from the first arrival to the round: others follow it
+GATHER_S = 0.03  # without an arrival: then a round begins
+GATHER_S_MAX = 0.3  # while records keep arriving
+ROUND_BYTES = 4 << 20  # waiting: enough for a round
 STRAGGLER_S = 2.0  # how long a round waits for its last commits
 TRANSACTION_BYTES = 2 << 20  # input records of one batch, as stored
 FETCH_BYTES_MAX = 1 << 20
@@ -329,7 +331,7 @@ class Worker:
             if not working:
                 await self._inboxes.arrival()
             self._busy_until_s = FAR_S
-            await asyncio.sleep(GATHER_S)
+            await self._gather()
             for tp in self._inboxes.waiting():
                 if tp not in working:
                     working[tp] = asyncio.create_task(self._work(tp))
@@ -338,6 +340,17 @@ class Worker:
             for tp in [tp for tp, work in working.items() if work.done()]:
                 working.pop(tp).result()
             self._busy_until_s = FAR_S if working else time.monotonic()
+
+    async def _gather(self) -> None:
+        """Wait while more is coming in, for a bounded time: a lone page is not held up, a flood is dealt with in few
+        transactions."""
+        deadline_s = time.monotonic() + GATHER_S_MAX
+        seen = -1
+        while seen != self._inboxes.arrivals and self._inboxes.bytes_waiting < ROUND_BYTES:
+            if time.monotonic() > deadline_s:
+                return
+            seen = self._inboxes.arrivals
+            await asyncio.sleep(GATHER_S)
 
     async def _work(self, tp: TP) -> None:
         records = self._inboxes.take(tp, TRANSACTION_BYTES)
