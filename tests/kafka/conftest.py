@@ -13,10 +13,17 @@ import pytest
 
 from dustream.streams.kafka.broker import Broker, BrokerFailed, free_port, require_tools
 from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.warm_up import warm_up
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 NOT_RUN = "NOT RUN, no broker"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled() -> None:
+    """The kernels are compiled once, before the first test: not in it, nor by several workers at the same time."""
+    warm_up()
 
 
 @pytest.fixture(scope="session")
