@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(f'{{"redriven":{sent},"without_original":{left}}}')
     else:
-        print(f"{sent} sent again" + (f"; {left} have no original bytes: publish their files again" if left else ""))
+        print(f"{sent} sent again" + (f"; {left} cannot be: publish their files again" if left else ""))
     return 1 if left and not sent else 0
 
 

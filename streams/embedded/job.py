@@ -213,7 +213,7 @@ class _Run:
 
     def _feed(self, signed: SignedChunk[Place]) -> Feed:
         place, intake = signed.chunk.place, signed.intake
-        letters = list(place.rejections)
+        letters = [rejected.letter for rejected in place.rejections]
         for rejected in intake.rejected:
             position, offset = place.positions[rejected.index]
             letters.append(

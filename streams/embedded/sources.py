@@ -21,13 +21,20 @@ CHUNK_EVENTS_MAX = 128
 CHUNK_BYTES_MAX = 8 << 20
 
 
+class Rejected(NamedTuple):
+    """A dead letter, and the whole record it is about, where the reader had it."""
+
+    letter: DeadLetter
+    original: bytes = b""
+
+
 class Place(NamedTuple):
     """Where a chunk came from, what else stood there, and how far its input has been read behind it."""
 
     path: str
     number: int
     positions: list[tuple[int, int]]
-    rejections: list[DeadLetter]
+    rejections: list[Rejected]
     skipped: dict[str, int]
     progress: InputProgress
     bytes_read: int
@@ -97,7 +104,8 @@ def read_chunks(
             on_refused(plan.path, error)
             letter = DeadLetter(source=plan.path, position=0, reason=str(error))
             progress = InputProgress(None, 0, True, plan.number, field_map)
-            yield Chunk([], Place(plan.path, plan.number, [], [letter], {}, progress, plan.bytes_total))
+            place = Place(plan.path, plan.number, [], [Rejected(letter)], {}, progress, plan.bytes_total)
+            yield Chunk([], place)
 
 
 class _Builder:
@@ -115,7 +123,7 @@ class _Builder:
     def _clear(self) -> None:
         self.events: list[CrawlEvent] = []
         self.positions: list[tuple[int, int]] = []
-        self.rejections: list[DeadLetter] = []
+        self.rejections: list[Rejected] = []
         self.size = 0
 
     def add(self, item: Record | Rejection) -> None:
@@ -125,7 +133,8 @@ class _Builder:
             self.positions.append((item.position, item.offset))
             self.size += _event_bytes(item.event)
         else:
-            self.rejections.append(dead_letter(item))
+            self.rejections.append(Rejected(dead_letter(item), item.original))
+            self.size += len(item.original)
 
     @property
     def full(self) -> bool:

@@ -6,7 +6,7 @@ progress is written after the broker has confirmed what it speaks of, and an int
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from dustream.streams.embedded.sources import InputPlan, Place, plan_inputs, rea
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.cluster import Cluster, Unreachable
 from dustream.streams.kafka.intake import pack
-from dustream.streams.kafka.records import DEAD_LETTERS
+from dustream.streams.kafka.records import DEAD_LETTERS, ORIGINAL_HEADER
 from dustream.streams.kafka.topics import RECORD_BYTES_MAX, partition_counts
 from dustream.streams.readers import expand_paths
 from dustream.streams.store.rocks import RocksStore
@@ -85,11 +85,12 @@ class Publisher:
         if len(self._packs[partition]) >= PACK_EVENTS_MAX or self._sizes[partition] >= PACK_BYTES:
             self._send_pack(partition)
 
-    def reject(self, letter: DeadLetter) -> None:
-        """Send a record that could not be read to the dead letters."""
+    def reject(self, letter: DeadLetter, original: bytes = b"") -> None:
+        """Send a record that could not be read to the dead letters, as it stood in its file: no topic takes it so."""
         self.rejected += 1
         partition = partition_of(letter.source, self._letter_partitions)
-        self._produce(self._dead_letters, partition, letter.source.encode(), wire.encode(letter))
+        headers = [(ORIGINAL_HEADER, original)] if original else []
+        self._produce(self._dead_letters, partition, letter.source.encode(), wire.encode(letter), headers)
 
     def flush(self) -> None:
         """Return when the broker has everything."""
@@ -106,10 +107,17 @@ class Publisher:
         self._sizes.pop(partition)
         self._produce(self._topic, partition, None, pack(events, self._compressor))
 
-    def _produce(self, topic: str, partition: int, key: bytes | None, value: bytes) -> None:
+    def _produce(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
         while True:
             try:
-                self._producer.produce(topic, value, key, partition, on_delivery=self._delivered)
+                self._producer.produce(topic, value, key, partition, on_delivery=self._delivered, headers=list(headers))
                 break
             except BufferError:
                 self._producer.poll(0.1)
@@ -156,8 +164,8 @@ def _confirmed(publisher: Publisher, chunks: Iterator[Chunk[Place]]) -> Iterator
     for chunk in chunks:
         for event in chunk.events:
             publisher.publish(event)
-        for letter in chunk.place.rejections:
-            publisher.reject(letter)
+        for rejected in chunk.place.rejections:
+            publisher.reject(rejected.letter, rejected.original)
         places.append(chunk.place)
         if len(places) >= CHUNKS_PER_SYNC:
             publisher.flush()

@@ -79,7 +79,7 @@ class CdxIndex(LineInput):
                 raise BadEvent(f"line longer than {row_bytes_max} bytes")
             outcome = self._read(line.content)
         except BadEvent as error:
-            yield self.reject(position, line.offset, str(error), line.content, ends_input=not line.ended)
+            yield self.reject_whole(position, line.offset, str(error), line.content, ends_input=not line.ended)
             return
         if isinstance(outcome, CrawlEvent):
             yield Record(outcome, position, line.offset)

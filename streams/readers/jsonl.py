@@ -61,7 +61,7 @@ class JsonLines(LineInput):
         try:
             return Record(self._decode(content), position, line.offset)
         except BadEvent as error:
-            return self.reject(position, line.offset, str(error), content, ends_input=not line.ended)
+            return self.reject_whole(position, line.offset, str(error), content, ends_input=not line.ended)
 
 
 def event_decoder(field_map: FieldMap) -> EventDecoder:

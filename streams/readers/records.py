@@ -15,6 +15,7 @@ from dustream.schemas.crawl import CrawlEvent
 record_bytes_max: Final = 64 * 1024 * 1024  # payload of one page, decoded
 line_bytes_max: Final = 96 * 1024 * 1024  # a page of record_bytes_max in base64, and its other fields
 excerpt_bytes_max: Final = 256
+original_bytes_max: Final = 1024 * 1024  # of a rejected record, kept while it is told
 
 
 class Record(NamedTuple):
@@ -27,7 +28,8 @@ class Record(NamedTuple):
 
 
 class Rejection(NamedTuple):
-    """A record that cannot be used, and why. After one that `ends_input`, nothing more of the input can be read."""
+    """A record that cannot be used, and why. After one that `ends_input`, nothing more of the input can be read.
+    `original` is the whole record, where the reader has it and it is not too large."""
 
     file: str
     position: int
@@ -35,6 +37,7 @@ class Rejection(NamedTuple):
     reason: str
     excerpt: bytes = b""
     ends_input: bool = False
+    original: bytes = b""
 
 
 Item = Record | Rejection
@@ -91,6 +94,13 @@ class Input(ABC):
         self, position: int, offset: int, reason: str, excerpt: bytes = b"", *, ends_input: bool = False
     ) -> Rejection:
         return Rejection(self.path, position, offset, reason, bytes(excerpt[:excerpt_bytes_max]), ends_input)
+
+    def reject_whole(
+        self, position: int, offset: int, reason: str, record: bytes, *, ends_input: bool = False
+    ) -> Rejection:
+        """Of a record that could be read to its end."""
+        rejection = self.reject(position, offset, reason, record, ends_input=ends_input)
+        return rejection._replace(original=bytes(record)) if len(record) <= original_bytes_max else rejection
 
 
 def check_readable(event: CrawlEvent) -> None:

@@ -138,6 +138,15 @@ def test_redriven_dead_letter_is_taken_in_again(site: Site) -> None:
     assert [letter.original for letter in again] == [letters[0].original] * 2
 
 
+def test_what_publish_cannot_read_is_kept_as_it_stood(site: Site, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.jsonl"
+    broken.write_bytes(b'{"url": 7, "text": "no page"}\n')
+    assert publish_files(site.cluster, site.application, [str(broken)], tmp_path / "published").rejected == 1
+    [letter] = [found for found in read_letters(site.cluster, site.application) if found.letter.source == str(broken)]
+    assert letter.original == b'{"url": 7, "text": "no page"}'
+    assert redrive(site.cluster, site.application, [letter]) == 0
+
+
 def test_replay_with_another_partition_map_gives_the_same(site: Site, tmp_path: Path) -> None:
     target = Application(f"{site.application.name}-again")
     log = site.application.topic(CRAWL_PAGES)
