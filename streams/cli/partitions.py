@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dustream.streams.page_sample import PageSample
 
 SAMPLE_PAGES_DEFAULT = 20_000
-SAMPLE_PAGES_PER_PARTITION = 1_500  # chance then moves a partition's load by about 3 %
+SAMPLE_PAGES_PER_PARTITION = 6_000  # chance then moves a partition's load by little more than 1 %
 SAMPLE_PAGES_MAX = 1_000_000
 
 DESCRIPTION = """\
