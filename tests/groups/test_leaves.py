@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from dustream.core.groups.processor import TABLES, GroupsProcessor
+from dustream.core.groups.searches import Searches
 from dustream.core.pages.vertex import vertex_name
 from dustream.core.topology import ProcessorSpec, TableSpec
 from dustream.schemas.groups import ContinueGroup, Deliver, EdgeRecord, TokenRecord, Transfer
@@ -153,3 +156,35 @@ def test_of_a_chain_the_shorter_end_moves_and_the_longer_is_not_walked() -> None
     searched = sum(giant.step_rows) - 5 * size  # everybody hears that the eldest has gone
     assert searched < 2 * ROWS_A_UNIT_OF_WORK * 2 * cut
     assert max(giant.step_rows) < ROWS_A_UNIT_OF_WORK * WORK_MAX
+
+
+TWO_MEETINGS = [
+    (0, 1),
+    (0, 2),
+    (0, 3),
+    (1, 2),
+    (1, 3),
+    (2, 4),
+    (4, 5),
+    *((0, 6), (6, 7), (7, 8), (8, 9), (9, 10), (10, 11)),
+]
+"""The first search meets two others in one turn; 4 and 5 are reached from the first of these alone. 6 to 11 stay."""
+
+
+def test_a_search_that_meets_two_others_goes_on_with_both_queues() -> None:
+    [piece] = Giant(12, TWO_MEETINGS).leave(0).values()
+    assert piece == {vertex(number) for number in range(1, 6)}
+
+
+def test_a_search_that_forgets_a_queue_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule disabled: random histories hardly ever have two such meetings."""
+    meet = Searches._meet
+
+    def meet_without_queue(self: Searches, group: str, one: int, other: int) -> int:
+        large = meet(self, group, one, other)
+        self.put_row(group, large, replace(self.row(group, large), tail=large))
+        return large
+
+    monkeypatch.setattr(Searches, "_meet", meet_without_queue)
+    [piece] = Giant(12, TWO_MEETINGS).leave(0).values()
+    assert piece == {vertex(number) for number in range(1, 4)}

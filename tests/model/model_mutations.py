@@ -69,14 +69,6 @@ def _never_meets(self: Any, group: str, number: int, current: int, other: str) -
     return number, False
 
 
-def _meets_without_queue(self: Any, group: str, one: int, other: int) -> int:
-    """The searches join, but the queue of the smaller is lost."""
-    large: int = _MEET(self, group, one, other)
-    row = self._get(group, large)
-    self._put(group, large, replace(row, tail=large))
-    return large
-
-
 def _without(kind: type, condition: Callable[[Any], bool] = lambda item: True) -> Callable[..., Any]:
     def tell(self: Stars, *args: Any) -> StarRow:
         before = len(self._told)
@@ -165,7 +157,6 @@ _HEAR = SitePages.hear
 _WHOM_TO_ASK = PagesProcessor._whom_to_ask
 _SPREAD = PagesProcessor._spread
 _CHECK_JOIN = GroupsProcessor._check_join
-_MEET = Searches._meet
 _TELL = Stars._tell
 _LEAVE = Stars.leave
 _RELEASE = Stars._release
@@ -181,7 +172,6 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "a spread does not start over": [(PagesProcessor, "_spread", _spreads_on)],
     "a leave does not split": [(GroupsProcessor, "_unlink", _unlinks_only)],
     "searches that meet stay two": [(Searches, "_look", _never_meets)],
-    "a search forgets what it met behind": [(Searches, "_meet", _meets_without_queue)],
     "half-edges to the dead stay": [(GroupsProcessor, "_dead", _nothing)],
     "strangers land": [(GroupsProcessor, "_joins", _always_joins), (GroupsProcessor, "_check_join", _lands_at_once)],
     "the baton is not passed on": [(GroupsProcessor, "_pass_on", _nothing)],
