@@ -31,7 +31,7 @@ from dustream.core.rules.candidates import (
     candidate_rules,
     is_qualified,
 )
-from dustream.core.rules.decompose import Decomposition, is_named
+from dustream.core.rules.decompose import is_named
 from dustream.core.rules.dustbuster import DustSettings, Fetch, LoggedUrl, dust_rules
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree, summary
@@ -47,7 +47,7 @@ from dustream.core.rules.rewrite import (
 )
 from dustream.core.rules.selection import select_by_graph
 from dustream.core.rules.standard import standard_form
-from dustream.core.rules.training import Ints, KnownUrl, TrainingSet, training_set
+from dustream.core.rules.training import Ints, KnownUrl, TrainingSet, UrlTable, training_set
 from dustream.core.sites import site_of
 from dustream.schemas.rules import Learner, RuleStage, UrlRule
 
@@ -123,11 +123,12 @@ def learn_site(
     settings: LearnSettings | None = None,
     stage: RuleStage = "active",
     fetch: Fetch | None = None,
+    table: UrlTable | None = None,
 ) -> LearnedSite:
-    """The rules of one site from its URLs. The outcome does not depend on their order."""
+    """The rules of one site from its URLs. The outcome does not depend on their order. `table`: see `training_set`."""
     settings = settings or LearnSettings()
     entries = sorted(set(known), key=_entry_order)
-    judge = Judge(site, entries, settings)
+    judge = Judge(site, entries, settings, table or UrlTable())
     first = judge.training()
     tree = build_pattern_tree(first)
     rounds = _Rounds(judge, settings, stage)
@@ -326,17 +327,17 @@ def _distinct(proposals: list[Proposal]) -> list[Proposal]:
 class Judge:
     """The known URLs as the accepted rules leave them: each with the clusters of the URLs that have become it."""
 
-    def __init__(self, site: str, entries: Iterable[SiteUrl], settings: LearnSettings) -> None:
+    def __init__(self, site: str, entries: Iterable[SiteUrl], settings: LearnSettings, table: UrlTable) -> None:
         self._site = site
         self._settings = settings
         self._groups: dict[str, Counter[str | None]] = {}
         self._avoid: set[str] = set()
         self._accepted: list[UrlRule] = []
         self._spread: Counter[str | None] = Counter()
-        self._taken_apart: dict[str, Decomposition] = {}
+        self._table = table
         self._sized = any(entry.size_min >= 0 and entry.cluster is None for entry in entries)
         for entry in entries:
-            url = standard_form(entry.url)
+            url = table.standard(entry.url)
             self._groups.setdefault(url, Counter())[entry.cluster] += 1
             if entry.avoid:
                 self._avoid.add(url)
@@ -345,11 +346,11 @@ class Judge:
     def remaining(self) -> Iterator[KnownUrl]:
         """The URLs that are left, each in the cluster most of its members have."""
         for url, group in self._groups.items():
-            cluster = max(group, key=lambda cluster: (group[cluster], cluster or ""))
+            cluster = next(iter(group)) if len(group) == 1 else _most_frequent(group)
             yield KnownUrl(url, cluster, url in self._avoid)
 
     def training(self) -> TrainingSet:
-        return training_set(self.remaining(), self._taken_apart)
+        return training_set(self.remaining(), self._table)
 
     def judged(self, proposals: Sequence[Proposal], stage: RuleStage) -> Iterator[UrlRule]:
         """The accepted rules, in the order in which they apply."""
@@ -449,6 +450,10 @@ class Judge:
             false_positives=evidence.false_positives,
             examples=tuple(changes[::step][:EXAMPLES_MAX]),
         )
+
+
+def _most_frequent(group: Counter[str | None]) -> str | None:
+    return max(group, key=lambda cluster: (group[cluster], cluster or ""))
 
 
 def _pair_counts(groups: Iterable[Counter[str | None]]) -> tuple[int, int]:

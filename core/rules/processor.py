@@ -22,7 +22,7 @@ from dustream.core.rules.candidates import EvidenceIndex
 from dustream.core.rules.learn import LearnSettings, Method, SiteUrl, learn_site
 from dustream.core.rules.life import HELD_OUT_ONE_IN, LifeSettings, lived, predictions
 from dustream.core.rules.standard import standard_form
-from dustream.core.rules.training import KnownUrl, training_set
+from dustream.core.rules.training import KnownUrl, UrlTable, training_set
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
 from dustream.schemas.rules import RuleSet, UrlRule
 from dustream.schemas.status import Role
@@ -57,16 +57,16 @@ TABLES: dict[str, Any] = {"rule_sites": SiteRow, "rule_urls": SiteUrlRow, "rule_
 
 
 class RulesSettings(NamedTuple):
-    """While input keeps coming, learning waits for `relearn_changes_min` changes, and for that share of the URLs that
+    """While input keeps coming, learning waits for `relearn_changes_min` changes, and for that many times the URLs that
     were learned from last. A page changes its winner some four times until all its duplicates are there, so a site is
-    learned on the way when it has tripled or so, and all that costs about half of the learning at rest.
+    learned on the way when it has grown six times or so, and all that costs about a fifth of the learning at rest.
 
     The pattern tree alone: groups are known here, and DustBuster, made for logs without pages, costs several times it.
     """
 
     sample_max: int = 100_000
-    relearn_changes_min: int = 1_000
-    relearn_share: float = 10.0
+    relearn_changes_min: int = 20_000
+    relearn_share: float = 20.0
     method: Method = "tree"
     learn: LearnSettings = LearnSettings()
     life: LifeSettings = LifeSettings()
@@ -152,22 +152,28 @@ def learned_rules(site: str, rows: Sequence[SiteUrlRow], settings: RulesSettings
     """The rules of a site with their stages, from what is known of its URLs now."""
     if _repeats(rows) < settings.learn.gain_min:
         return ()
-    shown = [SiteUrl(row.url, row.cluster, avoid=row.avoid) for row in rows if not is_held_out(row.url)]
-    learned = learn_site(site, shown, settings.method, settings.learn)
+    hashes = {row.url: _hash(row.url) for row in rows}
+    table = UrlTable()
+    known = training_set((KnownUrl(row.url, row.cluster, row.avoid) for row in rows), table)
+    shown = [SiteUrl(row.url, row.cluster, avoid=row.avoid) for row in rows if not _is_held_out(hashes[row.url])]
+    learned = learn_site(site, shown, settings.method, settings.learn, table=table)
     if not learned.rules:
         return ()
-    known = training_set(KnownUrl(row.url, row.cluster, row.avoid) for row in rows)
-    fetched = {row.url: (row.since, _hash(row.url)) for row in rows}
+    fetched = {row.url: (row.since, hashes[row.url]) for row in rows}
     since = np.empty(known.size, np.int32)
     since[sorted(range(known.size), key=lambda i: fetched[known.urls[i]])] = np.arange(known.size, dtype=np.int32)
-    held_out = np.array([is_held_out(url) for url in known.urls], np.bool_)
+    held_out = np.array([_is_held_out(hashes[url]) for url in known.urls], np.bool_)
     index = EvidenceIndex(known)
     return tuple(lived(rule, predictions(rule, index, since, held_out), settings.life) for rule in learned.rules)
 
 
 def is_held_out(url: str) -> bool:
     """Whether a URL is kept from the learner, to prove rules on. By its last bits: a sample is by the first."""
-    return int(_hash(url)[-4:], 16) % HELD_OUT_ONE_IN == 0
+    return _is_held_out(_hash(url))
+
+
+def _is_held_out(hashed: str) -> bool:
+    return int(hashed[-4:], 16) % HELD_OUT_ONE_IN == 0
 
 
 def _repeats(rows: Iterable[SiteUrlRow]) -> int:

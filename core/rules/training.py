@@ -6,6 +6,7 @@ different keys compare directly. URLs are sorted, so nothing learned depends on 
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dustream.core.rules.decompose import OPAQUE, Decomposition, decompose
+from dustream.core.rules.decompose import OPAQUE, Keys, keys_and_values
 from dustream.core.rules.standard import standard_form
 
 URL_CHARS_MAX: Final = 2_048
@@ -67,64 +68,112 @@ class TrainingSet:
         return {text: code for code, text in enumerate(self.texts)}
 
 
-def training_set(known: Iterable[KnownUrl], taken_apart: dict[str, Decomposition] | None = None) -> TrainingSet:
+class UrlTable:
+    """URLs taken apart, as numbers: the work that training sets of much the same URLs share.
+
+    URLs with the same keys have one structure; a URL is its structure and the numbers of its values.
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[str, int] = {}
+        self._structures: dict[Keys, int] = {}
+        self._codes: dict[str, int] = {}
+        self._structure_of = array("i")
+        self._starts = array("q")
+        self._flat = array("i")
+
+    def standard(self, url: str) -> str:
+        return url if url in self._rows else standard_form(url)
+
+    def rows(self, urls: Iterable[str]) -> npt.NDArray[np.int64]:
+        """Where the URLs, in standard form, are in the table; new ones are added in this order."""
+        rows = self._rows
+        return np.array([rows[url] if url in rows else self._added(url) for url in urls], np.int64)
+
+    def _added(self, url: str) -> int:
+        keys, values = keys_and_values(url)
+        codes, structures = self._codes, self._structures
+        self._starts.append(len(self._flat))
+        self._flat.extend([codes.setdefault(value, len(codes) + 1) for value in values])
+        self._structure_of.append(structures.setdefault(keys, len(structures)))
+        return self._rows.setdefault(url, len(self._rows))
+
+    def structures(self, rows: npt.NDArray[np.int64]) -> tuple[list[Keys], Ints]:
+        """All structures, and for each row the number of its own."""
+        return list(self._structures), np.array(self._structure_of, np.int32)[rows]
+
+    def values(self, rows: npt.NDArray[np.int64], keys: dict[str, int]) -> Ints:
+        """`values[key, row]` of rows all of whose keys are among these."""
+        structures, own = self.structures(rows)
+        flat, starts = np.array(self._flat, np.int32), np.array(self._starts, np.int64)[rows]
+        values = np.zeros((len(keys), len(rows)), np.int32)
+        for number in np.unique(own).tolist():
+            columns = np.flatnonzero(own == number)
+            for at, key in enumerate(structures[number]):
+                values[keys[key], columns] = flat[starts[columns] + at]
+        return values
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return ("", *self._codes)
+
+
+def training_set(known: Iterable[KnownUrl], table: UrlTable | None = None) -> TrainingSet:
     """The URLs in standard form, sorted. Of several with one standard form the first in sorted order speaks for all.
 
-    `taken_apart` remembers decompositions for who makes several training sets of much the same URLs.
+    `table`: for who makes several training sets of much the same URLs.
     """
-    memory = {} if taken_apart is None else taken_apart
+    table = table or UrlTable()
     by_url: dict[str, KnownUrl] = {}
     left_out = 0
     for entry in known:
-        url = standard_form(entry.url)
+        url = table.standard(entry.url)
         if len(url) > URL_CHARS_MAX:
             left_out += 1
         elif url not in by_url or (entry.avoid, entry.url) < (by_url[url].avoid, by_url[url].url):
             by_url[url] = entry
-    decomposed = {url: memory.get(url) or memory.setdefault(url, decompose(url)) for url in sorted(by_url)}
-    keys, whole = _frequent_keys(decomposed.values())
-    rows = {
-        url: pairs
-        for url, pairs in decomposed.items()
-        if pairs[0][0] != OPAQUE and len(pairs) <= KEYS_PER_URL_MAX and (whole or all(key in keys for key, _ in pairs))
-    }
-    return _coded(rows, by_url, keys, left_out + len(decomposed) - len(rows))
+    urls = sorted(by_url)
+    rows = table.rows(urls)
+    structures, own = table.structures(rows)
+    keys = _frequent_keys(structures, np.bincount(own, minlength=len(structures)).tolist())
+    fits = np.array([_is_taken(structure, keys) for structure in structures], np.bool_)[own]
+    entries = {url: by_url[url] for url, fit in zip(urls, fits.tolist(), strict=True) if fit}
+    return _coded(entries, table, rows[fits], keys, left_out + len(urls) - len(entries))
 
 
-def _frequent_keys(decomposed: Iterable[Decomposition]) -> tuple[dict[str, int], bool]:
-    """The keys by number, and whether they are all there are."""
+def _is_taken(structure: Keys, keys: dict[str, int]) -> bool:
+    return structure[0] != OPAQUE and len(structure) <= KEYS_PER_URL_MAX and all(key in keys for key in structure)
+
+
+def _frequent_keys(structures: list[Keys], urls: list[int]) -> dict[str, int]:
+    """The keys that most URLs have, by number; of each structure it is known how many URLs have it."""
     counts: Counter[str] = Counter()
-    for structure, count in Counter([tuple([key for key, _ in pairs]) for pairs in decomposed]).items():
-        for key in structure:
+    for structure, count in zip(structures, urls, strict=True):
+        for key in structure if count else ():
             counts[key] += count
     chosen = sorted(counts, key=lambda key: (-counts[key], key))[:KEYS_PER_SITE_MAX]
-    return {key: i for i, key in enumerate(sorted(chosen))}, len(chosen) == len(counts)
+    return {key: i for i, key in enumerate(sorted(chosen))}
 
 
 def _coded(
-    rows: dict[str, Decomposition], by_url: dict[str, KnownUrl], keys: dict[str, int], left_out: int
+    entries: dict[str, KnownUrl], table: UrlTable, rows: npt.NDArray[np.int64], keys: dict[str, int], left_out: int
 ) -> TrainingSet:
-    codes: dict[str, int] = {}
-    values = np.zeros((len(keys), len(rows)), np.int32)
-    lengths = np.array([len(pairs) for pairs in rows.values()], np.int64)
-    flat_keys = np.array([keys[key] for pairs in rows.values() for key, _ in pairs], np.int32)
-    flat_codes = [codes.setdefault(value, len(codes) + 1) for pairs in rows.values() for _, value in pairs]
-    values[flat_keys, np.repeat(np.arange(len(rows)), lengths)] = np.array(flat_codes, np.int32)
-    entries = [by_url[url] for url in rows]
+    values = table.values(rows, keys)
+    texts = table.texts
     return TrainingSet(
-        urls=tuple(rows),
-        clusters=_numbered(entries),
-        avoid=np.array([entry.avoid for entry in entries], np.bool_),
+        urls=tuple(entries),
+        clusters=_numbered(entries.values()),
+        avoid=np.array([entry.avoid for entry in entries.values()], np.bool_),
         keys=tuple(keys),
         values=values,
-        texts=("", *codes),
-        decimal=np.array([False, *(text.isdecimal() for text in codes)], np.bool_),
+        texts=texts,
+        decimal=np.array([text.isdecimal() for text in texts], np.bool_),
         hashes=row_hashes(values),
         left_out=left_out,
     )
 
 
-def _numbered(entries: list[KnownUrl]) -> Ints:
+def _numbered(entries: Iterable[KnownUrl]) -> Ints:
     numbers: dict[Hashable, int] = {}
     return np.array(
         [-1 if e.cluster is None else numbers.setdefault(e.cluster, len(numbers)) for e in entries], np.int32
