@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dustream.core.errors import UnreadableInput
     from dustream.core.settings import Settings
+    from dustream.schemas.rules import UrlRule
     from dustream.streams.embedded.engine import Opening
     from dustream.streams.embedded.job import Progress, RunSummary
     from dustream.streams.embedded.sources import InputPlan
 
 RULES_SHOWN = 5
+VALUES_SHOWN = 12
 SETTING_OPTIONS = ("threshold", "text", "extractor", "partitions", "anchor_distance", "small_changes")
 
 DESCRIPTION = """\
@@ -248,19 +250,42 @@ def describe(summary: RunSummary, out: Path) -> str:
 
 
 def describe_rules(out: Path) -> str:
-    """The rules by which most of the known URLs were made, for people."""
+    """The rules by which most of the known URLs were made, for people. Rules that replace values of one key are told
+    together: a site with many versions has one for each."""
     from dustream.core.rules.rewrite import describe as describe_rule
     from dustream.streams.rules_io.files import read_rules
 
     found = [(rules.site, rule) for rules in read_rules(out) for rule in rules.rules if rule.stage == "active"]
     if not found:
         return ""
-    found.sort(key=lambda each: (-each[1].support, each[0], each[1].id))
+    alike: dict[tuple[str, str], list[UrlRule]] = {}
+    for site, rule in sorted(found, key=lambda each: (-each[1].support, each[0], each[1].id)):
+        replaced = _replaced_value(rule)
+        alike.setdefault((site, replaced[0] if replaced else rule.id), []).append(rule)
     lines = ["", f"URL rules in use, proven on URLs that were kept from the learner (all: dustream rules show {out}):"]
-    for site, rule in found[:RULES_SHOWN]:
-        lines.append(f"  {site}: {describe_rule(rule.rewrite)}")
-        lines += [f"      {before}\n   -> {after}" for before, after in rule.examples[:1]]
+    for (site, key), rules in list(alike.items())[:RULES_SHOWN]:
+        told = describe_rule(rules[0].rewrite) if len(rules) == 1 else f"{key}: {_replacements(rules)}"
+        lines.append(f"  {site}: {told}")
+        lines += [f"      {before}\n   -> {after}" for before, after in rules[0].examples[:1]]
     return "\n".join(lines)
+
+
+def _replaced_value(rule: UrlRule) -> tuple[str, str, str] | None:
+    """The key, the value and what it becomes, if that is all the rule does."""
+    from dustream.schemas.rules import PatternRewrite
+
+    if not isinstance(rule.rewrite, PatternRewrite) or len(rule.rewrite.writes) != 1:
+        return None
+    write = rule.rewrite.writes[0]
+    values = [test.value for test in rule.rewrite.tests if test.key == write.key and test.test == "is"]
+    return (write.key, values[0], write.value) if write.op == "set" and values else None
+
+
+def _replacements(rules: list[UrlRule]) -> str:
+    """Value by value, those with most URLs first; a value may become another one in each directory."""
+    values = list(dict.fromkeys(f"{each[1]} → {each[2]}" for each in map(_replaced_value, rules) if each))
+    more = f" and {len(values) - VALUES_SHOWN} more" if len(values) > VALUES_SHOWN else ""
+    return ", ".join(values[:VALUES_SHOWN]) + more
 
 
 def _alarms(summary: RunSummary, out: Path) -> list[str]:

@@ -9,12 +9,15 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from planted_sites import planted_site
 
 from dustream.core.errors import UnreadableInput
 from dustream.core.settings import Settings
+from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, RuleSet, UrlRule
 from dustream.streams.cli import learn, normalize, rules
+from dustream.streams.cli.run import describe_rules
 from dustream.streams.embedded.job import RunRequest, run_job
 from dustream.streams.rules_io.files import read_rules
 from dustream.streams.rules_io.imports import import_rules
@@ -220,3 +223,26 @@ def test_a_hostile_nutch_file_is_refused() -> None:
         import_rules("nutch", '<!DOCTYPE x [<!ENTITY a "b">]><regex-normalize/>')
     found = import_rules("nutch", "<r><regex><pattern>(a+)+$</pattern><substitution>x</substitution></regex></r>")
     assert (found.rule_sets, len(found.skipped)) == ([], 1)
+
+
+def test_a_run_tells_the_versions_of_a_site_in_one_line(tmp_path: Path) -> None:
+    """Rules that replace values of one key are told together, whatever their number; others by themselves."""
+
+    def rule(name: str, support: int, becomes: str, *tests: KeyTest) -> UrlRule:
+        rewrite = PatternRewrite(tests, (KeyWrite("path_0", "set", becomes),))
+        return UrlRule(
+            id=name, rewrite=rewrite, pattern="", replacement="", stage="active", learner="tree", support=support,
+            examples=((f"http://site.com/{name}/a", f"http://site.com/{becomes}/a"),),
+        )  # fmt: skip
+
+    rules = [rule(f"v{i}", 100 - i, "v99", KeyTest("path_0", "is", f"v{i}")) for i in range(20)]
+    rules.append(rule("stable", 500, "v99", KeyTest("path_0", "is", "stable")))
+    rules.append(rule("any", 7, "x", KeyTest("path_0", "some")))
+    (tmp_path / "rules.jsonl").write_bytes(
+        msgspec.json.encode(RuleSet(site="site.com", version=1, rules=tuple(rules))) + b"\n"
+    )
+    lines = describe_rules(tmp_path).splitlines()
+    assert lines[2].startswith("  site.com: path_0: stable → v99, v0 → v99, v1 → v99, ")
+    assert lines[2].endswith(", v10 → v99 and 9 more")
+    assert lines[3:5] == ["      http://site.com/stable/a", "   -> http://site.com/v99/a"]
+    assert lines[5].startswith("  site.com: path_0 becomes 'x' in ")
