@@ -50,7 +50,7 @@ def test_histories_with_representatives() -> None:
     consulted = 0
     for seed in range(REPRESENTATIVE_HISTORIES):
         consulted += run_history(random_history(seed, representative=True)).messages["pages Consulted"]
-    assert consulted > REPRESENTATIVE_HISTORIES
+    assert consulted > REPRESENTATIVE_HISTORIES // 2  # or the histories show nothing
 
 
 @pytest.mark.parametrize(
