@@ -26,6 +26,7 @@ import msgspec
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.structs import RecordMetadata
 
 from dustream.core.errors import DustreamError, StateMismatch
 from dustream.core.processor import Processor, Resting, Send
@@ -424,9 +425,23 @@ async def _write(
 ) -> dict[tuple[str, int], int]:
     """Write the records of each partition in order; the offset after the last of each."""
     batches = [(to, batch) for to, records in by_partition.items() for batch in _batches(producer, records)]
-    sent = [await producer.send_batch(batch, topic, partition=partition) for (topic, partition), batch in batches]
-    written = await asyncio.gather(*sent)
+    written = await asyncio.gather(*await _send(producer, batches))
     return {to: last.offset + batch.record_count() for (to, batch), last in zip(batches, written, strict=True)}
+
+
+async def _send(
+    producer: AIOKafkaProducer, batches: Sequence[tuple[tuple[str, int], BatchBuilder]]
+) -> list[asyncio.Future[RecordMetadata]]:
+    """Hand batches to the producer; what tells when each is written."""
+    sent: list[asyncio.Future[RecordMetadata]] = []
+    try:
+        for (topic, partition), batch in batches:
+            sent.append(await producer.send_batch(batch, topic, partition=partition))
+    except BaseException:
+        for unheard in sent:
+            unheard.cancel()  # else each would log that nobody asked how it ended
+        raise
+    return sent
 
 
 def _batches(producer: AIOKafkaProducer, records: list[OutRecord]) -> Iterator[BatchBuilder]:
