@@ -391,9 +391,11 @@ class Task:
         self._rest_took_s = time.monotonic() - started
         prepared = self._written_out(sends, [], self.progress, 0)
         if sends or prepared.changes:
+            handled = time.monotonic()
             position = await asyncio.wait_for(self._transact(prepared), TRANSACTION_TIMEOUT_S * 2)
             self._copy(prepared, position)
             self.progress = prepared.progress
+            self._measure(prepared, self._rest_took_s, time.monotonic() - handled)
 
     async def _send_hint(self, producer: AIOKafkaProducer, position: int) -> None:
         """The group's committed offset: where the first fetch begins, and what lag displays show. Never the truth."""
