@@ -130,7 +130,7 @@ class SiteRules:
         origin = _ORIGIN.match(before)
         if origin and after.startswith(origin[0]) and after[origin.end() : origin.end() + 1] in ("/", "?", "#", ""):
             return True
-        return site_of(after) == self.site
+        return _site(after) == self.site
 
 
 class Normalizer:
@@ -147,14 +147,14 @@ class Normalizer:
         standard = standard_form(url)
         if not self._sites:
             return standard
-        rules = self._sites.get(site_of(standard))
+        rules = self._sites.get(_site(standard))
         return standard if rules is None else rules.apply(standard)[0]
 
     def explain(self, url: str) -> Explanation:
         """The same, with every step that changed something."""
         steps = [Step(step.name, step.url) for step in explain_standard_form(url)]
         standard = standard_form(url)
-        site = site_of(standard)
+        site = _site(standard)
         rules = self._sites.get(site)
         normalized, more = (standard, []) if rules is None else rules.apply(standard)
         return Explanation(url, normalized, site, (*steps, *more))
@@ -189,6 +189,12 @@ def _choice_by(place: int, possible: list[_Ready]) -> _Choice:
 def _rules_to_try(choice: _Choice) -> float:
     """On average over the values that rules ask for, and any other."""
     return (len(choice.others) + sum(map(len, choice.by_value.values()))) / (1 + len(choice.by_value))
+
+
+def _site(url: str) -> str:
+    """By the origin alone, which many URLs share: it is remembered, whole URLs would not be."""
+    origin = _ORIGIN.match(url)
+    return site_of(origin[0] if origin else url)
 
 
 def _last_to(steps: list[Step], url: str) -> int:
