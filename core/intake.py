@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dustream.core.containment.code_choice import CODES, CodeOf, no_code
 from dustream.core.errors import BadEvent
 from dustream.core.events import CheckedEvent, check_event, resolve_target
 from dustream.core.text.extracted import Extracted
@@ -17,7 +18,7 @@ from dustream.core.text.extractors import Extractor, TextSource, extractor
 from dustream.core.text.language import primary_subtag
 from dustream.core.text.signature import sign
 from dustream.schemas.crawl import CrawlEvent
-from dustream.schemas.pages import Crawl, Decision
+from dustream.schemas.pages import Crawl, Decision, PageCode
 from dustream.schemas.signature import PageSignature
 
 REFRESH_DELAY_S_MAX = 5.0  # a page that leads elsewhere sooner than anyone can read it is a redirect
@@ -49,6 +50,7 @@ class Intake(Struct, frozen=True, array_like=True):
 def take_in(events: Sequence[CrawlEvent], source: TextSource) -> Intake:
     """Check and sign a batch of events."""
     read = partial(extractor(source.extractor), mode=source.mode)
+    code_of = CODES[source.codes]
     crawls: list[Crawl] = []
     rejected: list[Rejected] = []
     ignored: dict[str, int] = {}
@@ -62,7 +64,7 @@ def take_in(events: Sequence[CrawlEvent], source: TextSource) -> Intake:
             elif checked.finding.kind == "decision":
                 decisions.append(_decision(checked))
             else:
-                crawls.append(sign_event(checked, read))
+                crawls.append(sign_event(checked, read, code_of))
                 indexes.append(index)
         except BadEvent as error:
             rejected.append(Rejected(index, event.url, str(error)))
@@ -77,11 +79,11 @@ def _decision(checked: CheckedEvent) -> Decision:
     return Decision(checked.url, checked.version, on, pass_from)
 
 
-def sign_event(checked: CheckedEvent, read: Extractor) -> Crawl:
+def sign_event(checked: CheckedEvent, read: Extractor, code_of: CodeOf = no_code) -> Crawl:
     """The `Crawl` of an event that tells something about its page; BadEvent if its content cannot be read."""
     finding, popularity = checked.finding, checked.event.popularity
     if finding.kind == "content":
-        return _content(checked, read)
+        return _content(checked, read, code_of)
     if finding.kind == "redirect":
         return _redirect(checked, str(finding.target), finding.via)
     if finding.kind == "gone":
@@ -99,10 +101,10 @@ def text_of(event: CrawlEvent, source: TextSource) -> str | None:
     return extractor(source.extractor)(page, content_type=event.content_type, mode=source.mode).text
 
 
-def _content(checked: CheckedEvent, read: Extractor) -> Crawl:
+def _content(checked: CheckedEvent, read: Extractor, code_of: CodeOf) -> Crawl:
     event = checked.event
     if event.text is not None:
-        return _page(checked, sign(event.text, event.lang or ""))
+        return _page(checked, sign(event.text, event.lang or ""), code_of(event.text.encode("utf-8", "replace")))
     page = event.html if event.html is not None else event.body
     if page is None:
         return _signed(checked, digest_signature(event.digest or ""))
@@ -110,19 +112,20 @@ def _content(checked: CheckedEvent, read: Extractor) -> Crawl:
     target = refresh_target(found, checked.url)
     if target is not None:
         return _redirect(checked, target, "meta")
-    return _page(checked, sign(found.utf8, primary_subtag(event.lang or "") or found.lang))
+    signature = sign(found.utf8, primary_subtag(event.lang or "") or found.lang)
+    return _page(checked, signature, code_of(found.utf8))
 
 
-def _page(checked: CheckedEvent, signature: PageSignature) -> Crawl:
+def _page(checked: CheckedEvent, signature: PageSignature, code: PageCode | None) -> Crawl:
     if signature.token_count == 0:
         # Pages without text have nothing in common but that: each is its own content, never another's duplicate.
         signature = replace(signature, content_hash=_hash128("empty", checked.url))
-    return _signed(checked, signature)
+    return _signed(checked, signature, code)
 
 
-def _signed(checked: CheckedEvent, signature: PageSignature) -> Crawl:
+def _signed(checked: CheckedEvent, signature: PageSignature, code: PageCode | None = None) -> Crawl:
     popularity = checked.event.popularity
-    return Crawl(checked.url, checked.version, "content", signature=signature, popularity=popularity)
+    return Crawl(checked.url, checked.version, "content", signature=signature, popularity=popularity, code=code)
 
 
 def _redirect(checked: CheckedEvent, target: str, via: str) -> Crawl:

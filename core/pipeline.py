@@ -8,9 +8,12 @@ from typing import Any
 
 from dustream.core.breaker import TABLES as SITES_TABLES
 from dustream.core.breaker import SitesProcessor
+from dustream.core.containment.processor import TABLES as CONTAINMENT_TABLES
+from dustream.core.containment.processor import ContainmentProcessor
 from dustream.core.errors import BadSetting
 from dustream.core.groups.processor import TABLES as GROUPS_TABLES
 from dustream.core.groups.processor import GroupsProcessor
+from dustream.core.pages.code_order import criteria_first, longer_first
 from dustream.core.pages.processor import TABLES as PAGES_TABLES
 from dustream.core.pages.processor import PagesProcessor
 from dustream.core.pages.small_changes import ByAnchor, ByRepresentative, SmallChanges
@@ -28,6 +31,7 @@ from dustream.core.topology import ProcessorSpec, TableSpec, Topic, Topology
 from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
 from dustream.schemas.cluster import ClusterUpdate
+from dustream.schemas.containment import ContainmentMessage
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.groups import GroupsMessage
@@ -39,6 +43,7 @@ from dustream.schemas.tier2 import Tier2Message
 
 CRAWL_PAGES = "crawl.pages"
 PAGES, TIER2, GROUPS, SITES, RULES = "pages", "tier2", "groups", "sites", "rules"
+CONTAINMENT = "containment"
 STATUS, UPDATES, URL_RULES = "duplicate.status", "cluster.updates", "url.rules"
 ALARMS, DEAD_LETTERS = "alarms", "dead.letters"
 
@@ -50,6 +55,7 @@ TOPICS = (
     Topic(TIER2, "partition", Tier2Message),
     Topic(GROUPS, "group", GroupsMessage),
     Topic(SITES, "site", SitesMessage),
+    Topic(CONTAINMENT, "language", ContainmentMessage),
     Topic(STATUS, "url", DuplicateStatus, public=True, compacted=True),
     Topic(UPDATES, "site", ClusterUpdate),
     Topic(URL_RULES, "site", RuleSet, public=True, compacted=True),
@@ -63,12 +69,14 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
     cells = partition_map or default_map(settings.partitions, settings.threshold)
     require_fitting(cells, settings)
     markets = Markets(settings.markets)
-    pages = partial(PagesProcessor, cells, markets, site_of, small_changes=_small_changes(settings))
+    order = criteria_first if settings.containment_winner == "criteria" else longer_first
+    pages = partial(PagesProcessor, cells, markets, site_of, small_changes=_small_changes(settings), code_order=order)
     tier2 = partial(Tier2Processor, settings.threshold, markets, partial(_search, settings))
     groups = partial(GroupsProcessor, group_size_max=settings.group_size_max)
     count = settings.partitions
     sites = partial(SitesProcessor, count, share_max=settings.site_share_max, pages_min=settings.site_pages_min)
-    told = (TIER2, GROUPS, SITES, PAGES, STATUS, UPDATES, ALARMS)
+    containment = partial(ContainmentProcessor, settings.containment_share)
+    told = (TIER2, GROUPS, SITES, CONTAINMENT, PAGES, STATUS, UPDATES, ALARMS)
     return Topology(
         topics=TOPICS,
         processors=(
@@ -76,6 +84,7 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
             ProcessorSpec(TIER2, TIER2, (PAGES, TIER2), _specs(TIER2_TABLES), count, tier2),
             ProcessorSpec(GROUPS, GROUPS, (PAGES, GROUPS), _specs(GROUPS_TABLES), count, groups),
             ProcessorSpec(SITES, SITES, (PAGES, ALARMS), _specs(SITES_TABLES), count, sites),
+            ProcessorSpec(CONTAINMENT, CONTAINMENT, (PAGES,), _specs(CONTAINMENT_TABLES), count, containment),
             ProcessorSpec(RULES, UPDATES, (URL_RULES,), _specs(RULES_TABLES), count, RulesProcessor),
         ),
     )

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from dustream.core.breaker import SITE_PAGES_MIN, SITE_SHARE_MAX
 from dustream.core.errors import BadSetting
-from dustream.core.text.extractors import ExtractorName, TextSource
+from dustream.core.text.extractors import CodesFor, ExtractorName, TextSource
 from dustream.core.winners import Market, Markets
 from dustream.schemas.signature import SIGNATURE_VERSION
 
@@ -42,6 +42,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         float, Meta(description="a site that would lose more than this share of its pages to others is held; 1: never")
     ] = SITE_SHARE_MAX
     site_pages_min: Annotated[int, Meta(description="a site with fewer pages than this is never held")] = SITE_PAGES_MIN
+    containment: Annotated[
+        CodesFor, Meta(description="look for pages contained in longer ones: of Chinese, Japanese, Korean, or of all")
+    ] = "cjk"
+    containment_share: Annotated[
+        float, Meta(description="a page is contained in one that has this share of its feature code in one piece")
+    ] = 0.75
+    containment_winner: Annotated[
+        Literal["longer", "criteria"],
+        Meta(description="of two pages that contain each other the longer one is kept, or the better by the criteria"),
+    ] = "longer"
     markets: Annotated[tuple[Market, ...], Meta(description="winner orders; the first decides `role`")] = (Market(),)
 
     def __post_init__(self) -> None:
@@ -59,11 +69,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise BadSetting(f"site_share_max {self.site_share_max} must be above 0 and at most 1 (1: never held)")
         if self.site_pages_min < 1:
             raise BadSetting(f"site_pages_min {self.site_pages_min} must be at least 1")
+        if not 0 < self.containment_share <= 1:
+            raise BadSetting(f"containment_share {self.containment_share} must be above 0 and at most 1, such as 0.75")
         Markets(self.markets)
 
     @property
     def text_source(self) -> TextSource:
-        return TextSource(self.text, self.extractor)
+        return TextSource(self.text, self.extractor, self.containment)
 
     def fingerprint(self) -> str:
         """Equal for settings that give equal states."""

@@ -4,6 +4,7 @@ crawl.pages ─► intake ─► pages ◄──► groups, sites    pages ─�
                           ▲ │
                           │ ▼
                          tier2 ◄──► tier2 (probes between partitions)
+                          pages ◄──► containment
                           pages ─► cluster.updates ─► rules ─► url.rules
 """
 
@@ -17,7 +18,7 @@ from typing import Any, Literal
 from dustream.core.errors import BadSetting
 from dustream.core.processor import Processor
 
-Key = Literal["url", "site", "group", "partition", "source", "map"]
+Key = Literal["url", "site", "group", "partition", "source", "map", "language"]
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,20 @@ from msgspec import Struct
 from dustream.schemas.signature import PageSignature
 
 
+class PageCode(Struct, frozen=True, array_like=True):
+    """A page's feature code, and the language whose anchors it was taken with ("": general ones)."""
+
+    language: str
+    code: str
+
+
 class Crawl(Struct, frozen=True, array_like=True, tag="crawl"):
     """A fetch, checked and signed. `version` is fetched_at in milliseconds.
 
     content: `signature` is the page. redirect: `target` is where it leads, `via` how (http, meta, revisit).
     gone: the page is dead (404, 410). seen: fetched again and unchanged (304, revisit); only the version moves.
     `origin`: where the event stands in its input (written and read by the engine), so that it can be read again.
+    `code`: where containment is looked for.
     """
 
     url: str
@@ -25,6 +33,7 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl"):
     via: str = "http"
     popularity: float | None = None
     origin: str = ""
+    code: PageCode | None = None
 
 
 class Consult(Struct, frozen=True, array_like=True, tag="consult"):
@@ -84,11 +93,13 @@ class Standing(Struct, frozen=True, array_like=True):
 
 
 class Verdict(Struct, frozen=True, array_like=True):
-    """A page's winner in one market, and its exact similarity to it. A winner's winner is itself."""
+    """A page's winner in one market, and its exact similarity to it. A winner's winner is itself. `contained`: the
+    winner has the page within it, and the similarity is the share of the page that it has."""
 
     winner: str
     similarity: float = 1.0
     exact: bool = True
+    contained: bool = False
 
 
 class Consulted(Struct, frozen=True, array_like=True, tag="consulted"):
@@ -139,6 +150,14 @@ class Star(Struct, frozen=True, array_like=True, tag="star"):
     vertex: str
     market: int
     verdict: Verdict
+
+
+class Contained(Struct, frozen=True, array_like=True, tag="contained"):
+    """The page `container` has this share of the vertex's code in one piece; "" and 0: none is known to."""
+
+    vertex: str
+    container: str
+    share: float
 
 
 class Left(Struct, frozen=True, array_like=True, tag="left"):
@@ -218,6 +237,7 @@ PagesMessage = (
     | Bounce
     | Sync
     | Star
+    | Contained
     | Left
     | Follow
     | Unfollow

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 DUPLICATE_STATUS_VERSION = 1
 
 Role = Literal["unique", "winner", "duplicate", "redirect", "gone", "held"]
-Relation = Literal["exact", "near", "redirect", "revisit"]
+Relation = Literal["exact", "near", "contained", "redirect", "revisit"]
 Problem = Literal["redirect_cut", "target_gone", "target_unknown"]
 
 
@@ -19,7 +19,10 @@ class MarketStatus(Struct, frozen=True, kw_only=True):
     role: Annotated[Role, Meta(description="as in the status, by this market's winner order")]
     winner: Annotated[str | None, Meta(description="the URL to keep instead")] = None
     relation: Annotated[Relation | None, Meta(description="how the page relates to its winner")] = None
-    similarity: Annotated[float | None, Meta(description="exact Jaccard similarity to the winner")] = None
+    similarity: Annotated[
+        float | None,
+        Meta(description="exact Jaccard similarity to the winner; of a contained page: the share the winner has of it"),
+    ] = None
 
 
 class DuplicateStatus(Struct, frozen=True, kw_only=True):
@@ -33,7 +36,10 @@ class DuplicateStatus(Struct, frozen=True, kw_only=True):
     group: Annotated[str | None, Meta(description="group id: URL of its earliest member")] = None
     winner: Annotated[str | None, Meta(description="the URL to keep instead")] = None
     relation: Annotated[Relation | None, Meta(description="how the page relates to its winner")] = None
-    similarity: Annotated[float | None, Meta(description="exact Jaccard similarity to the winner")] = None
+    similarity: Annotated[
+        float | None,
+        Meta(description="exact Jaccard similarity to the winner; of a contained page: the share the winner has of it"),
+    ] = None
     target: Annotated[str | None, Meta(description="where a redirect ends")] = None
     problem: Annotated[
         Problem | None, Meta(description="why a redirect leads to no page; cut: a loop, or too many hops")

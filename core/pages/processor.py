@@ -22,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from msgspec.structs import replace
 
+from dustream.core.pages.code_order import CodeOrder, longer_first
 from dustream.core.pages.outgoing import MEMBERS_MAX, ClusterUpdates
 from dustream.core.pages.redirects import REDIRECT_HOPS_MAX, resolution
 from dustream.core.pages.rows import (
@@ -44,17 +45,20 @@ from dustream.core.pages.small_changes import (
     representative_of,
 )
 from dustream.core.pages.status import holds_group, looks_alike, status, view
+from dustream.core.pages.verdicts import place_of
 from dustream.core.pages.vertex import END, epoch_of, group_key, url_of, vertex_name
 from dustream.core.processor import Send, Table, TaskState
 from dustream.core.tier2.points import tie_of
 from dustream.core.tier2.search_protocol import PartitionMap
 from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
+from dustream.schemas.containment import ContainmentMessage, DropCode, KeepCode, PlaceCode, ReorderCode
 from dustream.schemas.groups import Create, Deliver
 from dustream.schemas.pages import (
     Bounce,
     Consult,
     Consulted,
+    Contained,
     ContinueSite,
     Crawl,
     Dead,
@@ -64,6 +68,7 @@ from dustream.schemas.pages import (
     Join,
     Leave,
     Left,
+    PageCode,
     Request,
     Resolved,
     Route,
@@ -106,6 +111,7 @@ class PagesProcessor:
         site_of: SiteOf,
         *,
         small_changes: SmallChanges = EXACT,
+        code_order: CodeOrder = longer_first,
         redirect_hops_max: int = REDIRECT_HOPS_MAX,
         followers_told_max: int = FOLLOWERS_TOLD_MAX,
         site_pages_told_max: int = PAGES_TOLD_MAX,
@@ -116,6 +122,7 @@ class PagesProcessor:
         self._markets = markets
         self._site_of = site_of
         self._small_changes = small_changes
+        self._code_order = code_order
         self._hops_max = redirect_hops_max
         self._followers_told_max = followers_told_max
         self._site_pages = SitePages(site_of, len(markets.names), site_pages_told_max)
@@ -131,6 +138,7 @@ class PagesProcessor:
             Bounce: self._bounce,
             Sync: self._sync,
             Star: self._star,
+            Contained: self._contained,
             Left: self._left,
             Follow: self._follow,
             Unfollow: self._unfollow,
@@ -299,6 +307,7 @@ class PagesProcessor:
         keys = self._markets.keys(url, now.first_seen_ms, now.popularity, vertex)
         if keys != self._markets.keys(url, now.first_seen_ms, before.popularity, vertex):
             self._out.append(Send("tier2", now.home, Rekey(vertex, keys)))
+            self._say_code(now, ReorderCode(vertex, self._code_order(now.code_chars, keys[0])))
 
     def _retire(self, url: str, page: PageRow) -> None:
         """The page is no longer what it was."""
@@ -308,6 +317,7 @@ class PagesProcessor:
             return
         vertex = vertex_name(page.first_seen_ms, url, page.epoch)
         self._out.append(Send("tier2", page.home, Remove(vertex)))
+        self._say_code(page, DropCode(vertex))
         if page.owner is not None:
             self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, Leave())))
             self._dying.put(vertex, DyingRow(page.owner, page.token_counter))
@@ -324,7 +334,7 @@ class PagesProcessor:
         page = replace(page, kind=crawl.kind, epoch=crawl.version, origin=crawl.origin)
         if crawl.kind == "content":
             assert crawl.signature is not None
-            return self._store(page, crawl.url, crawl.signature)
+            return self._keep_code(self._store(page, crawl.url, crawl.signature), crawl.url, crawl.code)
         if crawl.kind == "redirect":
             assert crawl.target is not None
             self._out.append(Send("pages", crawl.target, Follow(crawl.target, crawl.url, crawl.version)))
@@ -344,6 +354,20 @@ class PagesProcessor:
         return replace(
             page, content_hash=signature.content_hash, home=home, standing=Standing(url, True), verdicts=itself
         )
+
+    def _keep_code(self, page: PageRow, url: str, code: PageCode | None) -> PageRow:
+        if code is None:
+            return page
+        page = replace(page, code_language=code.language, code_chars=len(code.code))
+        vertex = vertex_name(page.first_seen_ms, url, page.epoch)
+        key = self._markets.keys(url, page.first_seen_ms, page.popularity, vertex)[0]
+        self._say_code(page, KeepCode(vertex, code.code, self._code_order(page.code_chars, key)))
+        return page
+
+    def _say_code(self, page: PageRow, message: ContainmentMessage) -> None:
+        """To the containment of the code's language, if the page has a code."""
+        if page.code_language is not None:
+            self._out.append(Send("containment", page.code_language, message))
 
     def _forget_anchor(self, url: str) -> None:
         if self._small_changes.keeps_shingles:
@@ -468,6 +492,12 @@ class PagesProcessor:
         if verdicts != page.verdicts:
             self._save(url, page, replace(page, verdicts=verdicts))
 
+    def _contained(self, message: Contained) -> None:
+        url = url_of(message.vertex)
+        page = self._pages.get(url)
+        if page is not None and _is_live(page, message.vertex):
+            self._save(url, page, replace(page, container=message.container, contained_share=message.share))
+
     # The circuit breaker
 
     def _decision(self, message: Decision) -> None:
@@ -575,12 +605,21 @@ class PagesProcessor:
         if before is not None and looks_alike(before, now):
             self._pages.put(url, now)
             return
+        self._say_place(url, before, now)
         now = self._site_pages.counted(url, before, now)
         if now.follower_count and resolution(url, before, self._hops_max) != resolution(url, now, self._hops_max):
             now = self._spread(url, now)
         if holds_group(url, before) != holds_group(url, now):
             self._alarm(url, now)
         self._pages.put(url, self._publish(url, before, now))
+
+    def _say_place(self, url: str, before: PageRow | None, now: PageRow) -> None:
+        """To containment: what the vertex is, if that is another than before; a new one is alone."""
+        if now.code_language is None or before is None or before.epoch != now.epoch or before.kind != "content":
+            return
+        place = place_of(url, now)
+        if place != place_of(url, before):
+            self._say_code(now, PlaceCode(vertex_name(now.first_seen_ms, url, now.epoch), place))
 
     def _publish(self, url: str, before: PageRow | None, now: PageRow) -> PageRow:
         names = self._markets.names

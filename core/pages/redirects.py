@@ -8,6 +8,7 @@ could chase each other round it for ever; with one, the ring comes to rest.
 from __future__ import annotations
 
 from dustream.core.pages.rows import PageRow
+from dustream.core.pages.verdicts import verdicts_of
 from dustream.schemas.pages import Resolution
 
 REDIRECT_HOPS_MAX = 16
@@ -20,7 +21,7 @@ def resolution(url: str, page: PageRow | None, hops_max: int = REDIRECT_HOPS_MAX
     if page.kind == "gone":
         return Resolution((url,), "gone")
     if page.kind == "content":
-        return Resolution((url,), "content", page.standing, page.verdicts)
+        return Resolution((url,), "content", page.standing, verdicts_of(url, page))
     up = page.upstream
     if up is None or len(up.path) > hops_max or url in up.path:
         return None

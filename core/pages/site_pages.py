@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dustream.core.pages.rows import PageRow, rows_after
-from dustream.core.pages.status import effective
+from dustream.core.pages.verdicts import effective, verdicts_of
 from dustream.core.pages.vertex import END
 from dustream.core.processor import Send, Table, TaskState
 from dustream.schemas.pages import SiteHeld
@@ -69,7 +69,7 @@ class SitePages:
     def _lost_markets(self, url: str, page: PageRow) -> int:
         if page.kind != "content" or page.standing is None:
             return 0
-        winners = [effective(url, page.standing, verdict).winner for verdict in page.verdicts]
+        winners = [effective(url, page.standing, verdict).winner for verdict in verdicts_of(url, page)]
         if all(winner == url for winner in winners):
             return 0
         site = self._site_of(url)

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from dustream.core.pages.redirects import resolution
 from dustream.core.pages.rows import PageRow
+from dustream.core.pages.verdicts import effective, verdicts_of
 from dustream.schemas.pages import Resolution, Standing, Verdict
 from dustream.schemas.status import DuplicateStatus, MarketStatus, Problem, Relation, Role
 
@@ -38,14 +39,9 @@ def looks_alike(before: PageRow, now: PageRow) -> bool:
         and before.standing == now.standing
         and before.epoch == now.epoch
         and before.site_held == now.site_held
+        and before.container == now.container
+        and before.contained_share == now.contained_share
     )
-
-
-def effective(url: str, standing: Standing, verdict: Verdict) -> Verdict:
-    """The verdict, or in a group that an operator split and for a page not similar enough: it is kept."""
-    if verdict.winner != url and verdict.similarity < standing.pass_from:
-        return Verdict(url)
-    return verdict
 
 
 def role_of(url: str, standing: Standing, verdict: Verdict, site_held: bool) -> Role:
@@ -65,7 +61,7 @@ def holds_group(url: str, page: PageRow | None) -> bool:
 def _content_view(url: str, page: PageRow, market_names: tuple[str, ...]) -> DuplicateStatus:
     standing = page.standing
     assert standing is not None
-    main = _verdict_view(url, standing, page.verdicts[0], bool(page.site_held & 1))
+    main = _verdict_view(url, standing, verdicts_of(url, page)[0], bool(page.site_held & 1))
     return DuplicateStatus(
         url=url,
         version=NOT_SAID,
@@ -84,7 +80,7 @@ def _market_views(
 ) -> dict[str, MarketStatus]:
     return {
         name: _verdict_view(url, standing, verdict, bool(page.site_held >> market & 1))
-        for market, (name, verdict) in enumerate(zip(market_names, page.verdicts, strict=True))
+        for market, (name, verdict) in enumerate(zip(market_names, verdicts_of(url, page), strict=True))
     }
 
 
@@ -93,7 +89,7 @@ def _verdict_view(url: str, standing: Standing, verdict: Verdict, site_held: boo
     role = role_of(url, standing, verdict, site_held)
     if verdict.winner == url:
         return MarketStatus(role=role, winner=url)
-    relation: Relation = "exact" if verdict.exact else "near"
+    relation: Relation = "contained" if verdict.contained else "exact" if verdict.exact else "near"
     return MarketStatus(role=role, winner=verdict.winner, relation=relation, similarity=verdict.similarity)
 
 

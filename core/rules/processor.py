@@ -185,9 +185,11 @@ def _repeats(rows: Iterable[SiteUrlRow]) -> int:
 def _cluster(member: ClusterMember) -> str | None:
     """What is similar to one winner. Not the group: that is linked by chains, and a rule must not follow a chain.
 
-    Of a page that is gone or held back nothing is known."""
+    Of a page that is gone or held back nothing is known. A page that is contained in another says something else."""
     if member.role in ("gone", "held"):
         return None
+    if member.relation == "contained":
+        return member.group
     return member.winner or member.group or member.url
 
 

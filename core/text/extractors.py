@@ -7,13 +7,15 @@ from typing import Literal, NamedTuple, Protocol
 from dustream.core.text.extracted import Extracted, TextMode
 
 ExtractorName = Literal["scan", "resiliparse"]
+CodesFor = Literal["off", "cjk", "all"]
 
 
 class TextSource(NamedTuple):
-    """Which text of a page is compared, and who reads it out of the page."""
+    """Which text of a page is compared, who reads it out of the page, and which pages get a feature code."""
 
     mode: TextMode = "main"
     extractor: ExtractorName = "scan"
+    codes: CodesFor = "off"
 
 
 DEFAULT_SOURCE = TextSource()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 RULES_SHOWN = 5
 VALUES_SHOWN = 12
-SETTING_OPTIONS = ("threshold", "text", "extractor", "partitions", "anchor_distance", "small_changes")
+SETTING_OPTIONS = ("threshold", "text", "extractor", "partitions", "anchor_distance", "small_changes", "containment")
 
 DESCRIPTION = """\
 Read crawled pages and tell for each URL whether to keep it.
@@ -104,6 +104,15 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         help="who decides that a changed page keeps its verdict: its own anchor, by --anchor-distance (default), or "
         "the winner of its group, if the page still matches it (Zhu et al., for comparison). With representatives the "
         "outcome depends on who was the winner when the fetch came: runs may differ, and verdicts are not exact",
+    )
+    parser.add_argument(
+        "--containment",
+        nargs="?",
+        const="all",
+        choices=("all", "cjk", "off"),
+        help="look for pages that are a part of a longer one: reprints between adverts and comments, excerpts. They "
+        "are duplicates with relation `contained`, and stay in their own groups. Default cjk: pages in Chinese, "
+        "Japanese and Korean; --containment without a word: all",
     )
 
 

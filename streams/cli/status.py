@@ -106,5 +106,6 @@ def _verdict(url: str, verdict: MarketStatus) -> str:
 
 
 def _winner(verdict: DuplicateStatus | MarketStatus) -> str:
-    similarity = "" if verdict.similarity is None else f", similarity {verdict.similarity:.4f}"
+    measure = "share" if verdict.relation == "contained" else "similarity"
+    similarity = "" if verdict.similarity is None else f", {measure} {verdict.similarity:.4f}"
     return f"{shown(verdict.winner or '')} ({verdict.relation}{similarity})"

@@ -111,7 +111,10 @@ def describe_page(answer: PageAnswer) -> str:
         lines += [f"  leads to    {shown(url)}" for url in answer.way]
     if answer.similarity is not None and answer.winner is not None:
         lines.append(f"  winner      {shown(answer.winner)}")
-        lines.append(f"  similarity  {answer.similarity:.4f} to the winner")
+        if answer.relation == "contained":
+            lines.append(f"  share       {answer.similarity:.4f} of its feature code is in the winner's, in one piece")
+        else:
+            lines.append(f"  similarity  {answer.similarity:.4f} to the winner")
     if answer.decision is not None:
         lines.append(f"  decided by  {_decision(answer.decision)} (market {shown(answer.market)})")
     if answer.group is not None:

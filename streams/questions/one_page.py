@@ -175,6 +175,8 @@ def _words(status: DuplicateStatus, role: str, verdict: Verdict | None, page: Kn
         return "unique: no other page known is similar enough"
     if role == "winner":
         return "a winner: the page to keep among those like it"
+    if role == "duplicate" and verdict is not None and verdict.contained:
+        return f"contained in {winner}, which has {verdict.similarity:.0%} of it in one piece (by their feature codes)"
     if role == "duplicate":
         return f"a duplicate of {winner}"
     if role == "held":
@@ -195,8 +197,8 @@ def _split_words(page: KnownPage, market: int) -> str | None:
     standing = page.row.standing
     if page.row.kind != "content" or standing is None:
         return None
-    given = page.row.verdicts[market]
-    if given == verdict_of(page, market):
+    given, counted = page.row.verdicts[market], verdict_of(page, market)
+    if given == counted or counted.contained:
         return None
     alike = f"it is {given.similarity:.4f} similar to {given.winner}"
     return f"kept: {alike}, but an operator split the group, in which duplicates begin at {standing.pass_from:g}"
@@ -213,7 +215,7 @@ def _similarity(content: KnownPage | None, verdict: Verdict | None) -> float | N
 
 
 def _decision(state: State, market: int, content: KnownPage | None, verdict: Verdict | None) -> Decision | None:
-    winner = None if verdict is None else known_page(state, verdict.winner)
+    winner = None if verdict is None or verdict.contained else known_page(state, verdict.winner)
     if content is None or winner is None or winner.url == content.url:
         return None
     return decision(state.settings.markets[market], winner, content)
@@ -221,6 +223,8 @@ def _decision(state: State, market: int, content: KnownPage | None, verdict: Ver
 
 def _evidence_to_winner(state: State, content: KnownPage | None, verdict: Verdict | None) -> Evidence | None:
     if content is None or verdict is None or verdict.winner == content.url or content.row.owner is None:
+        return None
+    if verdict.contained:  # the winner is in another group
         return None
     winner = known_page(state, verdict.winner)
     return None if winner is None else evidence(state, content.row.owner, content.vertex, winner.vertex)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dustream.core.pages.rows import PageRow
-from dustream.core.pages.status import effective
+from dustream.core.pages.verdicts import effective, verdicts_of
 from dustream.core.pages.vertex import vertex_name
 from dustream.core.tier2.rows import VertexRow
 from dustream.core.winners import PageFacts
@@ -58,7 +58,7 @@ def verdict_of(page: KnownPage, market: int) -> Verdict:
     """A content page's verdict as it counts, by the market's place in the settings."""
     standing = page.row.standing
     assert standing is not None
-    return effective(page.url, standing, page.row.verdicts[market])
+    return effective(page.url, standing, verdicts_of(page.url, page.row)[market])
 
 
 def content_page(state: State, page: KnownPage) -> KnownPage | None:

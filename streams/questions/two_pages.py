@@ -36,6 +36,7 @@ ReasonCode = Literal[
     "partitions",
     "versions",
     "verdicts",
+    "containment",
 ]
 
 
@@ -89,10 +90,17 @@ def ask_pair(state: State, one_url: str, other_url: str, market: str | None = No
         words=_words(one, other, market_number(state, market), same_group=same_group),
         same_group=same_group,
         measures=measures,
-        decision=decision(state.settings.markets[market_number(state, market)], one, other),
+        decision=_decision(state, one, other, market_number(state, market)),
         reasons=_reasons((one, other), compared, measures, market_number(state, market), same_group=same_group),
         evidence=evidence(state, one.row.owner, one.vertex, other.vertex) if same_group and one.row.owner else None,
     )
+
+
+def _decision(state: State, one: KnownPage, other: KnownPage, market: int) -> Decision | None:
+    """Who of the two is better; of pages in one another, their lengths decide that."""
+    if any(verdict_of(page, market).contained for page in (one, other)):
+        return None
+    return decision(state.settings.markets[market], one, other)
 
 
 def _content(state: State, url: str) -> KnownPage | None:
@@ -134,11 +142,13 @@ def _measures(state: State, one: ComparedPage | None, other: ComparedPage | None
 
 
 def _words(one: KnownPage, other: KnownPage, market: int, *, same_group: bool) -> str:
-    winners = [verdict_of(page, market).winner for page in (one, other)]
-    if winners[0] == other.url:
-        return f"{one.url} is a duplicate of {other.url}"
-    if winners[1] == one.url:
-        return f"{other.url} is a duplicate of {one.url}"
+    verdicts = [verdict_of(page, market) for page in (one, other)]
+    winners = [verdict.winner for verdict in verdicts]
+    for page, verdict, against in ((one, verdicts[0], other), (other, verdicts[1], one)):
+        if verdict.winner == against.url:
+            return f"{page.url} is {'contained in' if verdict.contained else 'a duplicate of'} {against.url}"
+    if winners[0] == winners[1] and any(verdict.contained for verdict in verdicts):
+        return f"both are contained in {winners[0]}, or like it"
     if winners[0] == winners[1]:
         return f"both are duplicates of {winners[0]}"
     if same_group:
@@ -159,7 +169,7 @@ def _reasons(
         return [Reason("not_settled", f"{' and '.join(late)} has not been compared yet: let the run come to rest")]
     if 0 in measures.shingles:
         return [_no_text(pages, measures)]
-    reasons = _similarity_reasons(measures)
+    reasons = _similarity_reasons(measures) + _containment_reasons(pages, market)
     if measures.similarity >= measures.threshold and not same_group:
         reasons.append(Reason("not_settled", "they match but are not in one group yet: let the run come to rest"))
     reasons += _verdict_reasons(pages, measures, market)
@@ -185,6 +195,17 @@ def _similarity_reasons(measures: Measures) -> list[Reason]:
         text = "they were never compared: they live in partitions"
         bounds = "and the bounds of neither reach the other"
         reasons.append(Reason("partitions", f"{text} {measures.homes[0]} and {measures.homes[1]}, {bounds}"))
+    return reasons
+
+
+def _containment_reasons(pages: tuple[KnownPage, KnownPage], market: int) -> list[Reason]:
+    """Whom a page is contained in, be it the other one or a third."""
+    reasons = []
+    for page in pages:
+        verdict = verdict_of(page, market)
+        if verdict.contained:
+            share = f"{verdict.similarity:.4f} of its feature code is in that of {verdict.winner}, in one piece"
+            reasons.append(Reason("containment", f"{page.url}: {share}"))
     return reasons
 
 

@@ -1,0 +1,195 @@
+"""Containment through the whole pipeline: what users are told, and that nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dustream.core.intake import take_in
+from dustream.core.pipeline import PAGES, pipeline
+from dustream.core.processor import Send
+from dustream.core.settings import Settings
+from dustream.schemas.crawl import CrawlEvent
+from dustream.streams.embedded.engine import EmbeddedEngine, Feed
+from dustream.streams.embedded.results import Outcome, read_statuses, write_results
+from dustream.streams.store.memory import MemoryStore
+
+
+def prose(seed: int, sentences: int) -> str:
+    chance = random.Random(seed)
+    return "".join(
+        "".join(chr(chance.randrange(0x4E00, 0x9000)) for _ in range(chance.randrange(6, 14))) + chance.choice("，。")
+        for _ in range(sentences)
+    )
+
+
+ARTICLE = prose(1, 40)
+COMMENTS = prose(2, 40)
+OTHER = prose(3, 45)
+
+
+def event(url: str, *paragraphs: str, day: int = 1, **more: object) -> CrawlEvent:
+    html = f"<html><body><article>{''.join(f'<p>{each}</p>' for each in paragraphs)}</article></body></html>"
+    return CrawlEvent(url=url, fetched_at=f"2024-05-{day:02d}T00:00:00Z", html=html, **more)  # type: ignore[arg-type]
+
+
+EVENTS = [
+    event("https://long.example/1", ARTICLE, COMMENTS),
+    event("https://short.example/1", ARTICLE),
+    event("https://other.example/1", OTHER),
+    CrawlEvent(
+        url="https://old.example/", fetched_at="2024-05-01T00:00:00Z", status=301, redirect_to="https://short.example/1"
+    ),
+]
+
+
+def ran(events: list[CrawlEvent], settings: Settings, batch: int = 64) -> MemoryStore:
+    store = MemoryStore()
+    crawls = take_in(events, settings.text_source).crawls
+    engine = EmbeddedEngine(pipeline(settings), store, batch_messages_max=batch)
+    engine.run(Feed([Send(PAGES, crawl.url, crawl)]) for crawl in crawls)
+    return store
+
+
+def statuses(events: list[CrawlEvent], **options: object) -> dict[str, tuple[object, ...]]:
+    store = ran(events, Settings(partitions=2, **options))  # type: ignore[arg-type]
+    return {each.url: (each.role, each.winner, each.relation, each.group) for each in read_statuses(store)}
+
+
+def test_an_article_within_a_longer_page() -> None:
+    told = statuses(EVENTS)
+    long, short = "https://long.example/1", "https://short.example/1"
+    assert told[short] == ("duplicate", long, "contained", short)
+    assert told[long] == ("unique", long, None, long)
+    assert told["https://other.example/1"][0] == "unique"
+    assert told["https://old.example/"] == ("redirect", long, "redirect", short)
+
+
+def test_it_does_not_matter_who_comes_first() -> None:
+    assert statuses(EVENTS[::-1]) == statuses(EVENTS)
+
+
+def test_without_containment_all_are_unique() -> None:
+    told = statuses(EVENTS, containment="off")
+    assert [told[one.url][0] for one in EVENTS] == ["unique", "unique", "unique", "redirect"]
+
+
+def test_the_container_goes_or_changes() -> None:
+    gone = CrawlEvent(url="https://long.example/1", fetched_at="2024-05-03T00:00:00Z", status=404)
+    changed = event("https://long.example/1", prose(7, 60), day=3)
+    for last in (gone, changed):
+        assert statuses([*EVENTS, last])["https://short.example/1"][0] == "unique"
+
+
+def test_a_page_that_grows_contains_the_others() -> None:
+    grown = event("https://short.example/1", ARTICLE, COMMENTS[: len(COMMENTS) // 2], OTHER, day=4)
+    assert statuses([*EVENTS, grown])["https://short.example/1"][0] == "unique"
+
+
+def test_the_winner_of_a_group_is_not_dropped() -> None:
+    copy = event("https://copy.example/1", ARTICLE, day=2)
+    told = statuses([*EVENTS, copy])
+    roles = sorted(told[url][0] for url in ("https://short.example/1", "https://copy.example/1"))
+    assert roles == ["duplicate", "winner"]
+    assert all(told[url][2] != "contained" for url in told)
+
+
+def test_the_criteria_can_decide_instead() -> None:
+    popular = event("https://short.example/1", ARTICLE, popularity=9.0)
+    events = [EVENTS[0], popular, *EVENTS[2:]]
+    assert statuses(events)["https://short.example/1"][0] == "duplicate"
+    assert statuses(events, containment_winner="criteria")["https://short.example/1"][0] == "unique"
+
+
+def test_popularity_that_comes_later_counts_as_well() -> None:
+    equal = [event("https://a.example/1", ARTICLE, prose(11, 30)), event("https://b.example/1", ARTICLE, prose(12, 30))]
+    seen = [
+        CrawlEvent(url=f"https://{name}.example/1", fetched_at="2024-05-09T00:00:00Z", status=304, popularity=value)
+        for name, value in (("a", 1.0), ("b", 2.0))
+    ]
+    told = statuses([*equal, *seen], containment_share=0.3, containment_winner="criteria")
+    assert told["https://a.example/1"][:3] == ("duplicate", "https://b.example/1", "contained")
+
+
+def test_other_languages_only_if_asked_for() -> None:
+    chance = random.Random(5)
+    words = ["".join(chance.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(7)) for _ in range(600)]
+    text = ", ".join(" ".join(words[at : at + 5]) for at in range(0, 250, 5))
+    more = ", ".join(" ".join(words[at : at + 5]) for at in range(250, 600, 5))
+    events = [event("https://a.example/", text[:500], more[:450]), event("https://b.example/", text[:500])]
+    assert statuses(events)["https://b.example/"][0] == "unique"
+    assert statuses(events, containment="all")["https://b.example/"][:3] == (
+        "duplicate", "https://a.example/", "contained",
+    )  # fmt: skip
+
+
+def reprints() -> list[CrawlEvent]:
+    """Articles, each in pages with and without something around them, copied, changed and deleted."""
+    chance = random.Random(9)
+    events = []
+    for number in range(40):
+        article = prose(100 + number, chance.randrange(20, 45))
+        for copy in range(chance.randrange(1, 6)):
+            around = [prose(1_000 + 10 * number + copy, chance.randrange(30, 45))] if chance.random() < 0.5 else []
+            paragraphs = [article[: chance.randrange(len(article) * 3 // 4, len(article))], *around]
+            url = f"https://s{chance.randrange(9)}.example/{number}/{copy}"
+            events.append(event(url, *paragraphs, popularity=float(chance.randrange(3))))
+            if chance.random() < 0.3:
+                events.append(event(url, *paragraphs[:1], day=2))
+            if chance.random() < 0.15:
+                events.append(CrawlEvent(url=url, fetched_at="2024-05-03T00:00:00Z", status=404))
+    return events
+
+
+@pytest.fixture(scope="module")
+def history() -> list[CrawlEvent]:
+    return reprints()
+
+
+def outcome(events: list[CrawlEvent], out: Path, partitions: int, batch: int) -> Outcome:
+    return write_results(ran(events, Settings(partitions=partitions, site_share_max=1), batch), out)
+
+
+def test_partitions_batches_and_order_do_not_matter(history: list[CrawlEvent], tmp_path: Path) -> None:
+    plain = outcome(history, tmp_path / "plain", 1, 1024)
+    lines = [json.loads(line) for line in (tmp_path / "plain" / "status.jsonl").read_bytes().splitlines()]
+    assert sum(line["relation"] == "contained" for line in lines) >= 10
+    kept = {line["url"] for line in lines if line["role"] in ("unique", "winner")}
+    assert all(line["winner"] in kept for line in lines if line["relation"] == "contained")
+    by_url = sorted(history, key=lambda one: one.url)
+    for events, partitions, batch in ((history, 3, 1), (history, 8, 7), (by_url, 2, 50)):
+        assert outcome(events, tmp_path / f"{partitions}", partitions, batch) == plain
+
+
+def test_groups_are_the_same_with_and_without(history: list[CrawlEvent], tmp_path: Path) -> None:
+    def groups(containment: str) -> dict[str, str | None]:
+        store = ran(history, Settings(partitions=2, containment=containment))  # type: ignore[arg-type]
+        return {status.url: status.group for status in read_statuses(store)}
+
+    assert groups("cjk") == groups("off")
+
+
+def test_commands_tell_it(tmp_path: Path) -> None:
+    lines = [
+        json.dumps({k: getattr(one, k) for k in ("url", "fetched_at", "html", "status", "redirect_to")})
+        for one in EVENTS
+    ]
+    (tmp_path / "pages.jsonl").write_text("\n".join(lines))
+    out = tmp_path / "out"
+
+    def dustream(*arguments: object) -> str:
+        command = [sys.executable, "-m", "dustream.streams.cli.main", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, check=True).stdout.decode()
+
+    dustream("run", tmp_path / "pages.jsonl", "--out", out, "--quiet", "--jobs", 1)
+    long, short = "https://long.example/1", "https://short.example/1"
+    assert "https://short.example/1" not in (out / "keep.txt").read_text().split()
+    assert f"{long} (contained, share 1.0000)" in dustream("status", short, "--state", out)
+    assert f"contained in {long}, which has 100% of it in one piece" in dustream("why", short, "--state", out)
+    pair = dustream("why", short, long, "--state", out)
+    assert f"{short} is contained in {long}" in pair and "1.0000 of its feature code" in pair
