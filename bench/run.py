@@ -22,7 +22,7 @@ BENCHMARKS = (
     "breaker",
     "recrawl",
 )
-QUICK = ("partitions", "big_groups", "recrawl", "rules")
+QUICK = ("codes", "partitions", "big_groups", "recrawl", "rules")
 
 
 def run(name: str, out: Path, *, quick: bool) -> int:
