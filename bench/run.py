@@ -15,6 +15,7 @@ BENCHMARKS = (
     "scanner",
     "pipeline",
     "search",
+    "codes",
     "questions",
     "partitions",
     "rules",
