@@ -41,6 +41,7 @@ from dustream.core.pipeline import GROUPS, PAGES, RULES, TIER2, pipeline
 from dustream.core.processor import Processor, Send, Table, TaskState
 from dustream.core.settings import Settings
 from dustream.core.text.minhash import minhash
+from dustream.core.tier2.bands import MISS_PROBABILITY_MAX
 from dustream.core.topology import ProcessorSpec, Topology
 from dustream.schemas.groups import Transfer
 from dustream.schemas.pages import Crawl, Edge, Route
@@ -331,13 +332,19 @@ def warm_up(shape: Shape, folder: Path, partitions: int) -> None:
 
 
 def check(giant: Giant) -> None:
-    """All pages are in one group again (a leaf of the hub that went has no edge any more), and have their winner."""
+    """All pages are in one group again (a leaf of the hub that went has no edge any more), and have their winner.
+
+    A chain may be broken where the search missed a link: at this similarity it may miss one in 10,000.
+    """
     shape = giant.shape
     groups, roles = Counter[str | None](), Counter[str]()
     for status in read_statuses(giant.store):
         groups[status.group] += 1
         roles[status.role] += 1
-    assert groups.most_common(1) == [(shape.url(0), shape.members - (shape.name == "hub"))], groups.most_common(3)
+    if shape.name == "chain":
+        assert len(groups) <= 1 + shape.members * MISS_PROBABILITY_MAX, groups.most_common(3)
+    else:
+        assert groups.most_common(1) == [(shape.url(0), shape.members - (shape.name == "hub"))], groups.most_common(3)
     assert roles.keys() <= {"winner", "duplicate", "unique"} and sum(roles.values()) == shape.members, roles
     assert shape.name in ("chain", "hub") or roles["winner"] == 1, roles
 
