@@ -29,12 +29,32 @@ _ESCAPE_BASED = frozenset({"iso2022_jp", "hz"})
 
 def decode(page: bytes, content_type: str | None = None) -> str:
     """The page as text. Never fails; what cannot be decoded becomes U+FFFD."""
+    if (marked := _by_mark(page)) is not None:
+        return marked
+    declared = list(_declared(page, content_type))
+    text = _as_utf8(page, declared)
+    return text if text is not None else _by_charset(page, declared)
+
+
+def decode_to_utf8(page: bytes, content_type: str | None = None) -> bytes:
+    """As `decode`, in UTF-8. Most pages are that already and are not copied."""
+    if (marked := _by_mark(page)) is not None:
+        return marked.encode("utf-8", "replace")
+    declared = list(_declared(page, content_type))
+    if _as_utf8(page, declared) is not None:
+        return page
+    return _by_charset(page, declared).encode("utf-8", "replace")
+
+
+def _by_mark(page: bytes) -> str | None:
     for bom, name in _BOMS:
         if page.startswith(bom):
             return page[len(bom) :].decode(name, "replace")
-    declared = list(_declared(page, content_type))
-    if (text := _as_utf8(page, declared)) is not None:
-        return text
+    return None
+
+
+def _by_charset(page: bytes, declared: list[str]) -> str:
+    """A page that is not UTF-8, by the first declared charset that fits it, else by detection."""
     for name in declared:
         text = _decode_if_it_fits(page, name)
         if text is not None:
@@ -42,14 +62,6 @@ def decode(page: bytes, content_type: str | None = None) -> str:
     detected = _codec(detect_encoding(page) or "utf-8") or "utf-8"
     text = _decode_if_it_fits(page, detected)
     return text if text is not None else page.decode((declared or [detected])[0], "replace")
-
-
-def decode_to_utf8(page: bytes, content_type: str | None = None) -> bytes:
-    """As `decode`, in UTF-8. Most pages are that already and are not copied."""
-    has_mark = page.startswith(tuple(bom for bom, _ in _BOMS))
-    if not has_mark and _as_utf8(page, list(_declared(page, content_type))) is not None:
-        return page
-    return decode(page, content_type).encode("utf-8", "replace")
 
 
 def _as_utf8(page: bytes, declared: list[str]) -> str | None:

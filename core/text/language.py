@@ -58,8 +58,7 @@ def primary_subtag(tag: str) -> str:
 
 def detect_language(text: str | bytes, tokens: NDArray[np.uint64] | None = None) -> str:
     """The language of a text; `tokens` are its hashed tokens, where they are known already."""
-    data = text[:SAMPLE_CHARS].encode("utf-8", "replace") if isinstance(text, str) else text[:SAMPLE_BYTES]
-    sample = data.decode("utf-8", "ignore")[:SAMPLE_CHARS]
+    sample = (text if isinstance(text, str) else text[:SAMPLE_BYTES].decode("utf-8", "ignore"))[:SAMPLE_CHARS]
     if tokens is None:
         tokens = token_hashes(text)
     return by_script(sample) or _by_words(tokens) or _by_letters(sample)

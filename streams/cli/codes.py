@@ -37,6 +37,8 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
+    from dustream.streams.cli.run import add_field_map
+
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "codes",
         help="show the feature codes of pages, by which containment is found",
@@ -46,7 +48,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("inputs", nargs="+", metavar="INPUT", help="file, folder, pattern, or - for standard input")
     parser.add_argument("--url", action="append", default=[], help="only pages of this URL (may be repeated)")
-    parser.add_argument("--map", action="append", default=[], metavar="OURS=THEIRS", help="rename input fields")
+    add_field_map(parser)
     parser.add_argument("--text", choices=("main", "full"), default="main", help="main text of a page, or all of it")
     parser.add_argument("--extractor", choices=("scan", "resiliparse"), default="scan", help="who reads the text")
     parser.add_argument("--json", action="store_true", help="one JSON object per page")

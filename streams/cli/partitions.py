@@ -33,6 +33,8 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
+    from dustream.streams.cli.run import add_field_map
+
     parser = subparsers.add_parser(
         "partitions",
         help="build a partition map and show its balance",
@@ -52,7 +54,7 @@ def add_parser(subparsers: Any) -> None:
         help=f"pages to look at, chosen by the hash of their URL (default {SAMPLE_PAGES_DEFAULT}, or "
         f"{SAMPLE_PAGES_PER_PARTITION} for each partition where that is more)",
     )
-    parser.add_argument("--map", action="append", default=[], metavar="OURS=THEIRS", help="rename input fields")
+    add_field_map(parser)
     parser.add_argument("--text", choices=("main", "full"), default="main", help="main text of a page, or all of it")
     parser.add_argument("--extractor", choices=("scan", "resiliparse"), help="who reads the text out of a page")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the map to this file")

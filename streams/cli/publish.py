@@ -27,6 +27,7 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
+    from dustream.streams.cli.run import add_field_map
     from dustream.streams.cli.topics import add_cluster
 
     parser: argparse.ArgumentParser = subparsers.add_parser(
@@ -38,13 +39,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("inputs", nargs="+", metavar="INPUT", help="file, folder, pattern, or - for standard input")
     add_cluster(parser)
-    parser.add_argument(
-        "--map",
-        action="append",
-        default=[],
-        metavar="OURS=THEIRS",
-        help="read a field under another name, as in fetched_at=t",
-    )
+    add_field_map(parser)
     parser.add_argument("--single", action="store_true", help="one event a record, as JSON")
     parser.add_argument(
         "--state",

@@ -57,13 +57,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("inputs", nargs="+", metavar="INPUT", help="file, folder, pattern, or - for standard input")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the results go")
-    parser.add_argument(
-        "--map",
-        action="append",
-        default=[],
-        metavar="OURS=THEIRS",
-        help="read a field under another name, as in fetched_at=t",
-    )
+    add_field_map(parser)
     parser.add_argument(
         "--jobs",
         type=int,
@@ -77,6 +71,16 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print summary.json instead of text")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(run=run)
+
+
+def add_field_map(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="OURS=THEIRS",
+        help="read a field under another name, as in fetched_at=t",
+    )
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
