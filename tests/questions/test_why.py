@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -196,17 +195,9 @@ def test_standard_input_cannot_be_read_again(web, tmp_path: Path, ask) -> None:
     assert "came by standard input" in said.out and "380 in common" in said.out
 
 
-def test_answers_come_at_once(web) -> None:
-    """In processor seconds: the clock also tells what else the machine does."""
+def test_answers_come_at_once(web, command_seconds) -> None:
     for arguments in (["status", A], ["why", A, C, "--no-text"]):
-        took = []
-        for _ in range(3):
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            command = [sys.executable, "-m", "dustream.streams.cli.main", *arguments, "--state", str(web)]
-            assert subprocess.run(command, capture_output=True).returncode == 0
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        assert min(took) < 0.5
+        assert command_seconds(*arguments, "--state", web) < 0.5
 
 
 def test_state_in_use_is_read_with_a_word_of_caution(web, ask, tmp_path: Path) -> None:
