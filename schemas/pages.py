@@ -80,7 +80,18 @@ class Hold(Struct, frozen=True, array_like=True, tag="hold"):
     pass_from: float | None
 
 
-Request = Edge | Join | Dead | Leave | Hold
+class Enter(Struct, frozen=True, array_like=True, tag="enter"):
+    """The token of `other`, which has no group yet, and the edge that brings it: it matches `via`. The vertex addressed
+    is `via`; or, `hops` further, the one to whose group `via` is itself on its way."""
+
+    other: str
+    via: str
+    similarity: float
+    pass_from: float | None
+    hops: int = 0
+
+
+Request = Edge | Join | Dead | Leave | Hold | Enter
 
 
 class Standing(Struct, frozen=True, array_like=True):
@@ -131,6 +142,14 @@ class Bounce(Struct, frozen=True, array_like=True, tag="bounce"):
 
     vertex: str
     used: int
+    request: Request
+
+
+class Returned(Struct, frozen=True, array_like=True, tag="returned"):
+    """The vertex's token comes home: whom it matches was not where it went. Edge: that one is elsewhere; Dead: it is no
+    more."""
+
+    vertex: str
     request: Request
 
 
@@ -235,6 +254,7 @@ PagesMessage = (
     | Consulted
     | Route
     | Bounce
+    | Returned
     | Sync
     | Star
     | Contained

@@ -5,6 +5,7 @@ A group owns tokens, one per vertex, never copied. Rules (docs/protocol.md):
   groups the one with the lower priority (lower rank, then by a hash of the key) moves all its tokens to the other.
   Every half-edge has one baton under way until both ends are in one group or one is dead.
 - A request for a vertex that is not here goes back to the vertex's home in `pages`.
+- A vertex without a group enters that of a vertex it matches; if that one is elsewhere, it goes home.
 - A leave splits off the pieces that hung on it: all but the largest move to fresh keys.
 - Arrivals that nothing joins to the residents any more (the partner has gone meanwhile) go on to a fresh key together.
 - Members hear of every move and every change of the group's standing; each time the token's counter grows.
@@ -48,7 +49,7 @@ from dustream.core.pages.rows import rows_after
 from dustream.core.pages.vertex import END, group_key, url_of
 from dustream.core.processor import Send, Table, TaskState
 from dustream.schemas.groups import ContinueGroup, Create, Deliver, EdgeRecord, TokenRecord, Transfer
-from dustream.schemas.pages import Bounce, Dead, Edge, Hold, Join, Leave, Left, Route, Standing, Sync
+from dustream.schemas.pages import Bounce, Dead, Edge, Enter, Hold, Join, Leave, Left, Returned, Route, Standing, Sync
 
 WORK_MAX = 5_000  # rows in one step
 SEED_ROWS = 10  # that a search begins with
@@ -129,6 +130,7 @@ class GroupsProcessor:
             Dead: self._dead,
             Leave: self._leave,
             Hold: self._hold,
+            Enter: self._enter,
         }
         self._job_steps: dict[type, Callable[[Group, Any], Job | None]] = {
             MoveJob: self._move,
@@ -261,6 +263,21 @@ class GroupsProcessor:
         else:
             back = Join(vertex, group.row.rank, group.key, join.similarity)
             self._out.append(Send("groups", join.group, Deliver(join.group, join.other, -1, back)))
+
+    def _enter(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
+        enter = message.request
+        assert isinstance(enter, Enter)
+        if not self._members.holds(group.key, enter.via):
+            home = Returned(enter.other, Edge(enter.via, enter.similarity))
+            self._out.append(Send("pages", url_of(enter.other), home))
+            return
+        self._members.link(group.key, enter.via, enter.other, enter.similarity)
+        row = TokenRow(0, enter.pass_from)
+        self._members.put_token(group.key, enter.other, row)
+        if self._admit(group, enter.other, 1, 0):
+            group.jobs.append(SyncJob())
+        else:
+            self._sync_token(group, enter.other, row)
 
     def _dead(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
         assert isinstance(message.request, Dead)

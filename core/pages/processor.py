@@ -6,7 +6,8 @@ Rules (docs/protocol.md):
   group and tier 2 and is remembered as dying until its group has let go; the new one is stored in tier 2.
 - If representatives decide, a fetch goes to its representative's record and comes back with the verdict. Fetches of a
   page that come meanwhile take the same way, so that they come back in order.
-- A vertex gets a group with its first edge: most pages never have one.
+- A vertex gets a group with its first edge: most pages never have one. Its token goes right into the group of the
+  vertex it matches; it makes a group of its own only if that one cannot be met.
 - This is each token's home: requests for a vertex pass here, and the highest counter names the owner. A request that
   comes back from a group that has given the token away waits for the news of where it went.
 - Only this processor declares a vertex dead, and only it writes a URL's status.
@@ -63,6 +64,8 @@ from dustream.schemas.pages import (
     Crawl,
     Dead,
     Decision,
+    Edge,
+    Enter,
     Follow,
     Hold,
     Join,
@@ -71,6 +74,7 @@ from dustream.schemas.pages import (
     PageCode,
     Request,
     Resolved,
+    Returned,
     Route,
     SiteHeld,
     Spread,
@@ -87,6 +91,7 @@ from dustream.schemas.tier2 import Rekey, Remove, Store
 
 FOLLOWERS_TOLD_MAX = 1_000  # per step
 UNPARKED_MAX = 1_000  # requests of one vertex, per step
+ENTER_HOPS_MAX = 4  # that a token goes after others that are on their way, too
 
 TABLES: dict[str, Any] = {
     "pages": PageRow,
@@ -136,6 +141,7 @@ class PagesProcessor:
             Consulted: self._consulted,
             Route: self._on_route,
             Bounce: self._bounce,
+            Returned: self._returned,
             Sync: self._sync,
             Star: self._star,
             Contained: self._contained,
@@ -321,6 +327,8 @@ class PagesProcessor:
         if page.owner is not None:
             self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, Leave())))
             self._dying.put(vertex, DyingRow(page.owner, page.token_counter))
+        elif page.entering:
+            self._dies_on_the_way(vertex)
         if page.parked_count and not page.unparking:
             self._answer_parked(vertex)
 
@@ -384,23 +392,80 @@ class PagesProcessor:
             self._route(url, page, message.vertex, message.request)
 
     def _route(self, url: str, page: PageRow, vertex: str, request: Request) -> None:
-        """Pass a request to the live vertex's group, which is made by its first request."""
+        """Pass a request to the live vertex's group."""
         if isinstance(request, Hold):  # one that went astray must not undo a later one
             request = Hold(self._pass_from(url))
-        owner = page.owner
-        if owner is None:
-            owner, pass_from = group_key(0, vertex), self._pass_from(url)
-            self._pages.put(url, replace(page, owner=owner))
-            first = request if pass_from is None else Hold(pass_from)
-            self._out.append(Send("groups", owner, Create(owner, vertex, first)))
-            if first is request:
-                return
-        self._out.append(Send("groups", owner, Deliver(owner, vertex, page.token_counter, request)))
+        if page.owner is not None:
+            self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, request)))
+        elif page.entering:
+            if isinstance(request, Enter):
+                self._send_after(page, request)
+            else:
+                self._park(url, page, vertex, request)
+        elif isinstance(request, Edge | Join):
+            self._enter(url, page, vertex, request)
+        else:
+            self._make_group(url, page, vertex, request)
+
+    def _make_group(self, url: str, page: PageRow, vertex: str, request: Request) -> PageRow:
+        """A group of its own, for this request."""
+        owner, pass_from = group_key(0, vertex), self._pass_from(url)
+        first = request if pass_from is None else Hold(pass_from)
+        self._out.append(Send("groups", owner, Create(owner, vertex, first)))
+        if first is not request:
+            self._out.append(Send("groups", owner, Deliver(owner, vertex, page.token_counter, request)))
+        page = replace(page, owner=owner)
+        self._pages.put(url, page)
+        return page
+
+    # A token on its way into its first group
+
+    def _enter(self, url: str, page: PageRow, vertex: str, request: Edge | Join) -> None:
+        via = request.other
+        enter = Enter(vertex, via, request.similarity, self._pass_from(url))
+        if isinstance(request, Edge):
+            self._out.append(Send("pages", url_of(via), Route(via, enter)))
+        else:
+            self._out.append(Send("groups", request.group, Deliver(request.group, via, -1, enter)))
+        self._pages.put(url, replace(page, entering=via))
+
+    def _send_after(self, page: PageRow, enter: Enter) -> None:
+        """Whom a token goes to is on the way, too: it goes after it, unless it would come back to itself."""
+        if page.entering == enter.other or enter.hops == ENTER_HOPS_MAX:
+            self._give_back(enter, Edge(enter.via, enter.similarity))
+        else:
+            further = replace(enter, hops=enter.hops + 1)
+            self._out.append(Send("pages", url_of(page.entering), Route(page.entering, further)))
+
+    def _give_back(self, enter: Enter, request: Request) -> None:
+        self._out.append(Send("pages", url_of(enter.other), Returned(enter.other, request)))
+
+    def _returned(self, message: Returned) -> None:
+        """Alone again, or with a group of its own if there is somebody to join or to answer."""
+        vertex = message.vertex
+        url = url_of(vertex)
+        page = self._pages.get(url)
+        if page is None or not _is_live(page, vertex):
+            self._dying.delete(vertex)
+            return
+        page = replace(page, entering="")
+        if page.parked_count or not isinstance(message.request, Dead):
+            page = self._make_group(url, page, vertex, message.request)
+        if page.parked_count:
+            page = self._unpark(url, replace(page, unparking=page.parked_count), vertex)
+        self._pages.put(url, page)
+
+    def _dies_on_the_way(self, vertex: str) -> None:
+        """It leaves as soon as it is known which group it came to."""
+        self._dying.put(vertex, DyingRow("", 0, waiting=True))
 
     def _answer_dead(self, vertex: str, request: Request) -> None:
-        """Only the baton of an edge waits for an answer."""
+        """Only the baton of an edge waits for an answer, and a token for a place."""
         if isinstance(request, Join):
             self._out.append(Send("pages", url_of(request.other), Route(request.other, Dead(vertex))))
+        elif isinstance(request, Enter):
+            at_via = vertex == request.via
+            self._give_back(request, Dead(vertex) if at_via else Edge(request.via, request.similarity))
 
     def _bounce(self, message: Bounce) -> None:
         vertex = message.vertex
@@ -466,7 +531,7 @@ class PagesProcessor:
             self._sync_dying(message)
         elif message.counter > page.token_counter:
             now = replace(page, owner=message.owner, token_counter=message.counter, standing=message.standing)
-            now = replace(now, group_size=message.size, unparking=page.parked_count)
+            now = replace(now, group_size=message.size, unparking=page.parked_count, entering="")
             if page.parked_count and not page.unparking:  # else the steps under way take the others along
                 now = self._unpark(url, now, vertex)
             self._save(url, page, now)
@@ -511,7 +576,7 @@ class PagesProcessor:
             return
         self._decisions.put(url, DecisionRow(message.version, message.pass_from))
         page = self._pages.get(url)
-        if page is not None and page.kind == "content" and page.owner is not None:
+        if page is not None and page.kind == "content" and (page.owner is not None or page.entering):
             self._route(url, page, vertex_name(page.first_seen_ms, url, page.epoch), Hold(message.pass_from))
 
     def _pass_from(self, url: str) -> float | None:

@@ -53,6 +53,8 @@ class PageRow(Struct, frozen=True, array_like=True):
     code_chars: int = 0
     container: str = ""
     contained_share: float = 0.0
+    # no group yet, and the token is on its way into the group of this vertex
+    entering: str = ""
 
 
 class FollowerRow(Struct, frozen=True, array_like=True):
@@ -62,7 +64,8 @@ class FollowerRow(Struct, frozen=True, array_like=True):
 
 
 class DyingRow(Struct, frozen=True, array_like=True):
-    """Table `dying`, by vertex: a vertex that is no more, but whose group has not let go of it yet."""
+    """Table `dying`, by vertex: a vertex that is no more, but whose group has not let go of it yet; or whose token is
+    on its way into a group that is not known yet ("")."""
 
     owner: str
     token_counter: int

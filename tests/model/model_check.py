@@ -99,6 +99,7 @@ def _check_pages_and_groups(network: Network, groups: list[set[str]]) -> set[str
     for task in network.tasks.values():
         for url, page in task.tables["pages"].scan() if task.name == "pages" else ():
             assert page.spread_after is None and not page.parked_count and not page.unparking
+            assert not page.entering
             if page.kind == "content":
                 vertex = vertex_name(page.first_seen_ms, url, page.epoch)
                 live.add(vertex)

@@ -54,6 +54,19 @@ def _always_joins(self: Any, key: str, message: Any) -> bool:
     return self._members.eldest(key) != ""
 
 
+def _enters_anyway(self: Any, group: Any, message: Any, token: Any) -> None:
+    """As if whom it matches were the vertex asked for."""
+    enter = replace(message.request, via=message.vertex)
+    _ENTER(self, group, replace(message, request=enter), token)
+
+
+def _waits(self: Any, page: Any, enter: Any) -> None:
+    """Whom it goes to is on the way: until that one has arrived."""
+    vertex = enter.via if not enter.hops else page.entering
+    url = url_of(vertex)
+    self._park(url, self._pages.get(url), vertex, enter)
+
+
 def _lands_at_once(self: Any, group: Any, job: Any) -> Any:
     return self._let_in(group, job) if group.row.size else _CHECK_JOIN(self, group, job)
 
@@ -156,6 +169,7 @@ _ADD = SitePages._add
 _HEAR = SitePages.hear
 _WHOM_TO_ASK = PagesProcessor._whom_to_ask
 _SPREAD = PagesProcessor._spread
+_ENTER = GroupsProcessor._enter
 _CHECK_JOIN = GroupsProcessor._check_join
 _TELL = Stars._tell
 _LEAVE = Stars.leave
@@ -167,6 +181,10 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "the last Sync counts, not the highest": [(PagesProcessor, "_sync", _sync_any)],
     "the dying do not hear where their token went": [(PagesProcessor, "_sync_dying", _nothing)],
     "the dead do not answer": [(PagesProcessor, "_answer_dead", _nothing)],
+    "a token given back is lost": [(PagesProcessor, "_returned", _nothing)],
+    "a vertex that dies on its way into a group stays there": [(PagesProcessor, "_dies_on_the_way", _nothing)],
+    "a vertex enters though whom it matches is elsewhere": [(GroupsProcessor, "_enter", _enters_anyway)],
+    "two tokens go after each other": [(PagesProcessor, "_send_after", _waits)],
     "a star is taken by a later epoch": [(PagesProcessor, "_star", _star_of_any_epoch)],
     "followers are not told": [(PagesProcessor, "_tell", _nothing)],
     "a spread does not start over": [(PagesProcessor, "_spread", _spreads_on)],
