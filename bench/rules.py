@@ -26,8 +26,9 @@ from pages import data_folder
 from planted_sites import PlantedSite, big_site, mislabelled, planted_site
 
 from dustream.core.rules import fanout
-from dustream.core.rules.candidates import CandidateSettings, Operations, candidate_rules
+from dustream.core.rules.candidates import CandidateSettings, candidate_rules
 from dustream.core.rules.dustbuster import LoggedUrl, dust_rules
+from dustream.core.rules.evidence import Operations
 from dustream.core.rules.learn import LearnSettings, SiteUrl, by_site, learn_site, tree_proposals
 from dustream.core.rules.normalize import Normalizer, SiteRules
 from dustream.core.rules.pattern_tree import build_pattern_tree

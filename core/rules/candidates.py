@@ -23,8 +23,10 @@ import numpy.typing as npt
 from numba import njit
 
 from dustream.core.rules.decompose import is_named
+from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
+from dustream.core.rules.growth import END, PARENT, SPLIT_KEY, START
 from dustream.core.rules.pattern_tree import Kind, Node, PatternTree
-from dustream.core.rules.training import Hashes, Ints, TrainingSet, pair_hash
+from dustream.core.rules.training import Ints
 
 NODES_PER_CLUSTER_MAX: Final = 512
 DUPLICATE_NODES_MAX: Final = 1_000
@@ -61,33 +63,6 @@ class CandidateSettings(NamedTuple):
         return expected + NOISE_DEVIATIONS * math.sqrt(expected * (1 - expected) / max(1, pairs))
 
 
-class Operations(NamedTuple):
-    """Per key of the site: copy from key `copied[k]`, or if that is −1 set to `fixed[k]` (0: drop, or leave absent)."""
-
-    copied: Ints
-    fixed: Ints
-
-
-class Evidence(NamedTuple):
-    """What a rule does to the training set. Pairs as in eq. 3; `gain`: how many URLs fewer there are afterwards.
-
-    `reached`: how many of the URLs it rewrites have duplicates at all, `support`: how many of them end with one.
-    """
-
-    support_pairs: int
-    false_positive_pairs: int
-    support: int
-    false_positives: int
-    forbidden: int
-    gain: int
-    reached: int
-
-    @property
-    def false_positive_rate(self) -> float:
-        """Lei eq. 3."""
-        return self.false_positive_pairs / self.support_pairs if self.support_pairs else 0.0
-
-
 @dataclass(frozen=True)
 class Candidate:
     """A rule between two nodes of the tree (or within one) with its evidence."""
@@ -113,7 +88,7 @@ def candidate_rules(tree: PatternTree, settings: CandidateSettings | None = None
     """
     settings = settings or CandidateSettings()
     index = EvidenceIndex(tree.training)
-    shares = ClusterShares.of(tree)
+    shares = ClusterShares(tree)
     raw, qualified, settled = _rules_within(tree, shares, index, settings)
     for s, t in duplicate_nodes(tree, shares, settled, settings):
         rewritten = _between_nodes(tree, shares, tree.nodes[s], tree.nodes[t], settings)
@@ -127,26 +102,42 @@ def candidate_rules(tree: PatternTree, settings: CandidateSettings | None = None
 def _rules_within(
     tree: PatternTree, shares: ClusterShares, index: EvidenceIndex, settings: CandidateSettings
 ) -> tuple[int, list[Candidate], npt.NDArray[np.int64]]:
-    """The case s = t; and per node the topmost node above it, or itself, whose rule settles it (−1: none does)."""
-    raw = 0
-    qualified: list[Candidate] = []
+    """The case s = t; and per node the topmost node above it, or itself, whose rule settles it (−1: none does).
+
+    If the root is settled the tree need not grow, and nothing is said of other nodes.
+    """
+    if tree.root is None:
+        return 0, [], np.full(0, -1)
+    raw, rule, settles = _rule_within(tree, tree.root, shares, index, settings)
+    if settles:
+        return raw, [rule] if rule else [], np.zeros(1, np.int64)
+    qualified = [rule] if rule else []
     settled = np.full(len(tree.nodes), -1)
-    for node in tree.nodes:
-        if node.parent >= 0 and settled[node.parent] >= 0:
+    for node in tree.nodes[1:]:
+        if settled[node.parent] >= 0:
             settled[node.id] = settled[node.parent]
             continue
-        repeats = shares.repeats(tree, node)
-        if repeats < settings.support_min or repeats / node.volume < settings.duplicate_rate_min:
-            continue
-        for operations in _ignoring_rules(tree, shares, node, settings):
-            raw += 1
-            evidence = index.evidence(tree.rows(node), operations)
-            if is_qualified(evidence, settings):
-                qualified.append(Candidate(node.id, node.id, operations, evidence))
-                if evidence.gain >= SETTLED_SHARE_MIN * repeats:
-                    settled[node.id] = node.id
-                break
+        tried, rule, settles = _rule_within(tree, node, shares, index, settings)
+        raw += tried
+        qualified += [rule] if rule else []
+        settled[node.id] = node.id if settles else -1
     return raw, qualified, settled
+
+
+def _rule_within(
+    tree: PatternTree, node: Node, shares: ClusterShares, index: EvidenceIndex, settings: CandidateSettings
+) -> tuple[int, Candidate | None, bool]:
+    """How many rules were tried, the one that holds, and whether it settles the node."""
+    repeats = shares.repeats(tree, node)
+    if repeats < settings.support_min or repeats / node.volume < settings.duplicate_rate_min:
+        return 0, None, False
+    choices = _ignoring_rules(tree, shares, node, settings)
+    for tried, operations in enumerate(choices, 1):
+        evidence = index.evidence(tree.rows(node), operations)
+        if is_qualified(evidence, settings):
+            rule = Candidate(node.id, node.id, operations, evidence)
+            return tried, rule, evidence.gain >= SETTLED_SHARE_MIN * repeats
+    return len(choices), None, False
 
 
 def is_qualified(evidence: Evidence, settings: CandidateSettings) -> bool:
@@ -162,34 +153,65 @@ def is_qualified(evidence: Evidence, settings: CandidateSettings) -> bool:
 # ---------------------------------------------------------------- 5.2.1 duplicate nodes
 
 
-def in_clusters_of_two(training: TrainingSet) -> npt.NDArray[np.bool_]:
-    """Per row: whether its cluster has another URL."""
-    clusters = training.clusters
-    counts = np.bincount(clusters[clusters >= 0], minlength=1)
-    return (clusters >= 0) & (counts[np.maximum(clusters, 0)] > 1)
-
-
-@dataclass(frozen=True)
 class ClusterShares:
-    """Rows sorted by cluster within each node. Only clusters with two or more URLs, and only they, tell anything."""
+    """The duplicates of nodes. Only clusters with two or more URLs, and only they, tell anything."""
 
-    known: npt.NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, tree: PatternTree) -> ClusterShares:
-        return cls(in_clusters_of_two(tree.training))
+    def __init__(self, tree: PatternTree) -> None:
+        self._training = tree.training
+        self.clusters = int(tree.training.clusters.max(initial=-1)) + 1
+        self._seen = np.zeros(self.clusters, np.int32)
+        self._counts = np.zeros(len(tree.training.texts), np.int32)
 
     def members(self, tree: PatternTree, node: Node) -> Ints:
         """The node's rows that are in a cluster of two or more, by cluster."""
-        rows = tree.rows(node)
-        rows = rows[self.known[rows]]
-        return rows[np.argsort(tree.training.clusters[rows], kind="stable")]
+        members: Ints = _by_cluster(tree.rows(node), self._training.clusters, self._training.repeated, self.clusters)
+        return members
 
     def repeats(self, tree: PatternTree, node: Node) -> int:
         """How many URLs fewer a node could have: N − C of its duplicate rate 1 − C / N (section 3)."""
-        rows = tree.rows(node)
-        clusters = tree.training.clusters[rows[self.known[rows]]]
-        return len(clusters) - len(np.unique(clusters))
+        return int(_repeats(tree.rows(node), self._training.clusters, self._training.repeated, self._seen))
+
+    def difference_ratios(self, members: Ints, keys: Ints) -> npt.NDArray[np.float64]:
+        """Per key: how often duplicates differ in it, by how often any two of these URLs do.
+
+        0: the value decides the content. 1: it has no part in it. Wrong labels move the one towards the other only by
+        their share.
+        """
+        inside, overall = _difference_rates(
+            self._training.values, self._training.clusters[members], members, keys, self._counts
+        )
+        return np.divide(inside, overall, out=np.zeros_like(inside), where=overall > 0)
+
+
+@njit(cache=True)
+def _by_cluster(rows: Ints, clusters: Ints, repeated: npt.NDArray[np.bool_], cluster_count: int) -> Ints:
+    """A stable sort: by counting where there are enough rows for the number of clusters."""
+    rows = rows[repeated[rows]]
+    if 8 * len(rows) < cluster_count:
+        return rows[np.argsort(clusters[rows], kind="mergesort")]
+    free = np.zeros(cluster_count + 1, np.int32)
+    for row in rows:
+        free[clusters[row] + 1] += 1
+    free = np.cumsum(free)
+    ordered = np.empty_like(rows)
+    for row in rows:
+        ordered[free[clusters[row]]] = row
+        free[clusters[row]] += 1
+    return ordered
+
+
+@njit(cache=True)
+def _repeats(rows: Ints, clusters: Ints, repeated: npt.NDArray[np.bool_], seen: Ints) -> int:
+    """`seen` is all zero before and after."""
+    repeats = 0
+    for row in rows:
+        if repeated[row]:
+            repeats += seen[clusters[row]]
+            seen[clusters[row]] = 1
+    for row in rows:
+        if repeated[row]:
+            seen[clusters[row]] = 0
+    return repeats
 
 
 def overlap(common_rows_s: int, common_rows_t: int, volume_s: int, volume_t: int) -> float:
@@ -220,14 +242,24 @@ def duplicate_nodes(
 
 def _common(tree: PatternTree, shares: ClusterShares) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """For nodes s, t: how many URLs of s are in clusters common with t, and how many such clusters there are."""
-    parents = np.array([node.parent for node in tree.nodes], np.int32)
-    leaf_of_row = np.zeros(tree.training.size, np.int32)
-    for node in tree.nodes:
-        if not node.children:
-            leaf_of_row[tree.rows(node)] = node.id
-    rows = np.flatnonzero(shares.known).astype(np.int32)
-    rows = rows[np.argsort(tree.training.clusters[rows], kind="stable")]
-    return _accumulate_common(tree.training.clusters[rows], leaf_of_row[rows], parents, NODES_PER_CLUSTER_MAX)
+    places = tree.grown.places
+    leaf_of_row = _leaves(places, tree.grown.order)
+    rows = _by_cluster(
+        np.arange(tree.training.size, dtype=np.int32), tree.training.clusters, tree.training.repeated, shares.clusters
+    )
+    return _accumulate_common(
+        tree.training.clusters[rows], leaf_of_row[rows], places[:, PARENT].copy(), NODES_PER_CLUSTER_MAX
+    )
+
+
+@njit(cache=True)
+def _leaves(places: Ints, order: Ints) -> Ints:
+    """The leaf of every row."""
+    leaves = np.zeros(len(order), np.int32)
+    for node in range(len(places)):
+        if places[node, SPLIT_KEY] < 0:
+            leaves[order[places[node, START] : places[node, END]]] = node
+    return leaves
 
 
 @njit(cache=True)
@@ -281,7 +313,7 @@ def _ignored_keys(tree: PatternTree, shares: ClusterShares, node: Node, settings
     """The keys of a node whose values do not matter; those that differ most among duplicates come first."""
     varying = np.flatnonzero(node.kinds >= Kind.DIGITS).astype(np.int32)
     members = shares.members(tree, node)
-    ratios = difference_ratios(tree.training.values, tree.training.clusters, members, varying)
+    ratios = shares.difference_ratios(members, varying)
     by_ratio = np.argsort(-ratios, kind="stable")
     return [int(varying[i]) for i in by_ratio if ratios[i] >= settings.difference_ratio_max]
 
@@ -309,25 +341,16 @@ def stand_in(tree: PatternTree, node: Node, key: int) -> int:
     return int(codes[max(range(len(codes)), key=lambda i: (counts[i], texts[i]))])
 
 
-def difference_ratios(values: Ints, clusters: Ints, members: Ints, keys: Ints) -> npt.NDArray[np.float64]:
-    """Per key: how often duplicates differ in it, by how often any two of these URLs do.
-
-    0: the value decides the content. 1: it has no part in it. Wrong labels move the one towards the other only by
-    their share.
-    """
-    inside, overall = _difference_rates(values, clusters[members], members, keys)
-    return np.divide(inside, overall, out=np.zeros_like(inside), where=overall > 0)
-
-
 @njit(cache=True)
 def _difference_rates(
-    values: Ints, clusters: Ints, members: Ints, keys: Ints
+    values: Ints, clusters: Ints, members: Ints, keys: Ints, counts: Ints
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Within clusters, and overall. `counts` is all zero before and after."""
     inside = np.zeros(len(keys), np.float64)
     overall = np.zeros(len(keys), np.float64)
     total = len(members)
     for i in range(len(keys)):
-        column = values[keys[i]]
+        column = values[keys[i]][members]
         weight = 0.0
         start = 0
         while start < total:
@@ -335,30 +358,26 @@ def _difference_rates(
             while end < total and clusters[end] == clusters[start]:
                 end += 1
             if end - start > 1:
-                inside[i] += (end - start) * _differing(column, members[start:end])
+                inside[i] += (end - start) * _differing(column[start:end], counts)
                 weight += end - start
             start = end
         inside[i] = inside[i] / weight if weight else 0.0
-        overall[i] = _differing(column, members)
+        overall[i] = _differing(column, counts)
     return inside, overall
 
 
 @njit(cache=True)
-def _differing(column: Ints, rows: Ints) -> float:
-    """The share of pairs of rows with different values."""
-    total = len(rows)
+def _differing(codes: Ints, counts: Ints) -> float:
+    """The share of pairs with different values."""
+    total = len(codes)
     if total < 2:
         return 0.0
-    codes = np.sort(column[rows])
-    equal = 0.0
-    run = 1.0
-    for i in range(1, total):
-        if codes[i] == codes[i - 1]:
-            run += 1.0
-        else:
-            equal += run * (run - 1.0)
-            run = 1.0
-    equal += run * (run - 1.0)
+    equal = 0
+    for code in codes:
+        equal += 2 * counts[code]
+        counts[code] += 1
+    for code in codes:
+        counts[code] = 0
     return 1.0 - equal / (total * (total - 1.0))
 
 
@@ -450,144 +469,3 @@ def _key_mappings(
             random = at_random[x, y] / (seen - 1) if seen > 1 else 0.0
             differing[x, y] = differing[x, y] / random if random > 0.0 else 0.0
     return sigma, differing
-
-
-# ---------------------------------------------------------------- 5.2.3 proofing
-
-
-class EvidenceIndex:
-    """Runs a rule over the training set."""
-
-    def __init__(self, training: TrainingSet) -> None:
-        self.training = training
-        self._by_hash = np.argsort(training.hashes, kind="stable").astype(np.int32)
-        self._hashes = training.hashes[self._by_hash]
-        self._known = in_clusters_of_two(training)
-        self._marks = np.zeros(training.size, np.int8)
-
-    def evidence(self, rows: Ints, operations: Operations) -> Evidence:
-        """What rewriting these rows does."""
-        training = self.training
-        rewritten = rewritten_hashes(training.values, rows, operations.copied, operations.fixed)
-        counts = _evidence_counts(
-            rows,
-            rewritten,
-            self._hashes,
-            self._by_hash,
-            training.hashes,
-            training.clusters,
-            training.avoid,
-            self._known,
-            self._marks,
-        )
-        return Evidence(*counts.tolist())
-
-    def speaking_rows(self, rows: Ints, operations: Operations) -> Ints:
-        """Those of the rows that the operations change and that then have the URL of a duplicate of theirs."""
-        training = self.training
-        rewritten = rewritten_hashes(training.values, rows, operations.copied, operations.fixed)
-        landed = self.rows_at(rewritten)
-        inside = np.zeros(training.size, np.bool_)
-        inside[rows] = True
-        met = np.unique(landed[(landed >= 0) & ~inside[np.maximum(landed, 0)]])
-        hashes = np.concatenate((rewritten, training.hashes[met]))
-        clusters = np.concatenate((training.clusters[rows], training.clusters[met])).astype(np.uint64)
-        together = hashes + clusters * np.uint64(0x9E3779B97F4A7C15)
-        _, inverse, counts = np.unique(together, return_inverse=True, return_counts=True)
-        alike = (counts[inverse] > 1)[: len(rows)] & (training.clusters[rows] >= 0)
-        speaking: Ints = rows[alike & (rewritten != training.hashes[rows])]
-        return speaking
-
-    def rows_at(self, hashes: Hashes) -> Ints:
-        """The known URL behind each hash, or −1."""
-        at = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
-        return np.where(self._hashes[at] == hashes, self._by_hash[at], -1).astype(np.int32)
-
-
-@njit(cache=True)
-def rewritten_hashes(values: Ints, rows: Ints, copied: Ints, fixed: Ints) -> Hashes:
-    """The hash of each row's URL after the operations."""
-    hashes = np.zeros(len(rows), np.uint64)
-    for key in range(len(copied)):
-        if copied[key] < 0:
-            added = pair_hash(key, fixed[key])
-            for i in range(len(rows)):
-                hashes[i] += added
-        else:
-            for i in range(len(rows)):
-                hashes[i] += pair_hash(key, values[copied[key], rows[i]])
-    return hashes
-
-
-@njit(cache=True)
-def _evidence_counts(
-    rows: Ints,
-    rewritten: Hashes,
-    ordered: Hashes,
-    by_hash: Ints,
-    hashes: Hashes,
-    clusters: Ints,
-    avoid: npt.NDArray[np.bool_],
-    known: npt.NDArray[np.bool_],
-    marks: npt.NDArray[np.int8],
-) -> npt.NDArray[np.int64]:
-    """The fields of Evidence. `marks` is all zero before and after: 1 for the rows, 2 for URLs met outside them."""
-    total = len(rows)
-    met = np.zeros(total, np.int32)
-    met_count, forbidden, reached = 0, 0, 0
-    for row in rows:
-        marks[row] = 1
-        reached += known[row]
-    for i in range(total):
-        at = np.searchsorted(ordered, rewritten[i])
-        if at == len(ordered) or ordered[at] != rewritten[i]:
-            continue
-        landed = by_hash[at]
-        forbidden += landed != rows[i] and avoid[landed]
-        if marks[landed] == 0:
-            marks[landed] = 2
-            met[met_count] = landed
-            met_count += 1
-    together = np.concatenate((rewritten, hashes[met[:met_count]]))
-    labels = np.concatenate((clusters[rows], clusters[met[:met_count]]))
-    marks[rows] = 0
-    marks[met[:met_count]] = 0
-    grouped = _grouped(together, labels, np.argsort(together), total)
-    gain = total - (grouped[4] - met_count)
-    return np.array([grouped[0], grouped[1], grouped[2], grouped[3], forbidden, gain, reached])
-
-
-@njit(cache=True)
-def _grouped(hashes: Hashes, clusters: Ints, order: npt.NDArray[np.int64], sources: int) -> npt.NDArray[np.int64]:
-    """Support pairs, false-positive pairs, rows together with their like, rows together with others; distinct hashes.
-
-    The first `sources` entries are the rewritten rows, the rest are URLs met. Unknown clusters (−1) tell nothing.
-    """
-    out = np.zeros(5, np.int64)
-    start = 0
-    while start < len(order):
-        end = start
-        while end < len(order) and hashes[order[end]] == hashes[order[start]]:
-            end += 1
-        out[4] += 1
-        if end - start > 1:
-            group = order[start:end]
-            mine = np.sort(clusters[group])
-            known = np.count_nonzero(mine >= 0)
-            out[0] += known * (known - 1) // 2
-            out[1] += known * (known - 1) // 2
-            for i in range(len(group)):
-                cluster = clusters[group[i]]
-                if cluster < 0:
-                    continue
-                alike = np.searchsorted(mine, cluster, side="right") - np.searchsorted(mine, cluster)
-                if group[i] < sources:
-                    out[2] += alike > 1
-                    out[3] += alike < known
-            run = 0
-            for i in range(len(mine)):
-                run = run + 1 if i > 0 and mine[i] == mine[i - 1] else 1
-                if mine[i] >= 0:
-                    out[1] -= run - 1
-        start = end
-    return out

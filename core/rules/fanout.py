@@ -19,12 +19,10 @@ from numba import njit
 
 from dustream.core.rules.candidates import (
     CandidateSettings,
-    Evidence,
-    EvidenceIndex,
-    Operations,
     is_qualified,
 )
 from dustream.core.rules.decompose import is_named
+from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
 from dustream.core.rules.pattern_tree import Kind
 from dustream.core.rules.rewrite import Pattern
 from dustream.core.rules.training import Hashes, Ints, TrainingSet, pair_hash, row_hashes

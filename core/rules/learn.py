@@ -25,16 +25,15 @@ from dustream.core.rules import fanout
 from dustream.core.rules.candidates import (
     Candidate,
     CandidateSettings,
-    Evidence,
-    EvidenceIndex,
-    Operations,
     candidate_rules,
     is_qualified,
 )
 from dustream.core.rules.decompose import is_named
 from dustream.core.rules.dustbuster import DustSettings, Fetch, LoggedUrl, dust_rules
+from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
+from dustream.core.rules.growth import summary
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
-from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree, summary
+from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree
 from dustream.core.rules.rewrite import (
     Pattern,
     Rewrite,

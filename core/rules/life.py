@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from dustream.core.rules.candidates import EvidenceIndex, rewritten_hashes
+from dustream.core.rules.evidence import EvidenceIndex, rewritten_hashes
 from dustream.core.rules.rewrite import coded_rewrite, matching_rows, rewriter
 from dustream.core.rules.training import Ints, TrainingSet
 from dustream.schemas.rules import PatternRewrite, UrlRule

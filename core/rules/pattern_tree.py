@@ -9,28 +9,23 @@ larger entropy may still tell structures apart by its absence.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import pairwise
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dustream.core.rules.decompose import compose, index_of
-from dustream.core.rules.training import ABSENT, Ints, TrainingSet
+from dustream.core.rules.growth import SALIENT_END, SALIENT_START, SPLIT_KEY, Grown, grow, summary
+from dustream.core.rules.training import Ints, TrainingSet
 
 NODES_MAX: Final = 2_048
 SPLIT_ROWS_MIN: Final = 4
 SPLIT_SHARE_MIN: Final = 1 / 1_000
 """A node with fewer of the site's URLs is a leaf: a rule for so few is no rule."""
-SALIENT_FREQUENCY_MIN: Final = 5
-"""A value seen less often seldom appears in other URLs, whatever the curve looks like."""
-DROP_MIN: Final = math.log(2)
-"""A decline at which the frequency does not even halve is no decline."""
 
 
 class Kind(IntEnum):
@@ -43,8 +38,7 @@ class Kind(IntEnum):
     ANY = 4  # some have it
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """`order[start:end]` of the tree are its rows. `kinds[key]`, `codes[key]` (for IS) are its pattern.
 
     `excluded` are (key, value) pairs: where the way down took the trivial branch, the salient values beside it. Without
@@ -69,181 +63,73 @@ class Node:
 
 @dataclass(frozen=True)
 class PatternTree:
-    """Nodes in preorder: a node's descendants follow it, their rows are slices of its rows."""
+    """Nodes in preorder: a node's descendants follow it, their rows are slices of its rows.
+
+    It grows when something below its root is asked for: where a rule of the root settles a site, nothing is.
+    """
 
     training: TrainingSet
-    nodes: tuple[Node, ...]
-    order: Ints
+
+    @cached_property
+    def root(self) -> Node | None:
+        """What all URLs have in common; None where there are none. Its children are not known."""
+        size = self.training.size
+        if not size:
+            return None
+        kinds, codes = summary(self.training.values, self._all_rows, self.training.decimal)
+        return Node(0, -1, 0, 0, size, kinds, codes, (), -1, ())
+
+    @cached_property
+    def grown(self) -> Grown:
+        size = self.training.size
+        rows_min = max(SPLIT_ROWS_MIN, SPLIT_SHARE_MIN * size)
+        return Grown(*grow(self.training.values, self.training.decimal, rows_min, NODES_MAX))
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        return _nodes(self.grown) if self.training.size else ()
 
     @property
     def height(self) -> int:
         return 1 + max((node.depth for node in self.nodes), default=-1)
 
     def rows(self, node: Node) -> Ints:
-        return self.order[node.start : node.end]
+        return self.grown.order[node.start : node.end] if node.id else self._all_rows
 
     def is_ancestor(self, above: Node, below: Node) -> bool:
         """Whether `above` is a proper ancestor of `below`."""
         return above.id < below.id and above.start <= below.start and below.end <= above.end
 
-
-def entropy(frequencies: npt.NDArray[np.int64]) -> float:
-    """Lei eq. 4: H(k) = Σ −(v_i / N) log(v_i / N)."""
-    shares = frequencies[frequencies > 0] / frequencies.sum()
-    return float(-(shares * np.log(shares)).sum())
-
-
-def salient_count(frequencies: list[int], total: int) -> int:
-    """How many of the values, by descending frequency, stand before the largest drop (Lei eq. 5).
-
-    A curve that just ends has its drop at the end, down to 1. Only the first √N values are looked at: what has more
-    salient values than that is no list of directories and functions, and each of its nodes would hold nothing.
-    """
-    best, best_drop = 0, DROP_MIN
-    for i, frequency in enumerate(frequencies[: math.isqrt(total)]):
-        if frequency < SALIENT_FREQUENCY_MIN:
-            break
-        drop = math.log(frequency / (frequencies[i + 1] if i + 1 < len(frequencies) else 1))
-        if drop >= best_drop:
-            best, best_drop = i + 1, drop
-    return best
+    @cached_property
+    def _all_rows(self) -> Ints:
+        return np.arange(self.training.size, dtype=np.int32)
 
 
 def build_pattern_tree(training: TrainingSet) -> PatternTree:
     """Algorithm 1, depth first. Deterministic: ties go to the first key in alphabetical order."""
-    builder = _Builder(training)
-    if training.size:
-        builder.build(-1, 0, 0, training.size, np.zeros(len(training.keys), np.bool_), ())
-    return PatternTree(training, tuple(node for node in builder.nodes if node is not None), builder.order)
+    return PatternTree(training)
 
 
-class _Split(NamedTuple):
-    """Labels are 0 for rows without the key, then 1 … for the salient values, then one more for all trivial ones."""
-
-    key: int
-    salient: list[int]
-    labels: Ints
-
-
-class _Builder:
-    """The recursion of Algorithm 1, over one permutation of the rows."""
-
-    def __init__(self, training: TrainingSet) -> None:
-        self._values = training.values
-        self._decimal = training.decimal
-        self._scratch = np.zeros(len(training.texts), np.int64)
-        self.order = np.arange(training.size, dtype=np.int32)
-        self.nodes: list[Node | None] = []
-
-    def build(
-        self,
-        parent: int,
-        depth: int,
-        start: int,
-        end: int,
-        done: npt.NDArray[np.bool_],
-        excluded: tuple[tuple[int, int], ...],
-    ) -> int:
-        node_id = len(self.nodes)
-        self.nodes.append(None)
-        rows = self.order[start:end]
-        kinds, codes = summary(self._values, rows, self._decimal)
-        split = self._split(rows, kinds, done)
-        children = () if split is None else self._build_children(node_id, depth, start, end, split, done, excluded)
-        key = -1 if split is None else split.key
-        self.nodes[node_id] = Node(node_id, parent, depth, start, end, kinds, codes, excluded, key, children)
-        return node_id
-
-    def _build_children(
-        self,
-        node_id: int,
-        depth: int,
-        start: int,
-        end: int,
-        split: _Split,
-        done: npt.NDArray[np.bool_],
-        excluded: tuple[tuple[int, int], ...],
-    ) -> tuple[int, ...]:
-        labels = split.labels
-        by_label = np.argsort(labels, kind="stable")
-        self.order[start:end] = self.order[start:end][by_label]
-        bounds = np.flatnonzero(np.diff(labels[by_label])) + 1
-        done_below = done.copy()
-        done_below[split.key] = True
-        beside = (*excluded, *((split.key, code) for code in split.salient))
-        edges = [0, *bounds.tolist(), end - start]
-        return tuple(
-            self.build(node_id, depth + 1, start + low, start + high, done_below, beside if trivial else excluded)
-            for low, high in pairwise(edges)
-            for trivial in (labels[by_label[low]] > len(split.salient),)
+def _nodes(grown: Grown) -> tuple[Node, ...]:
+    """Every node as an object, with what it excludes and its children."""
+    places = grown.places.tolist()
+    excluded: list[tuple[tuple[int, int], ...]] = []
+    children: list[list[int]] = [[] for _ in places]
+    for node, (parent, _, _, _, is_trivial, *_) in enumerate(places):
+        above = excluded[parent] if parent >= 0 else ()
+        excluded.append((*above, *_salient_values(grown, places[parent])) if is_trivial else above)
+        if parent >= 0:
+            children[parent].append(node)
+    return tuple(
+        Node(node, parent, depth, start, end, kinds, codes, excluded[node], split_key, tuple(children[node]))
+        for node, ((parent, depth, start, end, _, split_key, *_), kinds, codes) in enumerate(
+            zip(places, grown.kinds, grown.codes, strict=True)
         )
-
-    def _split(self, rows: Ints, kinds: npt.NDArray[np.int8], done: npt.NDArray[np.bool_]) -> _Split | None:
-        """The key to split by, and how; None if the node is a leaf."""
-        if len(rows) < max(SPLIT_ROWS_MIN, SPLIT_SHARE_MIN * len(self.order)) or len(self.nodes) >= NODES_MAX:
-            return None
-        keys = np.flatnonzero(~done & (kinds >= Kind.DIGITS)).astype(np.int32)
-        entropies = _entropies(self._values, rows, keys, self._scratch)
-        for i in np.argsort(entropies, kind="stable"):
-            split = self._labels(int(keys[i]), rows)
-            if split is not None:
-                return split
-        return None
-
-    def _labels(self, key: int, rows: Ints) -> _Split | None:
-        """None if all rows would go to one child."""
-        column = self._values[key][rows]
-        codes, counts = np.unique(column, return_counts=True)
-        present = codes != ABSENT
-        codes, counts = codes[present], counts[present]
-        by_count = np.lexsort((codes, -counts))
-        salient = codes[by_count[: salient_count(counts[by_count[: math.isqrt(len(rows)) + 1]].tolist(), len(rows))]]
-        if len(salient) == 0 and present.all():
-            return None
-        labels = np.where(column == ABSENT, 0, len(salient) + 1).astype(np.int32)
-        for i, code in enumerate(salient):
-            labels[column == code] = i + 1
-        return _Split(key, salient.tolist(), labels) if labels.min() != labels.max() else None
+    )
 
 
-@njit(cache=True)
-def summary(values: Ints, rows: Ints, digits: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int8], Ints]:
-    """The pattern of a group: per key what it is (see Kind), and its value if there is only one."""
-    kinds = np.zeros(values.shape[0], np.int8)
-    codes = np.zeros(values.shape[0], np.int32)
-    for key in range(values.shape[0]):
-        first = values[key, rows[0]]
-        same, absent, decimal = True, False, True
-        for row in rows:
-            code = values[key, row]
-            same &= code == first
-            absent |= code == 0
-            decimal &= digits[code]
-        if same:
-            kinds[key] = 0 if first == 0 else 1
-            codes[key] = first
-        else:
-            kinds[key] = 4 if absent else (2 if decimal else 3)
-    return kinds, codes
-
-
-@njit(cache=True)
-def _entropies(values: Ints, rows: Ints, keys: Ints, scratch: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Eq. 4 for each key, counting in `scratch`, which is all zero before and after."""
-    found = np.zeros(len(keys), np.float64)
-    total = len(rows)
-    for i in range(len(keys)):
-        for row in rows:
-            scratch[values[keys[i], row]] += 1
-        h = 0.0
-        for row in rows:
-            count = scratch[values[keys[i], row]]
-            if count > 0:
-                share = count / total
-                h -= share * np.log(share)
-                scratch[values[keys[i], row]] = 0
-        found[i] = h
-    return found
+def _salient_values(grown: Grown, split: list[int]) -> list[tuple[int, int]]:
+    return [(split[SPLIT_KEY], code) for code in grown.salient[split[SALIENT_START] : split[SALIENT_END]].tolist()]
 
 
 def node_pattern(tree: PatternTree, node: Node) -> list[tuple[str, str]]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final, NamedTuple
 
-from dustream.core.rules.candidates import in_clusters_of_two
 from dustream.core.rules.pattern_tree import Node, PatternTree, node_pattern
 
 LINES_MAX: Final = 400
@@ -58,7 +57,7 @@ def _svg_line(i: int, line: _Line, most: int) -> str:
 
 
 def _lines(tree: PatternTree, lines_max: int) -> Iterator[_Line]:
-    known = in_clusters_of_two(tree.training)
+    known = tree.training.repeated
     shown: dict[int, dict[str, str]] = {-1: {}}
     for node in tree.nodes[:lines_max]:
         pattern = dict(node_pattern(tree, node))

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dustream.core.processor import Send, Table, TaskState
-from dustream.core.rules.candidates import EvidenceIndex
+from dustream.core.rules.evidence import EvidenceIndex
 from dustream.core.rules.learn import LearnSettings, Method, SiteUrl, learn_site
 from dustream.core.rules.life import HELD_OUT_ONE_IN, LifeSettings, lived, predictions
 from dustream.core.rules.standard import standard_form

@@ -16,7 +16,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.rules.candidates import Candidate, CandidateSettings, EvidenceIndex, Operations, is_qualified
+from dustream.core.rules.candidates import Candidate, CandidateSettings, is_qualified
+from dustream.core.rules.evidence import EvidenceIndex, Operations
 from dustream.core.rules.pattern_tree import Kind, Node, PatternTree
 
 WALK_STEPS_MAX: Final = 200
@@ -149,15 +150,13 @@ def _without_covered(tree: PatternTree, rules: list[Candidate]) -> list[Candidat
     by_source: dict[int, list[Candidate]] = defaultdict(list)
     for rule in rules:
         by_source[rule.source].append(rule)
-    best: dict[int, tuple[int, list[Candidate]]] = {}
-    for node in reversed(tree.nodes):
-        below_gain = sum(best[child][0] for child in node.children)
-        own = max(by_source[node.id], key=lambda rule: (rule.evidence.gain, *_reverse(rule)), default=None)
-        if own is not None and own.evidence.gain >= below_gain:
-            best[node.id] = own.evidence.gain, [own]
-        else:
-            best[node.id] = below_gain, [rule for child in node.children for rule in best[child][1]]
-    return _without_circles(tree, best[0][1]) if tree.nodes else []
+    kept: list[Candidate] = []
+    for source in sorted(by_source, reverse=True):  # in preorder what is below a node comes after it
+        own = max(by_source[source], key=lambda rule: (rule.evidence.gain, *_reverse(rule)))
+        below = [rule for rule in kept if tree.is_ancestor(tree.nodes[source], tree.nodes[rule.source])]
+        if own.evidence.gain >= sum(rule.evidence.gain for rule in below):
+            kept = [rule for rule in kept if rule not in below] + [own]
+    return _without_circles(tree, kept)
 
 
 def _reverse(rule: Candidate) -> tuple[float, int, int]:

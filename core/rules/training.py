@@ -59,6 +59,19 @@ class TrainingSet:
         return len(self.urls)
 
     @cached_property
+    def slots(self) -> Ints:
+        """Where in the table each URL is found by its hash."""
+        slots: Ints = _slots(self.hashes)
+        return slots
+
+    @cached_property
+    def repeated(self) -> npt.NDArray[np.bool_]:
+        """Per row: whether its cluster has another URL."""
+        counts = np.bincount(self.clusters[self.clusters >= 0], minlength=1)
+        repeated: npt.NDArray[np.bool_] = (self.clusters >= 0) & (counts[np.maximum(self.clusters, 0)] > 1)
+        return repeated
+
+    @cached_property
     def row_of(self) -> dict[str, int]:
         return {url: row for row, url in enumerate(self.urls)}
 
@@ -199,3 +212,39 @@ def row_hashes(values: Ints) -> Hashes:
         for row in range(values.shape[1]):
             hashes[row] += pair_hash(key, values[key, row])
     return hashes
+
+
+@njit(cache=True, inline="always")
+def slot_count(entries: int) -> int:
+    """Of a hash table of which at most half is used."""
+    count = 8
+    while count < 2 * entries:
+        count *= 2
+    return count
+
+
+@njit(cache=True, inline="always")
+def slot_of(hashed: np.uint64, slots: Ints) -> np.int64:
+    """Where the search for a hash begins."""
+    return np.int64((hashed ^ (hashed >> np.uint64(32))) & np.uint64(len(slots) - 1))
+
+
+@njit(cache=True)
+def _slots(hashes: Hashes) -> Ints:
+    slots = np.full(slot_count(len(hashes)), -1, np.int32)
+    for row in range(len(hashes)):
+        slot = slot_of(hashes[row], slots)
+        while slots[slot] >= 0 and hashes[slots[slot]] != hashes[row]:
+            slot = (slot + 1) & (len(slots) - 1)
+        if slots[slot] < 0:
+            slots[slot] = row
+    return slots
+
+
+@njit(cache=True, inline="always")
+def first_row(hashed: np.uint64, slots: Ints, hashes: Hashes) -> np.int32:
+    """The first URL with this hash, or −1."""
+    slot = slot_of(hashed, slots)
+    while slots[slot] >= 0 and hashes[slots[slot]] != hashed:
+        slot = (slot + 1) & (len(slots) - 1)
+    return np.int32(slots[slot])

@@ -9,7 +9,7 @@ import numpy as np
 from planted_sites import planted_site
 
 from dustream.core.processor import Send
-from dustream.core.rules.candidates import EvidenceIndex
+from dustream.core.rules.evidence import EvidenceIndex
 from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
 from dustream.core.rules.life import LifeSettings, lived, predictions, reviewed
 from dustream.core.rules.normalize import Normalizer

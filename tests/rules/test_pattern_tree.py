@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dustream.core.rules.candidates import CandidateSettings, candidate_rules, overlap
+from dustream.core.rules.growth import entropy, salient_count
 from dustream.core.rules.normalize import SiteRules
-from dustream.core.rules.pattern_tree import build_pattern_tree, entropy, node_pattern, node_regex, salient_count
+from dustream.core.rules.pattern_tree import build_pattern_tree, node_pattern, node_regex
 from dustream.core.rules.rewrite import pattern_rewrite, rule_id
 from dustream.core.rules.scores import score
 from dustream.core.rules.selection import find_circle, select_by_graph, select_naively
@@ -78,11 +79,11 @@ def test_figure_4_rule_applies_to_pages_never_seen(missing: int | None) -> None:
 
 
 def test_salient_values_stand_before_the_largest_drop() -> None:
-    assert salient_count([900, 800, 700, 20, 19, 18, 1], 3000) == 3
-    assert salient_count([500, 480, 470], 1450) == 3
-    assert salient_count([2, 2, 1, 1], 6) == 0
-    assert salient_count([7, 7, 6, 6, 5, 5], 36) == 6
-    assert salient_count([7, 7, 6, 6, 5, 5, 5], 41) == 0
+    assert salient_count(np.array([900, 800, 700, 20, 19, 18, 1]), 3000) == 3
+    assert salient_count(np.array([500, 480, 470]), 1450) == 3
+    assert salient_count(np.array([2, 2, 1, 1]), 6) == 0
+    assert salient_count(np.array([7, 7, 6, 6, 5, 5]), 36) == 6
+    assert salient_count(np.array([7, 7, 6, 6, 5, 5, 5]), 41) == 0
 
 
 def test_entropy_and_overlap_by_hand() -> None:

@@ -1,0 +1,193 @@
+"""What a rule does to the training set (Lei, section 5.2.3): the pairs of eq. 3, and how many URLs fewer there are.
+
+Rewritten URLs are compared by their hashes, in tables of the size of the question: nothing is sorted.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dustream.core.rules.training import Hashes, Ints, TrainingSet, first_row, pair_hash, slot_count, slot_of
+
+Bools = npt.NDArray[np.bool_]
+
+
+class Operations(NamedTuple):
+    """Per key of the site: copy from key `copied[k]`, or if that is −1 set to `fixed[k]` (0: drop, or leave absent)."""
+
+    copied: Ints
+    fixed: Ints
+
+
+class Evidence(NamedTuple):
+    """What a rule does to the training set. Pairs as in eq. 3; `gain`: how many URLs fewer there are afterwards.
+
+    `reached`: how many of the URLs it rewrites have duplicates at all, `support`: how many of them end with one.
+    """
+
+    support_pairs: int
+    false_positive_pairs: int
+    support: int
+    false_positives: int
+    forbidden: int
+    gain: int
+    reached: int
+
+    @property
+    def false_positive_rate(self) -> float:
+        """Lei eq. 3."""
+        return self.false_positive_pairs / self.support_pairs if self.support_pairs else 0.0
+
+
+class EvidenceIndex:
+    """Runs a rule over the training set."""
+
+    def __init__(self, training: TrainingSet) -> None:
+        self.training = training
+        self._marks = np.zeros(training.size, np.int8)
+
+    def evidence(self, rows: Ints, operations: Operations) -> Evidence:
+        """What rewriting these rows does."""
+        training = self.training
+        rewritten = rewritten_hashes(training.values, rows, operations.copied, operations.fixed)
+        counts = _evidence_counts(
+            rows,
+            rewritten,
+            training.slots,
+            training.hashes,
+            training.clusters,
+            training.avoid,
+            training.repeated,
+            self._marks,
+        )
+        return Evidence(*counts.tolist())
+
+    def speaking_rows(self, rows: Ints, operations: Operations) -> Ints:
+        """Those of the rows that the operations change and that then have the URL of a duplicate of theirs."""
+        training = self.training
+        rewritten = rewritten_hashes(training.values, rows, operations.copied, operations.fixed)
+        met = _met(rows, self.rows_at(rewritten), self._marks)
+        _, _, cells, counts = _cells(
+            np.concatenate((rewritten, training.hashes[met])),
+            np.concatenate((training.clusters[rows], training.clusters[met])),
+        )
+        alike = (counts[cells[: len(rows)]] > 1) & (training.clusters[rows] >= 0)
+        speaking: Ints = rows[alike & (rewritten != training.hashes[rows])]
+        return speaking
+
+    def rows_at(self, hashes: Hashes) -> Ints:
+        """The known URL behind each hash, or −1."""
+        found: Ints = _rows_at(hashes, self.training.slots, self.training.hashes)
+        return found
+
+
+@njit(cache=True)
+def _rows_at(asked: Hashes, slots: Ints, hashes: Hashes) -> Ints:
+    found = np.zeros(len(asked), np.int32)
+    for i in range(len(asked)):
+        found[i] = first_row(asked[i], slots, hashes)
+    return found
+
+
+@njit(cache=True)
+def rewritten_hashes(values: Ints, rows: Ints, copied: Ints, fixed: Ints) -> Hashes:
+    """The hash of each row's URL after the operations."""
+    hashes = np.zeros(len(rows), np.uint64)
+    for key in range(len(copied)):
+        if copied[key] < 0:
+            added = pair_hash(key, fixed[key])
+            for i in range(len(rows)):
+                hashes[i] += added
+        else:
+            for i in range(len(rows)):
+                hashes[i] += pair_hash(key, values[copied[key], rows[i]])
+    return hashes
+
+
+@njit(cache=True)
+def _met(rows: Ints, landed: Ints, marks: npt.NDArray[np.int8]) -> Ints:
+    """The known URLs outside the rows that the rows become. `marks` is all zero before and after."""
+    met = np.zeros(len(rows), np.int32)
+    used = 0
+    marks[rows] = 1
+    for row in landed:
+        if row >= 0 and marks[row] == 0:
+            marks[row] = 2
+            met[used] = row
+            used += 1
+    marks[rows] = 0
+    marks[met[:used]] = 0
+    return met[:used]
+
+
+@njit(cache=True)
+def _evidence_counts(
+    rows: Ints,
+    rewritten: Hashes,
+    slots: Ints,
+    hashes: Hashes,
+    clusters: Ints,
+    avoid: Bools,
+    repeated: Bools,
+    marks: npt.NDArray[np.int8],
+) -> npt.NDArray[np.int64]:
+    """The fields of Evidence. Unknown clusters (−1) tell nothing."""
+    landed = _rows_at(rewritten, slots, hashes)
+    met = _met(rows, landed, marks)
+    of_group, known, of_cell, counts = _cells(
+        np.concatenate((rewritten, hashes[met])), np.concatenate((clusters[rows], clusters[met]))
+    )
+    support, false, forbidden, reached = 0, 0, 0, 0
+    for i in range(len(rows)):
+        reached += repeated[rows[i]]
+        forbidden += landed[i] >= 0 and landed[i] != rows[i] and avoid[landed[i]]
+        if of_cell[i] >= 0:
+            support += counts[of_cell[i]] > 1
+            false += counts[of_cell[i]] < known[of_group[i]]
+    pairs = (known * (known - 1) // 2).sum()
+    like_pairs = (counts * (counts - 1) // 2).sum()
+    gain = len(rows) - (len(known) - len(met))
+    return np.array([pairs, pairs - like_pairs, support, false, forbidden, gain, reached])
+
+
+@njit(cache=True)
+def _cells(hashes: Hashes, clusters: Ints) -> tuple[Ints, npt.NDArray[np.int64], Ints, npt.NDArray[np.int64]]:
+    """Entries by hash (groups), and by hash and cluster (cells): the group of each, how many of a group have a known
+    cluster; the cell of each (−1: unknown cluster), how many are in a cell."""
+    of_group, groups = _numbered(hashes)
+    known = np.zeros(groups, np.int64)
+    together = hashes.copy()
+    for i in range(len(hashes)):
+        known[of_group[i]] += clusters[i] >= 0
+        together[i] += np.uint64(clusters[i] + 2) * np.uint64(0x9E3779B97F4A7C15)
+    of_cell, cells = _numbered(together)
+    counts = np.zeros(cells, np.int64)
+    for i in range(len(hashes)):
+        if clusters[i] < 0:
+            of_cell[i] = -1
+        else:
+            counts[of_cell[i]] += 1
+    return of_group, known, of_cell, counts
+
+
+@njit(cache=True)
+def _numbered(hashes: Hashes) -> tuple[Ints, int]:
+    """A number for each entry, the same for equal hashes; and how many numbers there are."""
+    slots = np.full(slot_count(len(hashes)), -1, np.int32)
+    firsts = np.zeros(len(hashes), np.int32)
+    numbers = np.zeros(len(hashes), np.int32)
+    used = 0
+    for i in range(len(hashes)):
+        slot = slot_of(hashes[i], slots)
+        while slots[slot] >= 0 and hashes[firsts[slots[slot]]] != hashes[i]:
+            slot = (slot + 1) & (len(slots) - 1)
+        if slots[slot] < 0:
+            slots[slot] = used
+            firsts[used] = i
+            used += 1
+        numbers[i] = slots[slot]
+    return numbers, used
