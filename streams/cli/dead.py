@@ -69,8 +69,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _line(letter: FoundLetter) -> str:
     shown = letter.letter
-    size = "no original" if letter.original is None else f"{len(letter.original)} bytes"
-    return f"{letter.place}\t{shown.source} at {shown.position}\t{shown.url or '-'}\t{size}\t{shown.reason}"
+    return f"{letter.place}\t{shown.source} at {shown.position}\t{shown.url or '-'}\t{_size(letter)}\t{shown.reason}"
+
+
+def _size(letter: FoundLetter) -> str:
+    if letter.original is None:
+        return "no original"
+    kept = len(letter.original)
+    return f"{kept} bytes" if kept == letter.original_size else f"first {kept} of {letter.original_size} bytes"
 
 
 def _as_json(letter: FoundLetter, with_original: bool) -> str:
@@ -81,5 +87,6 @@ def _as_json(letter: FoundLetter, with_original: bool) -> str:
         "topic": letter.topic,
         "letter": letter.letter,
         "original_bytes": None if letter.original is None else len(letter.original),
+        "original_size": letter.original_size,
     }
     return msgspec.json.encode(shown | ({"original": letter.original} if with_original else {})).decode()

@@ -26,6 +26,7 @@ class Rejected(NamedTuple):
 
     letter: DeadLetter
     original: bytes = b""
+    original_size: int = 0
 
 
 class Place(NamedTuple):
@@ -133,7 +134,7 @@ class _Builder:
             self.positions.append((item.position, item.offset))
             self.size += _event_bytes(item.event)
         else:
-            self.rejections.append(Rejected(dead_letter(item), item.original))
+            self.rejections.append(Rejected(dead_letter(item), item.original, item.original_size))
             self.size += len(item.original)
 
     @property

@@ -22,6 +22,7 @@ from dustream.streams.kafka.records import (
     DEAD_LETTERS,
     ORIGINAL_HEADER,
     ORIGINAL_KEY_HEADER,
+    ORIGINAL_SIZE_HEADER,
     ORIGINAL_TOPIC_HEADER,
 )
 from dustream.streams.kafka.topics import RECORD_BYTES_MAX, partition_counts
@@ -30,7 +31,8 @@ FLUSH_TIMEOUT_S = 60.0
 
 
 class FoundLetter(Struct, frozen=True):
-    """A dead letter where it lies. `original` is None where the bytes are only in the file they came from."""
+    """A dead letter where it lies. `original` is None where the bytes are only in the file they came from, and the
+    beginning of them where `original_size`, their number, is more."""
 
     partition: int
     offset: int
@@ -38,6 +40,7 @@ class FoundLetter(Struct, frozen=True):
     topic: str | None
     key: bytes | None
     original: bytes | None
+    original_size: int
 
     @property
     def place(self) -> str:
@@ -63,7 +66,8 @@ def read_letters(cluster: Cluster, application: Application) -> Iterator[FoundLe
                     decoder.decode(record.value()),
                     None if topic is None else topic.decode(),
                     headers.get(ORIGINAL_KEY_HEADER),
-                    headers.get(ORIGINAL_HEADER),
+                    original := headers.get(ORIGINAL_HEADER),
+                    int(headers.get(ORIGINAL_SIZE_HEADER, len(original or b""))),
                 )
 
 

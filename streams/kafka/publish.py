@@ -18,13 +18,12 @@ from dustream.core.errors import BadInput, UnreadableInput
 from dustream.core.topology import partition_of
 from dustream.schemas import wire
 from dustream.schemas.crawl import CrawlEvent
-from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.embedded.signing import Chunk
-from dustream.streams.embedded.sources import InputPlan, Place, plan_inputs, read_chunks
+from dustream.streams.embedded.sources import InputPlan, Place, Rejected, plan_inputs, read_chunks
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.cluster import Cluster, Unreachable
 from dustream.streams.kafka.intake import pack
-from dustream.streams.kafka.records import DEAD_LETTERS, ORIGINAL_HEADER
+from dustream.streams.kafka.records import DEAD_LETTERS, ORIGINAL_HEADER, ORIGINAL_SIZE_HEADER
 from dustream.streams.kafka.topics import RECORD_BYTES_MAX, partition_counts
 from dustream.streams.readers import expand_paths
 from dustream.streams.store.rocks import RocksStore
@@ -85,11 +84,14 @@ class Publisher:
         if len(self._packs[partition]) >= PACK_EVENTS_MAX or self._sizes[partition] >= PACK_BYTES:
             self._send_pack(partition)
 
-    def reject(self, letter: DeadLetter, original: bytes = b"") -> None:
+    def reject(self, rejected: Rejected) -> None:
         """Send a record that could not be read to the dead letters, as it stood in its file: no topic takes it so."""
         self.rejected += 1
+        letter, original = rejected.letter, rejected.original
         partition = partition_of(letter.source, self._letter_partitions)
         headers = [(ORIGINAL_HEADER, original)] if original else []
+        if len(original) < rejected.original_size:
+            headers.append((ORIGINAL_SIZE_HEADER, b"%d" % rejected.original_size))
         self._produce(self._dead_letters, partition, letter.source.encode(), wire.encode(letter), headers)
 
     def flush(self) -> None:
@@ -165,7 +167,7 @@ def _confirmed(publisher: Publisher, chunks: Iterator[Chunk[Place]]) -> Iterator
         for event in chunk.events:
             publisher.publish(event)
         for rejected in chunk.place.rejections:
-            publisher.reject(rejected.letter, rejected.original)
+            publisher.reject(rejected)
         places.append(chunk.place)
         if len(places) >= CHUNKS_PER_SYNC:
             publisher.flush()

@@ -24,6 +24,7 @@ RECORD_BYTES = 128 << 10  # where a record is cut, unless one message alone is l
 ORIGINAL_HEADER = "dustream-original"
 ORIGINAL_TOPIC_HEADER = "dustream-original-topic"
 ORIGINAL_KEY_HEADER = "dustream-original-key"
+ORIGINAL_SIZE_HEADER = "dustream-original-size"  # of an original that is cut: the bytes it had
 EXCERPT_BYTES_MAX = 400
 ORIGINAL_BYTES_MAX = RECORD_BYTES_MAX - (64 << 10)
 

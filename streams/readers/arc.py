@@ -44,10 +44,11 @@ class ArcArchive(ArchiveInput):
             for record in records:
                 offset = self.progress_bytes = records.offset
                 outcome = self._outcome(record, records)
-                yield from self.give(outcome, offset)
+                yield from self.give(outcome, offset, end=offset + records.get_record_length())
         except _FAILURES as error:
             next_start = next_record_start(self.file, offset + 1, _ARC_RECORD)
-            yield from self.give(BadEvent(_one_line(error)), offset, ends_input=next_start is None)
+            reason = BadEvent(_one_line(error))
+            yield from self.give(reason, offset, end=next_start, ends_input=next_start is None)
             return next_start
         return None
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Generator, Iterator
 from typing import BinaryIO
 
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.readers.archive_record import Outcome, Skip
-from dustream.streams.readers.records import Input, Item, Record, excerpt_bytes_max
+from dustream.streams.readers.framing import is_compressed_at
+from dustream.streams.readers.records import Input, Item, Record, Rejection, excerpt_bytes_max, original_bytes_max
 
 
 class ArchiveInput(Input):
@@ -32,8 +34,10 @@ class ArchiveInput(Input):
     def _stretch(self, start: int) -> Generator[Item, None, int | None]:
         """Records from here to the end or the next damage; returns where to go on after it."""
 
-    def give(self, outcome: Outcome, offset: int, *, ends_input: bool = False) -> Iterator[Item]:
-        """The next record: a page, a rejection, or nothing but a count."""
+    def give(
+        self, outcome: Outcome, offset: int, *, end: int | None = None, ends_input: bool = False
+    ) -> Iterator[Item]:
+        """The next record: a page, a rejection, or nothing but a count. It ends at `end`, or with the file."""
         position, self.position = self.position, self.position + 1
         if position < self.first_position:
             return
@@ -42,14 +46,23 @@ class ArchiveInput(Input):
         elif isinstance(outcome, Skip):
             self.skipped[outcome.reason] += 1
         else:
-            yield self.reject(position, offset, str(outcome), self._stored(offset), ends_input=ends_input)
+            resume_at = self.file.tell()
+            rejection = self._rejection(position, offset, str(outcome), end, ends_input)
+            self.file.seek(resume_at)
+            yield rejection
 
-    def _stored(self, offset: int) -> bytes:
-        resume_at = self.file.tell()
+    def _rejection(self, position: int, offset: int, reason: str, end: int | None, ends_input: bool) -> Rejection:
+        """With the record as it is stored, compressed or not. In a file that is compressed as a whole, records have no
+        bytes of their own."""
+        if is_compressed_at(self.file, 0) and not is_compressed_at(self.file, offset):
+            return self.reject(position, offset, reason, self._stored(offset, excerpt_bytes_max), ends_input=ends_input)
+        size = (self.file.seek(0, os.SEEK_END) if end is None else end) - offset
+        stored = self._stored(offset, min(size, original_bytes_max))
+        return self.reject_whole(position, offset, reason, stored, size=size, ends_input=ends_input)
+
+    def _stored(self, offset: int, size: int) -> bytes:
         self.file.seek(offset)
-        excerpt = self.file.read(excerpt_bytes_max)
-        self.file.seek(resume_at)
-        return excerpt
+        return self.file.read(size)
 
     @property
     def bytes_read(self) -> int:

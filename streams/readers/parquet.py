@@ -72,16 +72,18 @@ class ParquetTable(Input):
                 yield self.reject(position, _no_offset, reason)
 
     def _item(self, cells: dict[str, pa.Array], index: int, position: int) -> Item:
+        row: dict[str, Any] = {}
         try:
-            event = _event({name: column[index].as_py() for name, column in cells.items()})
-            return Record(event, position, _no_offset)
+            for name, column in cells.items():
+                row[name] = column[index].as_py()
+            return Record(_event(row), position, _no_offset)
         except BadEvent as error:
             reason = str(error)
         except UnicodeDecodeError as error:
             reason = f"not valid UTF-8: {error.reason}"
         except (ValueError, OverflowError) as error:  # a time no calendar has
             reason = f"not a crawl event: {error}"
-        return self.reject(position, _no_offset, reason)
+        return self.reject_whole(position, _no_offset, reason, _as_json(row))
 
     @property
     def bytes_read(self) -> int:
@@ -93,6 +95,11 @@ class ParquetTable(Input):
 
     def close(self) -> None:
         self._file.close()
+
+
+def _as_json(row: dict[str, Any]) -> bytes:
+    """A row has no bytes of its own: its cells as JSON, bytes in base64."""
+    return msgspec.json.encode(row, enc_hook=str) if row else b""
 
 
 def _event(row: dict[str, Any]) -> CrawlEvent:

@@ -15,7 +15,7 @@ from dustream.schemas.crawl import CrawlEvent
 record_bytes_max: Final = 64 * 1024 * 1024  # payload of one page, decoded
 line_bytes_max: Final = 96 * 1024 * 1024  # a page of record_bytes_max in base64, and its other fields
 excerpt_bytes_max: Final = 256
-original_bytes_max: Final = 1024 * 1024  # of a rejected record, kept while it is told
+original_bytes_max: Final = 1024 * 1024  # of a rejected record; the rest stays in its file
 
 
 class Record(NamedTuple):
@@ -29,7 +29,7 @@ class Record(NamedTuple):
 
 class Rejection(NamedTuple):
     """A record that cannot be used, and why. After one that `ends_input`, nothing more of the input can be read.
-    `original` is the whole record, where the reader has it and it is not too large."""
+    `original` is the record as it is stored, or the beginning of it if `original_size`, the bytes it has, is more."""
 
     file: str
     position: int
@@ -38,6 +38,7 @@ class Rejection(NamedTuple):
     excerpt: bytes = b""
     ends_input: bool = False
     original: bytes = b""
+    original_size: int = 0
 
 
 Item = Record | Rejection
@@ -96,11 +97,20 @@ class Input(ABC):
         return Rejection(self.path, position, offset, reason, bytes(excerpt[:excerpt_bytes_max]), ends_input)
 
     def reject_whole(
-        self, position: int, offset: int, reason: str, record: bytes, *, ends_input: bool = False
+        self,
+        position: int,
+        offset: int,
+        reason: str,
+        record: bytes,
+        *,
+        size: int | None = None,
+        ends_input: bool = False,
     ) -> Rejection:
-        """Of a record that could be read to its end."""
+        """Of a record whose bytes are known, or their beginning and their number."""
         rejection = self.reject(position, offset, reason, record, ends_input=ends_input)
-        return rejection._replace(original=bytes(record)) if len(record) <= original_bytes_max else rejection
+        return rejection._replace(
+            original=bytes(record[:original_bytes_max]), original_size=len(record) if size is None else size
+        )
 
 
 def check_readable(event: CrawlEvent) -> None:

@@ -51,10 +51,10 @@ class WarcArchive(ArchiveInput):
         offset = start
         try:
             for record in ArchiveIterator(self.file, parse_http=False):
-                if held is not None:
-                    yield from self.give(held.outcome, held.offset)
-                    held = None
                 offset = self.progress_bytes = record.stream_pos
+                if held is not None:
+                    yield from self.give(held.outcome, held.offset, end=offset)
+                    held = None
                 held = _Held(offset, self._outcome(record))
         except (OSError, Truncated) as error:
             return (yield from self._after_damage(held, offset, str(error)))
@@ -84,15 +84,15 @@ class WarcArchive(ArchiveInput):
         if held is not None:
             try:
                 broken_at = self._end_of(held)
-                yield from self.give(held.outcome, held.offset)
+                yield from self.give(held.outcome, held.offset, end=broken_at)
             except BrokenSource as error:
                 reason = f"the record {error}"
         again = self._reread(broken_at)
         next_start = next_record_start(self.file, broken_at + 1)
         if again is not None:
-            yield from self.give(again.outcome, again.offset)
+            yield from self.give(again.outcome, again.offset, end=next_start)
         else:
-            yield from self.give(BadEvent(reason), broken_at, ends_input=next_start is None)
+            yield from self.give(BadEvent(reason), broken_at, end=next_start, ends_input=next_start is None)
         return next_start
 
     def _end_of(self, held: _Held) -> int:

@@ -74,7 +74,17 @@ def test_a_wrong_arc_length_costs_its_own_record(tmp_path: Path, compress: Compr
     parts = [ARC_HEADER, page(1), arc_record("http://a.de/bad", http(HTML), length), page(2), page(3)]
     items = read(tmp_path / "x.arc", b"".join(map(compress, parts)))
     assert urls(items) == ["http://a.de/1", "http://a.de/2", "http://a.de/3"]
-    assert len(rejections(items)) == 1
+    [rejection] = rejections(items)
+    assert rejection.original == compress(parts[2]), "up to the next record that can be read"
+
+
+@by_record
+def test_bad_arc_record_is_kept_as_it_is_stored(tmp_path: Path, compress: Compress) -> None:
+    bad = arc_record("http://a.de/bad", b"no HTTP here")
+    items = read(tmp_path / "x.arc", b"".join(map(compress, [ARC_HEADER, page(1), bad, page(2)])))
+    [rejection] = rejections(items)
+    assert rejection.original.rstrip(b"\n") == compress(bad).rstrip(b"\n")
+    assert urls(items) == ["http://a.de/1", "http://a.de/2"]
 
 
 @by_record

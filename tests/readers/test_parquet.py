@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -84,6 +86,15 @@ def test_bad_rows_are_rejected_and_their_neighbours_are_unharmed(tmp_path: Path)
     assert [position for position, _ in rejected] == [1, 2, 3]
     assert rejected[0][1] == rejected[1][1] == "no URL"
     assert "schema version 2" in rejected[2][1]
+
+
+def test_rejected_row_is_kept_as_json(tmp_path: Path) -> None:
+    columns = {"url": ["http://a.de/"], "html": [b"<p>\xe4"], "fetched_at": [MOMENT], "status": ["200"]}
+    [item] = read(write(tmp_path / "x", columns))
+    assert isinstance(item, Rejection)
+    kept = msgspec.json.decode(item.original)
+    assert kept["url"] == "http://a.de/" and kept["status"] == "200" and b64decode(kept["html"]) == b"<p>\xe4"
+    assert item.original_size == len(item.original)
 
 
 def test_a_column_of_the_wrong_type_rejects_its_rows(tmp_path: Path) -> None:

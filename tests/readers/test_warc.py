@@ -265,7 +265,21 @@ def test_a_bad_record_is_rejected_and_its_neighbours_are_unharmed(
     [rejection] = rejections(items)
     assert reason in rejection.reason
     assert (rejection.position, rejection.offset) == (1, len(compress(response(0))))
-    assert rejection.excerpt == whole[rejection.offset :][:256]
+    stored = compress(bad)
+    assert (rejection.excerpt, rejection.original, rejection.original_size) == (stored[:256], stored, len(stored))
+
+
+def test_of_a_long_record_the_beginning_is_kept_and_its_length(tmp_path: Path) -> None:
+    bad = record("response", "http://a.de/bad", b"no HTTP here " * 200_000)
+    [rejection] = rejections(read(tmp_path / "x", response(0) + bad + response(1)))
+    assert rejection.original == bad[: 1 << 20] and rejection.original_size == len(bad)
+
+
+def test_what_damage_costs_is_kept_up_to_where_reading_goes_on(tmp_path: Path) -> None:
+    parts = [gzip.compress(response(number)) for number in range(3)]
+    parts[1] = parts[1][:40] + b"\0" * 8 + parts[1][48:]
+    [rejection] = rejections(read(tmp_path / "x", b"".join(parts)))
+    assert rejection.original == parts[1]
 
 
 def lengths_claimed(content: bytes, claimed: int) -> bytes:
