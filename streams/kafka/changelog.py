@@ -23,8 +23,8 @@ COPY_AGE_S_MAX = TOMBSTONE_RETENTION_H * 3_600 // 2
 
 
 @contextmanager
-def reading(cluster: Cluster, topic: str, partition: int, offset: int, *, reset: str = "error") -> Iterator[Consumer]:
-    """A consumer of committed records that belongs to no group, placed at an offset."""
+def _reader(cluster: Cluster, places: list[TopicPartition], reset: str) -> Iterator[Consumer]:
+    """A consumer of committed records that belongs to no group, placed where it is to begin."""
     settings: dict[str, Any] = {
         "group.id": "dustream-reader",
         "enable.auto.commit": False,
@@ -35,7 +35,7 @@ def reading(cluster: Cluster, topic: str, partition: int, offset: int, *, reset:
     }
     consumer = Consumer(cluster.confluent() | settings)
     try:
-        consumer.assign([TopicPartition(topic, partition, offset)])
+        consumer.assign(places)
         yield consumer
     finally:
         consumer.close()
@@ -45,7 +45,7 @@ def read_to_end(
     cluster: Cluster, topic: str, partition: int, offset: int, *, reset: str = "error"
 ) -> Iterator[list[Any]]:
     """The committed records from an offset to the end, in lists; Unreachable if the broker is silent."""
-    with reading(cluster, topic, partition, offset, reset=reset) as consumer:
+    with _reader(cluster, [TopicPartition(topic, partition, offset)], reset) as consumer:
         heard_at_s = time.monotonic()
         while True:
             records, ended = _sort(consumer.consume(READ_RECORDS, READ_WAIT_S))
@@ -72,12 +72,21 @@ def _sort(messages: list[Any]) -> tuple[list[Any], bool]:
     return records, ended
 
 
-def first_offset_from(cluster: Cluster, topic: str, partition: int, offset: int) -> int | None:
-    """The offset of the first committed record at or after `offset`; None if there is none yet."""
-    for records in read_to_end(cluster, topic, partition, offset, reset="earliest"):
-        first: int = records[0].offset()
-        return first
-    return None
+def any_record(cluster: Cluster, places: list[TopicPartition]) -> bool:
+    """Whether there is a committed record at or after any of the places."""
+    silent = {(place.topic, place.partition) for place in places}
+    with _reader(cluster, places, "earliest") as consumer:
+        heard_at_s = time.monotonic()
+        while silent:
+            for message in consumer.consume(READ_RECORDS, READ_WAIT_S):
+                error, heard_at_s = message.error(), time.monotonic()
+                if error is None:
+                    return True
+                if error.code() == KafkaError._PARTITION_EOF:
+                    silent.discard((str(message.topic()), int(message.partition() or 0)))
+            if time.monotonic() - heard_at_s > SILENCE_S_MAX:
+                raise Unreachable(f"{', '.join(topic for topic, _ in sorted(silent))}: no answer. Is the broker up?")
+    return False
 
 
 def topic_id(cluster: Cluster, topic: str) -> str:

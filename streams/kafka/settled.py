@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from dustream.core.topology import Topology
 from dustream.streams.kafka.application import Application
-from dustream.streams.kafka.changelog import first_offset_from
+from dustream.streams.kafka.changelog import any_record
 from dustream.streams.kafka.cluster import Cluster, Unreachable
 
 REQUEST_TIMEOUT_S = 5.0
@@ -37,15 +37,15 @@ def _unsettled(cluster: Cluster, application: Application, topology: Topology) -
     positions = _positions(cluster, application, places)
     ends = _ends(admin, places)
     behind: dict[str, int] = {}
-    at_rest = True
+    left: list[TopicPartition] = []
     for place in places:
         position = positions.get((place.topic, place.partition), 0)
         distance = ends[place.topic, place.partition] - position
         if distance > 0:
             behind[place.topic] = behind.get(place.topic, 0) + distance
-            # what lies between may be transaction markers only; one record is enough to know
-            at_rest = at_rest and first_offset_from(cluster, place.topic, place.partition, position) is None
-    return {} if at_rest else behind
+            left.append(TopicPartition(place.topic, place.partition, position))
+    # what lies between may be transaction markers only; one record is enough to know
+    return behind if any_record(cluster, left) else {}
 
 
 def _positions(cluster: Cluster, application: Application, places: list[TopicPartition]) -> dict[tuple[str, int], int]:

@@ -57,7 +57,7 @@ BATCH_BYTES = 900 << 10
 START_TIMEOUT_S = 60.0
 CLOSE_TIMEOUT_S = 5.0
 OFFSET_HINT_INTERVAL_S = 5.0  # two requests more, and a partition more to mark
-REST_AFTER_S = 2.0  # without input
+REST_AFTER_S = 1.0  # without input
 REST_SHARE_MAX = 0.2  # of a task's time, where input comes in drops
 
 Result = TypeVar("Result")
@@ -239,17 +239,19 @@ class Task:
 
     # ---------------------------------------------------------------- a batch
 
-    async def apply(self, admission: Admission) -> None:
-        """Handle the records, exactly once. Any error means: close, and open again."""
+    async def apply(self, admission: Admission) -> Mapping[tuple[str, int], int]:
+        """Handle the records, exactly once; where each log that was written to ends now. Any error means: close, and
+        open again."""
         runtime, started = self._runtime, time.perf_counter()
         prepared = self._prepare(admission)
         handled = time.perf_counter()
-        position = await asyncio.wait_for(self._transact(prepared), TRANSACTION_TIMEOUT_S * 2)
+        ends = await asyncio.wait_for(self._transact(prepared), TRANSACTION_TIMEOUT_S * 2)
         runtime.faults("after-commit")
-        self._copy(prepared, position)
+        self._copy(prepared, ends[self._changelog, self.partition])
         self.progress = prepared.progress
         self._applied_at_s = time.monotonic()
         self._measure(prepared, handled - started, time.perf_counter() - handled)
+        return ends
 
     def _prepare(self, admission: Admission) -> Prepared:
         letters: list[Letter] = []
@@ -335,8 +337,8 @@ class Task:
         rows = [OutRecord(self._changelog, self.partition, key[cut:], value) for key, value in changes]
         return [*rows, OutRecord(self._changelog, self.partition, PROGRESS_KEY, progress.encode())]
 
-    async def _transact(self, prepared: Prepared) -> int:
-        """Write everything in one transaction; where the changelog stands after it."""
+    async def _transact(self, prepared: Prepared) -> Mapping[tuple[str, int], int]:
+        """Write everything in one transaction; where each log ends after it."""
         producer = self._producer
         if producer is None:
             raise RuntimeError(f"{self.name} is not open")
@@ -350,7 +352,7 @@ class Task:
             await self._send_hint(producer, prepared.progress.position)
         self._runtime.faults("inside-transaction")
         await producer.commit_transaction()
-        return ends[self._changelog, self.partition]
+        return ends
 
     async def skip_to(self, position: int) -> None:
         """Go on at a later position: what lay between is in no log any more."""
@@ -392,8 +394,8 @@ class Task:
         prepared = self._written_out(sends, [], self.progress, 0)
         if sends or prepared.changes:
             handled = time.monotonic()
-            position = await asyncio.wait_for(self._transact(prepared), TRANSACTION_TIMEOUT_S * 2)
-            self._copy(prepared, position)
+            ends = await asyncio.wait_for(self._transact(prepared), TRANSACTION_TIMEOUT_S * 2)
+            self._copy(prepared, ends[self._changelog, self.partition])
             self.progress = prepared.progress
             self._measure(prepared, self._rest_took_s, time.monotonic() - handled)
 

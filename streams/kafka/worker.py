@@ -17,7 +17,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -45,9 +45,9 @@ log = logging.getLogger(__name__)
 POLL_RECORDS_MAX = 500
 BUFFER_RECORDS_MAX = 100  # of every stage, in Faust's hands; records between stages are cut at RECORD_BYTES
 INBOX_BYTES_MAX = 16 << 20  # of every stage
-GATHER_S = 0.075  # without an arrival: then a round begins. Shorter than a fetch waits, it would fall between two
-GATHER_S_MAX = 0.3  # while records keep arriving
+GATHER_S_MAX = 0.3  # for records that are known to come
 ROUND_BYTES = 4 << 20  # waiting: enough for a round
+STEP_TURNS = 12
 STRAGGLER_S = 2.0  # how long a round waits for its last commits
 TRANSACTION_BYTES = 2 << 20  # input records of one batch, as stored
 FETCH_BYTES_MAX = 1 << 20
@@ -102,7 +102,7 @@ class Worker:
         state = LocalState(options.data)
         self._runtime = Runtime(cluster, application, topology, fingerprint, state, self._readers, metrics, faults)
         self._tasks: dict[TP, Task] = {}
-        self._inboxes = Inboxes(INBOX_BYTES_MAX)
+        self._inboxes = Inboxes(INBOX_BYTES_MAX, ROUND_BYTES)
         self._busy_until_s = 0.0
         self._opening: dict[TP, asyncio.Task[None]] = {}
         self._not_before_s: dict[TP, float] = {}
@@ -331,26 +331,16 @@ class Worker:
             if not working:
                 await self._inboxes.arrival()
             self._busy_until_s = FAR_S
-            await self._gather()
+            await self._inboxes.gathered(GATHER_S_MAX)
             for tp in self._inboxes.waiting():
                 if tp not in working:
                     working[tp] = asyncio.create_task(self._work(tp))
+                    await _give_way()
             if working:  # what waited may have been forgotten meanwhile
                 await asyncio.wait(working.values(), timeout=STRAGGLER_S)
             for tp in [tp for tp, work in working.items() if work.done()]:
                 working.pop(tp).result()
             self._busy_until_s = FAR_S if working else time.monotonic()
-
-    async def _gather(self) -> None:
-        """Wait while more is coming in, for a bounded time: a lone page is not held up, a flood is dealt with in few
-        transactions."""
-        deadline_s = time.monotonic() + GATHER_S_MAX
-        seen = -1
-        while seen != self._inboxes.arrivals and self._inboxes.bytes_waiting < ROUND_BYTES:
-            if time.monotonic() > deadline_s:
-                return
-            seen = self._inboxes.arrivals
-            await asyncio.sleep(GATHER_S)
 
     async def _work(self, tp: TP) -> None:
         records = self._inboxes.take(tp, TRANSACTION_BYTES)
@@ -363,7 +353,7 @@ class Worker:
             try:
                 admission = task.admit(records)
                 if admission.progress.position != task.progress.position:
-                    await task.apply(admission)
+                    self._expect(await task.apply(admission))
                 if admission.hole is not None:
                     await self._go_back(tp, task, admission.hole)
             except DustreamError as failure:
@@ -371,6 +361,12 @@ class Worker:
                 self._fail(failure)
             except (KafkaError, OSError, TimeoutError, RuntimeError) as error:
                 await self._failed(tp, task, error)
+
+    def _expect(self, written: Mapping[tuple[str, int], int]) -> None:
+        """What a task wrote for others of this worker will come: the next round is for all of it."""
+        for (topic, partition), end in written.items():
+            if self._is_open(tp := TP(topic, partition)):
+                self._inboxes.expect(tp, end)
 
     async def _go_back(self, tp: TP, task: Task, hole: InRecord) -> None:
         """Records before `hole` did not reach us: fetch them again."""
@@ -414,17 +410,19 @@ class Worker:
         """A hole at the end of a log is followed by nothing that would show it: who stands still before the end goes
         back once. What remains then is transaction markers."""
         assigned = self.app.consumer.assignment()
-        for tp, task in list(self._tasks.items()):
-            if tp not in assigned or not task.is_open or task.lock.locked():
-                continue
-            seen = (task.progress.position, self.app.consumer.highwater(tp) or 0)
-            lag = max(0, seen[1] - seen[0])
-            self._metrics.set("lag", lag, processor=task.spec.name, partition=str(tp.partition))
-            if self._is_resting(tp, seen):
-                await self._rest(tp, task)
-                if lag and self._searched.get(tp) != seen:
-                    self._searched[tp] = seen
-                    await self._search(tp, task)
+        await asyncio.gather(*(self._check_end(tp, task) for tp, task in self._tasks.items() if tp in assigned))
+
+    async def _check_end(self, tp: TP, task: Task) -> None:
+        if not task.is_open or task.lock.locked():
+            return
+        seen = (task.progress.position, self.app.consumer.highwater(tp) or 0)
+        lag = max(0, seen[1] - seen[0])
+        self._metrics.set("lag", lag, processor=task.spec.name, partition=str(tp.partition))
+        if self._is_resting(tp, seen):
+            await self._rest(tp, task)
+            if lag and self._searched.get(tp) != seen:
+                self._searched[tp] = seen
+                await self._search(tp, task)
 
     def _is_resting(self, tp: TP, seen: tuple[int, int]) -> bool:
         """Whether a task has stood still while there was time to work: records may be on their way to a busy worker."""
@@ -455,6 +453,12 @@ class Worker:
                 self._fail(failure)
             except (KafkaError, OSError, TimeoutError, RuntimeError) as error:
                 await self._failed(tp, task, error)
+
+
+async def _give_way() -> None:
+    """Let the transactions under way take their next steps: one step is a few turns of the event loop."""
+    for _ in range(STEP_TURNS):
+        await asyncio.sleep(0)
 
 
 def _record(message: Any) -> InRecord:

@@ -67,14 +67,14 @@ def _without_transaction() -> None:
     """Outputs go out in a transaction of their own, before state and position."""
     original = Task._transact
 
-    async def transact(task: Task, prepared: Any) -> int:
+    async def transact(task: Task, prepared: Any) -> Any:
         outputs = [record for record in prepared.records if record.topic != task._changelog]
         rows = [record for record in prepared.records if record.topic == task._changelog]
         if outputs:
             assert task._producer is not None
             await task._producer.begin_transaction()
             for record in outputs:
-                await task_module._write(task._producer, record.topic, record.partition, [record])
+                await task_module._write(task._producer, {(record.topic, record.partition): [record]})
             await task._producer.commit_transaction()
         return await original(task, prepared._replace(records=rows))
 

@@ -147,6 +147,22 @@ def test_what_publish_cannot_read_is_kept_as_it_stood(site: Site, tmp_path: Path
     assert redrive(site.cluster, site.application, [letter]) == 0
 
 
+def test_of_a_long_record_publish_keeps_the_beginning_and_says_so(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    block = b"no HTTP response " * 100_000
+    head = b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://a.de/\r\nContent-Length: %d\r\n\r\n"
+    whole = head % len(block) + block + b"\r\n\r\n"
+    broken = tmp_path / "broken.warc"
+    broken.write_bytes(whole)
+    assert publish_files(site.cluster, site.application, [str(broken)], tmp_path / "published").rejected == 1
+    [letter] = [found for found in read_letters(site.cluster, site.application) if found.letter.source == str(broken)]
+    assert (letter.original, letter.original_size) == (whole[: 1 << 20], len(whole))
+    where = ["--bootstrap", site.cluster.bootstrap, "--name", site.application.name]
+    assert main(["dead", "list", "--reason", "no HTTP response", *where]) == 0
+    assert f"first {1 << 20} of {len(whole)} bytes" in capsys.readouterr().out
+
+
 def test_replay_with_another_partition_map_gives_the_same(site: Site, tmp_path: Path) -> None:
     target = Application(f"{site.application.name}-again")
     log = site.application.topic(CRAWL_PAGES)
