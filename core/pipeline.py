@@ -75,7 +75,7 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
     groups = partial(GroupsProcessor, group_size_max=settings.group_size_max)
     count = settings.partitions
     sites = partial(SitesProcessor, count, share_max=settings.site_share_max, pages_min=settings.site_pages_min)
-    containment = partial(ContainmentProcessor, settings.containment_share)
+    containment = partial(ContainmentProcessor, settings.containment_share, len(settings.markets))
     told = (TIER2, GROUPS, SITES, CONTAINMENT, PAGES, STATUS, UPDATES, ALARMS)
     return Topology(
         topics=TOPICS,
@@ -84,7 +84,9 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
             ProcessorSpec(TIER2, TIER2, (PAGES, TIER2), _specs(TIER2_TABLES), count, tier2),
             ProcessorSpec(GROUPS, GROUPS, (PAGES, GROUPS), _specs(GROUPS_TABLES), count, groups),
             ProcessorSpec(SITES, SITES, (PAGES, ALARMS), _specs(SITES_TABLES), count, sites),
-            ProcessorSpec(CONTAINMENT, CONTAINMENT, (PAGES,), _specs(CONTAINMENT_TABLES), count, containment),
+            ProcessorSpec(
+                CONTAINMENT, CONTAINMENT, (PAGES, CONTAINMENT), _specs(CONTAINMENT_TABLES), count, containment
+            ),
             ProcessorSpec(RULES, UPDATES, (URL_RULES,), _specs(RULES_TABLES), count, RulesProcessor),
         ),
     )

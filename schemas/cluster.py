@@ -21,6 +21,10 @@ class ClusterMember(Struct, frozen=True, omit_defaults=True):
     winner: str | None = None
     relation: Relation | None = None
     since: Annotated[int, Meta(description="time of the fetch that brought what the page is now, in milliseconds")] = 0
+    similarity: Annotated[
+        float | None,
+        Meta(description="exact Jaccard similarity to the winner; of a contained page: the share the winner has of it"),
+    ] = None
 
 
 class ClusterUpdate(Struct, frozen=True, kw_only=True):

@@ -11,25 +11,26 @@ Place = Literal["alone", "winner", "duplicate"]
 
 
 class KeepCode(Struct, frozen=True, array_like=True, tag="keep"):
-    """A new vertex with its feature code, alone until told otherwise. `order`: of two, the smaller is kept."""
+    """A new vertex with its feature code, alone until told otherwise. `orders`: by market; of two, the smaller is
+    kept."""
 
     vertex: str
     code: str
-    order: bytes
+    orders: tuple[bytes, ...]
 
 
 class PlaceCode(Struct, frozen=True, array_like=True, tag="place"):
-    """What the vertex is now."""
+    """What the vertex is now, by market."""
 
     vertex: str
-    place: Place
+    places: tuple[Place, ...]
 
 
 class ReorderCode(Struct, frozen=True, array_like=True, tag="reorder"):
-    """The vertex has another place in the order."""
+    """The vertex has another place in the orders."""
 
     vertex: str
-    order: bytes
+    orders: tuple[bytes, ...]
 
 
 class DropCode(Struct, frozen=True, array_like=True, tag="drop"):
@@ -38,4 +39,18 @@ class DropCode(Struct, frozen=True, array_like=True, tag="drop"):
     vertex: str
 
 
-ContainmentMessage = KeepCode | PlaceCode | ReorderCode | DropCode
+CodeNews = KeepCode | PlaceCode | ReorderCode | DropCode
+
+
+class Codes(Struct, frozen=True, array_like=True, tag="codes"):
+    """What a step of `pages` has to say about the codes of one language, in order."""
+
+    language: str
+    news: tuple[CodeNews, ...]
+
+
+class ContinueContainment(Struct, frozen=True, array_like=True, tag="continue"):
+    """To oneself: go on looking at the pages that wait for it."""
+
+
+ContainmentMessage = Codes | ContinueContainment

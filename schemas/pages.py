@@ -172,11 +172,12 @@ class Star(Struct, frozen=True, array_like=True, tag="star"):
 
 
 class Contained(Struct, frozen=True, array_like=True, tag="contained"):
-    """The page `container` has this share of the vertex's code in one piece; "" and 0: none is known to."""
+    """In one market (by its place in the settings): who has the vertex's code in it, and which share of it in one
+    piece; None: nobody that is kept."""
 
     vertex: str
-    container: str
-    share: float
+    market: int
+    verdict: Verdict | None
 
 
 class Left(Struct, frozen=True, array_like=True, tag="left"):

@@ -31,4 +31,6 @@ class ClusterUpdates:
 
 
 def _member(said: DuplicateStatus) -> ClusterMember:
-    return ClusterMember(said.url, said.version, said.group, said.role, said.winner, said.relation, said.since)
+    return ClusterMember(
+        said.url, said.version, said.group, said.role, said.winner, said.relation, said.since, said.similarity
+    )

@@ -23,6 +23,7 @@ from typing import Any, Literal
 import numpy as np
 from msgspec.structs import replace
 
+from dustream.core.pages.code_news import CodesTold
 from dustream.core.pages.code_order import CodeOrder, longer_first
 from dustream.core.pages.outgoing import MEMBERS_MAX, ClusterUpdates
 from dustream.core.pages.redirects import REDIRECT_HOPS_MAX, resolution
@@ -46,14 +47,14 @@ from dustream.core.pages.small_changes import (
     representative_of,
 )
 from dustream.core.pages.status import holds_group, looks_alike, status, view
-from dustream.core.pages.verdicts import place_of
+from dustream.core.pages.verdicts import places_of
 from dustream.core.pages.vertex import END, epoch_of, group_key, url_of, vertex_name
 from dustream.core.processor import Send, Table, TaskState
 from dustream.core.tier2.points import tie_of
 from dustream.core.tier2.search_protocol import PartitionMap
 from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
-from dustream.schemas.containment import ContainmentMessage, DropCode, KeepCode, PlaceCode, ReorderCode
+from dustream.schemas.containment import CodeNews, DropCode, KeepCode, PlaceCode, ReorderCode
 from dustream.schemas.groups import Create, Deliver
 from dustream.schemas.pages import (
     Bounce,
@@ -132,6 +133,7 @@ class PagesProcessor:
         self._followers_told_max = followers_told_max
         self._site_pages = SitePages(site_of, len(markets.names), site_pages_told_max)
         self._updates = ClusterUpdates(update_members_max)
+        self._codes = CodesTold()
         self._unparked_max = unparked_max
         self._out: list[Send] = []
         self._counted: Counter[str] = Counter()
@@ -176,6 +178,7 @@ class PagesProcessor:
             before = self._counts.get(name)
             self._counts.put(name, CountRow(count + (before.count if before else 0)))
         self._out += self._site_pages.tallies()
+        self._out += self._codes.drain()
         self._out += self._updates.drain()
         return self._out
 
@@ -313,7 +316,7 @@ class PagesProcessor:
         keys = self._markets.keys(url, now.first_seen_ms, now.popularity, vertex)
         if keys != self._markets.keys(url, now.first_seen_ms, before.popularity, vertex):
             self._out.append(Send("tier2", now.home, Rekey(vertex, keys)))
-            self._say_code(now, ReorderCode(vertex, self._code_order(now.code_chars, keys[0])))
+            self._say_code(now, ReorderCode(vertex, self._code_orders(now, keys)))
 
     def _retire(self, url: str, page: PageRow) -> None:
         """The page is no longer what it was."""
@@ -367,15 +370,19 @@ class PagesProcessor:
         if code is None:
             return page
         page = replace(page, code_language=code.language, code_chars=len(code.code))
+        page = replace(page, contained=(None,) * len(page.verdicts))
         vertex = vertex_name(page.first_seen_ms, url, page.epoch)
-        key = self._markets.keys(url, page.first_seen_ms, page.popularity, vertex)[0]
-        self._say_code(page, KeepCode(vertex, code.code, self._code_order(page.code_chars, key)))
+        keys = self._markets.keys(url, page.first_seen_ms, page.popularity, vertex)
+        self._say_code(page, KeepCode(vertex, code.code, self._code_orders(page, keys)))
         return page
 
-    def _say_code(self, page: PageRow, message: ContainmentMessage) -> None:
+    def _code_orders(self, page: PageRow, keys: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        return tuple(self._code_order(page.code_chars, key) for key in keys)
+
+    def _say_code(self, page: PageRow, news: CodeNews) -> None:
         """To the containment of the code's language, if the page has a code."""
         if page.code_language is not None:
-            self._out.append(Send("containment", page.code_language, message))
+            self._codes.add(page.code_language, news)
 
     def _forget_anchor(self, url: str) -> None:
         if self._small_changes.keeps_shingles:
@@ -561,7 +568,8 @@ class PagesProcessor:
         url = url_of(message.vertex)
         page = self._pages.get(url)
         if page is not None and _is_live(page, message.vertex):
-            self._save(url, page, replace(page, container=message.container, contained_share=message.share))
+            contained = (*page.contained[: message.market], message.verdict, *page.contained[message.market + 1 :])
+            self._save(url, page, replace(page, contained=contained))
 
     # The circuit breaker
 
@@ -682,9 +690,9 @@ class PagesProcessor:
         """To containment: what the vertex is, if that is another than before; a new one is alone."""
         if now.code_language is None or before is None or before.epoch != now.epoch or before.kind != "content":
             return
-        place = place_of(url, now)
-        if place != place_of(url, before):
-            self._say_code(now, PlaceCode(vertex_name(now.first_seen_ms, url, now.epoch), place))
+        places = places_of(url, now)
+        if places != places_of(url, before):
+            self._say_code(now, PlaceCode(vertex_name(now.first_seen_ms, url, now.epoch), places))
 
     def _publish(self, url: str, before: PageRow | None, now: PageRow) -> PageRow:
         names = self._markets.names

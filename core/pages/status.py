@@ -39,8 +39,7 @@ def looks_alike(before: PageRow, now: PageRow) -> bool:
         and before.standing == now.standing
         and before.epoch == now.epoch
         and before.site_held == now.site_held
-        and before.container == now.container
-        and before.contained_share == now.contained_share
+        and before.contained == now.contained
     )
 
 

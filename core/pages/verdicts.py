@@ -14,17 +14,17 @@ def effective(url: str, standing: Standing, verdict: Verdict) -> Verdict:
     return verdict
 
 
-def place_of(url: str, page: PageRow) -> Place:
-    """What a content page is without containment, in the first market."""
-    assert page.standing is not None
-    if effective(url, page.standing, page.verdicts[0]).winner != url:
-        return "duplicate"
-    return "alone" if page.standing.alone else "winner"
+def places_of(url: str, page: PageRow) -> tuple[Place, ...]:
+    """What a content page is without containment, by market."""
+    standing = page.standing
+    assert standing is not None
+    kept: Place = "alone" if standing.alone else "winner"
+    return tuple(kept if effective(url, standing, verdict).winner == url else "duplicate" for verdict in page.verdicts)
 
 
 def verdicts_of(url: str, page: PageRow) -> tuple[Verdict, ...]:
-    """A content page's verdicts; in the first market, one that is alone may be contained in another page."""
-    if not page.container or place_of(url, page) != "alone":
+    """A content page's verdicts by market; where it is alone, it may be contained in another page."""
+    if not any(page.contained):
         return page.verdicts
-    contained = Verdict(page.container, page.contained_share, exact=False, contained=True)
-    return (contained, *page.verdicts[1:])
+    each = zip(page.verdicts, page.contained, places_of(url, page), strict=True)
+    return tuple(contained if contained and place == "alone" else verdict for verdict, contained, place in each)

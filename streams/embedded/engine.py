@@ -199,20 +199,29 @@ class EmbeddedEngine:
                         self.commit()
 
     def _rest(self) -> None:
-        """All input is in: what could wait until now is done."""
-        for task in self._all_tasks():
-            if isinstance(task.processor, Resting):
-                started = time.perf_counter()
-                try:
-                    sends = task.processor.at_rest(task.tables)
-                    self._writes_since_commit += task.tables.accept()
-                except Exception as error:
-                    self._reopen(task)
-                    sends = [_failed_message(task, None, error)]
-                self.seconds[task.spec.name] += time.perf_counter() - started
-                for send in sends:
-                    self._route(send)
+        """All input is in: what could wait until now is done, in the topology's order, until none has more to say: what
+        one says may be input for another."""
+        spoke = True
+        while spoke:
+            spoke = bool(sum(self._rest_task(task, task.processor) for task in self._all_tasks()))
+
+    def _rest_task(self, task: Task, processor: Processor) -> bool:
+        """Whether it had anything to say."""
+        if not isinstance(processor, Resting):
+            return False
+        started = time.perf_counter()
+        try:
+            sends = processor.at_rest(task.tables)
+            self._writes_since_commit += task.tables.accept()
+        except Exception as error:  # it is tried again after the next input, not at once
+            self._reopen(task)
+            self._route(_failed_message(task, None, error))
+            return False
+        self.seconds[task.spec.name] += time.perf_counter() - started
+        for send in sends:
+            self._route(send)
         self._settle()
+        return bool(sends)
 
     def _step(self, task: Task) -> None:
         started = time.perf_counter()

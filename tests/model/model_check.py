@@ -11,6 +11,7 @@ from model_oracle import Page, expected, last_pages, pages_at_epochs
 from model_world import History, site_of
 
 from dustream.core.pages.small_changes import ByRepresentative
+from dustream.core.pages.verdicts import places_of
 from dustream.core.pages.vertex import group_key, url_of, vertex_name
 
 _EMPTY_AT_REST = {
@@ -18,6 +19,7 @@ _EMPTY_AT_REST = {
     "groups": ("searches", "reached", "frontier", "searching", "arrivals", "deferred"),
     "tier2": ("agenda", "repairs"),
     "sites": (),
+    "containment": (),
 }
 
 
@@ -52,6 +54,7 @@ def check(network: Network) -> None:
     live = _check_pages_and_groups(network, oracle.groups)
     _check_tier2(network, live, oracle.winner_of)
     _check_sites(network)
+    _check_codes(network)
 
 
 def _check_last_contents(network: Network, last: dict[str, Page]) -> None:
@@ -176,3 +179,18 @@ def _check_sites(network: Network) -> None:
         for site, row in task.tables["sites"].scan() if task.name == "sites" else ():
             assert row.pages == pages.pop(site, 0), "pages of a site"
     assert not pages
+
+
+def _check_codes(network: Network) -> None:
+    """Containment knows the codes of the pages as they are, and no others."""
+    expected, known = {}, {}
+    for task in network.tasks.values():
+        if task.name == "pages":
+            for url, page in task.tables["pages"].scan():
+                if page.kind == "content" and page.code_language is not None:
+                    expected[vertex_name(page.first_seen_ms, url, page.epoch)] = places_of(url, page)
+        elif task.name == "containment":
+            rows = [each for _, row in task.tables["codes"].scan() for each in row.markets]
+            assert not any(each.waiting for each in rows), "a page that nobody looked at"
+            known |= {vertex: tuple(each.place for each in row.markets) for vertex, row in task.tables["codes"].scan()}
+    assert known == expected, "codes"

@@ -13,6 +13,10 @@ from model_world import random_history
 from msgspec.structs import replace
 
 from dustream.core import breaker
+from dustream.core.containment.containers import Containers
+from dustream.core.containment.language_codes import LanguageCodes
+from dustream.core.containment.processor import ContainmentProcessor
+from dustream.core.containment.rows import MarketRow
 from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.groups.searches import Searches
 from dustream.core.pages import status as page_status
@@ -25,6 +29,7 @@ from dustream.core.tier2.forest import Forest
 from dustream.core.tier2.rows import StarRow
 from dustream.core.tier2.stars import AgendaRow, Stars
 from dustream.core.tier2.vertices import Present
+from dustream.schemas.containment import ReorderCode
 from dustream.schemas.tier2 import Cover, Covered, Win
 
 HISTORIES_MAX = 3_000
@@ -48,6 +53,45 @@ def _star_of_any_epoch(self: Any, message: Any) -> None:
     if page is not None and page.kind == "content":
         verdicts = (*page.verdicts[: message.market], message.verdict, *page.verdicts[message.market + 1 :])
         self._save(url_of(message.vertex), page, replace(page, verdicts=verdicts))
+
+
+def _contained_of_any_epoch(self: Any, message: Any) -> None:
+    page = self._pages.get(url_of(message.vertex))
+    if page is not None and page.kind == "content" and page.contained:
+        contained = (*page.contained[: message.market], message.verdict, *page.contained[message.market + 1 :])
+        self._save(url_of(message.vertex), page, replace(page, contained=contained))
+
+
+def _retires_all_but_the_code(self: Any, url: str, page: Any) -> None:
+    _RETIRE(self, url, replace(page, code_language=None))
+
+
+def _concerns_nobody(self: Any, vertex: str, code: str, row: Any) -> None:
+    """A vertex goes, or changes, and who is contained in it is not looked at again."""
+    with mock.patch.object(self, "_not_kept_now", _nothing):
+        _GO(self, vertex, code, row)
+
+
+def _adds_nobody_who_waits(self: Any, vertex: str, row: Any) -> None:
+    _ADD_CODE(self, vertex, replace(row, markets=tuple(replace(each, waiting=False) for each in row.markets)))
+
+
+def _forgets_who_is_left(self: Any) -> None:
+    self._due, self._nobody_waits = [], False
+
+
+def _takes_no_order(self: Any, news: Any) -> None:
+    if not isinstance(news, ReorderCode):
+        _TAKE(self, news)
+
+
+def _worst_container(self: Any, rank: Any, code: str, row: Any) -> tuple[str, float]:
+    """Any page that may contain it, instead of the best."""
+    found = []
+    for other, _, common in self._index.search(code) if row.place == "alone" else ():
+        kept = [each for each in self._kept.get(other, ()) if each < rank]
+        found += [(each[1], common / len(code)) for each in kept if common / len(code) >= self._delta]
+    return max(found, default=("", 0.0))
 
 
 def _always_joins(self: Any, key: str, message: Any) -> bool:
@@ -164,6 +208,11 @@ def _last_word(row: Any, decision: Any) -> Any:
 
 
 _SYNC = PagesProcessor._sync
+_GO = Containers.go
+_ADD_CODE = LanguageCodes.add
+_RETIRE = PagesProcessor._retire
+_OF = ContainmentProcessor._of
+_TAKE = LanguageCodes.take
 _DECISION = PagesProcessor._decision
 _ADD = SitePages._add
 _HEAR = SitePages.hear
@@ -216,6 +265,19 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "a decision on a page not yet seen is dropped": [(PagesProcessor, "_decision", _known_pages_only)],
     "the last decision on a site counts, not the latest": [(breaker, "_decided", _last_word)],
     "a new group does not hear what was decided": [(PagesProcessor, "_pass_from", _nothing)],
+    "a removed code stays": [(LanguageCodes, "_drop", _nothing)],
+    "a removed code goes on containing": [(PagesProcessor, "_retire", _retires_all_but_the_code)],
+    "an answer about a former version counts": [(PagesProcessor, "_contained", _contained_of_any_epoch)],
+    "a container's death is not told": [(Containers, "go", _concerns_nobody)],
+    "what a page is without containment is not told": [(PagesProcessor, "_say_place", _nothing)],
+    "who is contained contains": [(MarketRow, "is_kept", property(lambda row: row.place != "duplicate"))],
+    "a new container takes nobody": [(Containers, "_kept_now", _nothing)],
+    "who is contained keeps its own": [(Containers, "_not_kept_now", _nothing)],
+    "who waits is forgotten in a restart": [(LanguageCodes, "add", _adds_nobody_who_waits)],
+    "work that was cut is not gone on with": [(Containers, "_postpone", _forgets_who_is_left)],
+    "languages of one task meet": [(ContainmentProcessor, "_of", lambda self, language: _OF(self, ""))],
+    "a code's new place in the order is not told": [(LanguageCodes, "take", _takes_no_order)],
+    "any container, not the best": [(Containers, "_container", _worst_container)],
     "a split changes no verdict": [(page_status, "effective", lambda url, standing, verdict: verdict)],
 }
 

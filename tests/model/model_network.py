@@ -11,16 +11,18 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from model_world import THRESHOLD, Contents, History, site_of
+from model_world import DELTA, THRESHOLD, Contents, History, site_of
 from numpy.typing import NDArray
 
 from dustream.core.breaker import TABLES as SITES_TABLES
 from dustream.core.breaker import SitesProcessor
+from dustream.core.containment.processor import TABLES as CONTAINMENT_TABLES
+from dustream.core.containment.processor import ContainmentProcessor
 from dustream.core.groups.processor import TABLES as GROUPS_TABLES
 from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.pages.processor import TABLES as PAGES_TABLES
 from dustream.core.pages.processor import PagesProcessor
-from dustream.core.processor import Processor, Send
+from dustream.core.processor import Processor, Resting, Send
 from dustream.core.tier2.processor import TABLES as TIER2_TABLES
 from dustream.core.tier2.processor import Tier2Processor
 from dustream.core.tier2.search_protocol import BruteForceSearch, Search, ShinglesOf
@@ -28,19 +30,27 @@ from dustream.core.topology import partition_of
 from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
 from dustream.schemas.cluster import ClusterMember
+from dustream.schemas.containment import ContainmentMessage
 from dustream.schemas.groups import GroupsMessage
 from dustream.schemas.pages import Crawl, Decision, PagesMessage
 from dustream.schemas.sites import SitesMessage
 from dustream.schemas.status import DuplicateStatus
 from dustream.schemas.tier2 import Tier2Message
 
-TABLES = {"pages": PAGES_TABLES, "tier2": TIER2_TABLES, "groups": GROUPS_TABLES, "sites": SITES_TABLES}
+TABLES = {
+    "pages": PAGES_TABLES,
+    "tier2": TIER2_TABLES,
+    "groups": GROUPS_TABLES,
+    "sites": SITES_TABLES,
+    "containment": CONTAINMENT_TABLES,
+}
 _ENCODE = msgspec.msgpack.Encoder().encode
 _DECODE = {
     "pages": msgspec.msgpack.Decoder(PagesMessage).decode,
     "tier2": msgspec.msgpack.Decoder(Tier2Message).decode,
     "groups": msgspec.msgpack.Decoder(GroupsMessage).decode,
     "sites": msgspec.msgpack.Decoder(SitesMessage).decode,
+    "containment": msgspec.msgpack.Decoder(ContainmentMessage).decode,
 }
 _ROW_DECODE = {
     (name, table): msgspec.msgpack.Decoder(row).decode for name, rows in TABLES.items() for table, row in rows.items()
@@ -155,6 +165,7 @@ class Network:
                 self.markets,
                 site_of,
                 small_changes=history.small_changes,
+                code_order=history.code_order,
                 redirect_hops_max=limits.redirect_hops,
                 followers_told_max=limits.followers_told,
                 unparked_max=limits.followers_told,
@@ -164,6 +175,9 @@ class Network:
             return lambda: SitesProcessor(
                 history.partitions["pages"], share_max=limits.site_share, pages_min=limits.site_pages
             )
+        if name == "containment":
+            limits = {"settle_news": limits.settle_news, "looks_max": limits.looks}
+            return lambda: ContainmentProcessor(DELTA, len(history.markets), **limits)
         if name == "tier2":
             return lambda: Tier2Processor(THRESHOLD, self.markets, self._make_search, work_max=limits.stars_work)
         return lambda: GroupsProcessor(
@@ -185,6 +199,7 @@ class Network:
         events = deque(self.history.events)
         bias, burst = rng.choice((1, 1, 2, 4)), rng.choice((1, 1, 3, 10))
         feed, crash = rng.choice((0.02, 0.1, 0.5, 0.95)), rng.choice((0.002, 0.01, 0.03))
+        rest = (0.0, 0.01, 0.2)[self.history.seed % 3]
         order = list(self.tasks.values())
         rng.shuffle(order)
         handled, limit = 0, 4_000 * len(events) + 20_000
@@ -193,19 +208,34 @@ class Network:
             if events and (not ready or rng.random() < feed):
                 self._feed(events.popleft())
             elif not ready:
-                return handled
+                if not self._rest(order):
+                    return handled
             else:
                 task = ready[int(len(ready) * rng.random() ** bias)]
                 handled += self._step(task, rng.randint(1, burst))
+                if rng.random() < rest:
+                    self._rest([task])
                 if rng.random() < crash:
                     self.crashes += 1
                     task.restart()
             assert handled < limit, f"no rest after {handled} messages"
 
+    def _rest(self, tasks: list[Task]) -> bool:
+        """Let tasks do what could wait; whether any of them had something to say."""
+        spoke = False
+        for task in tasks:
+            if isinstance(task.processor, Resting):
+                sends = task.processor.at_rest(task)
+                for send in sends:
+                    self._send(task, send)
+                spoke = spoke or bool(sends)
+        return spoke
+
     def _feed(self, event: Crawl | Decision) -> None:
         if isinstance(event, Crawl) and event.kind == "content":
-            signature = self.history.contents.signatures[int(event.via)]
-            event = msgspec.structs.replace(event, signature=signature, via="http")
+            number = int(event.via)
+            signature, code = self.history.contents.signatures[number], self.history.codes[number]
+            event = msgspec.structs.replace(event, signature=signature, code=code, via="http")
         partition = partition_of(event.url, self.history.partitions["pages"])
         self.tasks["pages", partition].log.append(_ENCODE(event))
 
@@ -237,7 +267,8 @@ class Network:
         assert send.key == status.url
         assert self._said.setdefault((status.url, status.version), status) == status, "two statuses of one version"
         if status.role == "duplicate":
-            assert status.similarity is not None and status.similarity >= THRESHOLD, "a duplicate that is not verified"
+            least = DELTA if status.relation == "contained" else THRESHOLD
+            assert status.similarity is not None and status.similarity >= least, "a duplicate that is not verified"
         known = self.statuses.get(status.url)
         assert known is None or status.version > known.version, "a status that cannot win"
         self.statuses[status.url] = status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from model_world import THRESHOLD, History, site_of
+from model_world import DELTA, THRESHOLD, History, site_of
 
 from dustream.core.pages.small_changes import ByAnchor
 from dustream.core.winners import Markets
@@ -140,13 +140,20 @@ def expected(history: History, pages: dict[str, Page]) -> Expected:
         for market, winner in enumerate(winner_of):
             winner |= winners(history, pages, market, urls)
     kept_for = [_with_splits(history, pages, group_of, winner) for winner in winner_of]
+    shares = [containers(history, pages, group_of, market, kept_for[market]) for market in range(len(kept_for))]
+    kept_for = [
+        winner | {url: share[0] for url, share in each.items()} for winner, each in zip(kept_for, shares, strict=True)
+    ]
     held_sites = [_held_sites(history, winner) for winner in kept_for]
     statuses = {}
     for url, page in pages.items():
         if page.kind == "content":
             sites = [site_of(url) in sites for sites in held_sites]
-            each = zip(kept_for, sites, strict=True)
-            views = [_content(history, pages, url, winner[url], group_of[url], site) for winner, site in each]
+            each = zip(kept_for, shares, sites, strict=True)
+            views = [
+                _content(history, pages, url, winner[url], share.get(url), group_of[url], site)
+                for winner, share, site in each
+            ]
             statuses[url] = views[0] | {"group": group_of[url].name} | _markets(history, views)
         elif page.kind == "gone":
             statuses[url] = {"role": "gone"}
@@ -183,6 +190,41 @@ def _with_splits(
     }
 
 
+def containers(
+    history: History, pages: dict[str, Page], group_of: dict[str, Group], market: int, winner_of: dict[str, str]
+) -> dict[str, tuple[str, float]]:
+    """By page: the best page kept that has enough of its code, and how much. Every pair is compared, both ways."""
+    names, coded = Markets(history.markets), [url for url in winner_of if history.codes[pages[url].content]]
+
+    def place(url: str) -> tuple[bytes, int, str]:
+        page = pages[url]
+        key = names.keys(url, page.first_seen, page.popularity, "")[market]
+        code = history.codes[page.content]
+        assert code is not None
+        return history.code_order(len(code.code), key), page.first_seen, url
+
+    kept: list[str] = []
+    contained: dict[str, tuple[str, float]] = {}
+    for url in sorted(coded, key=place):
+        shares = ((better, _share(history, pages, url, better)) for better in kept)
+        found = next((each for each in shares if each[1] >= DELTA), None)
+        if group_of[url].size == 1 and found is not None:
+            contained[url] = found
+        elif winner_of[url] == url:
+            kept.append(url)
+    return contained
+
+
+def _share(history: History, pages: dict[str, Page], url: str, better: str) -> float:
+    """How much of a page's code another one's of the same language has in one piece, by trying all pieces."""
+    one, other = history.codes[pages[url].content], history.codes[pages[better].content]
+    assert one is not None and other is not None
+    code = one.code
+    pieces = (code[start:end] for start in range(len(code)) for end in range(start + 1, len(code) + 1))
+    longest = max(len(piece) for piece in pieces if piece in other.code or len(piece) == 1)
+    return longest / len(code) if one.language == other.language else 0.0
+
+
 def _held_sites(history: History, winner_of: dict[str, str]) -> set[str]:
     held = set()
     for site in {site_of(url) for url in winner_of}:
@@ -195,17 +237,26 @@ def _held_sites(history: History, winner_of: dict[str, str]) -> set[str]:
 
 
 def _content(
-    history: History, pages: dict[str, Page], url: str, winner: str, group: Group, site_held: bool
+    history: History,
+    pages: dict[str, Page],
+    url: str,
+    winner: str,
+    contained: tuple[str, float] | None,
+    group: Group,
+    site_held: bool,
 ) -> dict[str, Any]:
     if winner == url:
         return {"role": "unique" if group.size == 1 else "winner", "winner": url}
     one, other = pages[url].content, pages[winner].content
     held = group.held or (site_held and site_of(winner) != site_of(url))
+    relation, similarity = "exact" if one == other else "near", history.contents.similar[one][other]
+    if contained is not None:
+        relation, similarity = "contained", contained[1]
     return {
         "role": "held" if held else "duplicate",
         "winner": winner,
-        "relation": "exact" if one == other else "near",
-        "similarity": history.contents.similar[one][other],
+        "relation": relation,
+        "similarity": similarity,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from dataclasses import dataclass, field
 
@@ -9,12 +10,16 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from dustream.core.pages.code_order import CodeOrder, criteria_first, longer_first
 from dustream.core.pages.small_changes import ByAnchor, ByRepresentative, SmallChanges
 from dustream.core.winners import Market
-from dustream.schemas.pages import Crawl, Decision
+from dustream.schemas.pages import Crawl, Decision, PageCode
 from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
 
 THRESHOLD = 0.8
+DELTA = 0.75
+_LANGUAGES = ("zh", "zh", "ja", "")
+_CODE_STOCK = "".join(chr(0x4E00 + number) for number in range(64))
 SHAPES = ("sparse", "dense", "chain", "hub", "cliques")
 _MULTIPLIERS = np.random.default_rng(1).integers(1, 1 << 63, 128, dtype=np.uint64) | np.uint64(1)
 
@@ -46,6 +51,19 @@ class Contents:
 
     def __len__(self) -> int:
         return len(self.sets)
+
+
+def _random_codes(seed: int, count: int) -> list[PageCode | None]:
+    """Pieces of one text, so that many are in one another; some contents have none, and some histories too. From a
+    random source of its own: whether codes are looked at changes nothing else of a history."""
+    rng = random.Random(~seed)
+    without = rng.choice((0.0, 0.2, 1.0))
+    return [None if rng.random() < without else _random_code(rng) for _ in range(count)]
+
+
+def _random_code(rng: random.Random) -> PageCode:
+    start = rng.randrange(12)
+    return PageCode(rng.choice(_LANGUAGES), _CODE_STOCK[start : start + rng.choice((8, 9, 12, 16, 24, 40))])
 
 
 def _shape_set(rng: random.Random, shape: str, number: int) -> set[int]:
@@ -106,6 +124,8 @@ class Limits:
     site_pages_told: int
     site_pages: int
     site_share: float
+    looks: int = 2_000
+    settle_news: int = 1_000
 
 
 @dataclass(frozen=True)
@@ -120,6 +140,8 @@ class History:
     small_changes: SmallChanges
     limits: Limits
     real_index: bool
+    codes: list[PageCode | None]
+    code_order: CodeOrder
     events: list[Crawl | Decision] = field(repr=False)
 
 
@@ -128,6 +150,7 @@ def random_history(seed: int, *, big: bool = False, real_index: bool = False, re
     url_count = rng.randint(20, 60) if big else rng.randint(4, 22)
     partition_max = 8 if big else rng.choice((1, 3, 8))
     partitions = {name: rng.randint(1, partition_max) for name in ("pages", "tier2", "groups", "sites")}
+    partitions["containment"] = 1 + seed % partition_max
     contents = Contents(rng, rng.randint(3, max(4, url_count)), rng.choice(SHAPES), with_minhash=real_index)
     tier2_map = rng.choice((AskEverybody, ByLength))(partitions["tier2"])
     markets = rng.choice((_ONE_MARKET, _ONE_MARKET, _BY_AGE, _TWO_MARKETS))
@@ -137,7 +160,10 @@ def random_history(seed: int, *, big: bool = False, real_index: bool = False, re
     events = _random_events(rng, url_count, len(contents), rng.randint(url_count, 4 * url_count))
     if representative:  # whether a page passes a split hangs on a similarity that depends on timing
         events = [event for event in events if not (isinstance(event, Decision) and event.pass_from)]
-    return History(seed, contents, partitions, tier2_map, markets, small_changes, limits(rng), real_index, events)
+    codes = _random_codes(seed, len(contents)), (longer_first, criteria_first)[seed // 3 % 2]
+    containment = {"looks": (1, 3, 2_000)[seed % 3], "settle_news": (1, 4, 1_000)[seed // 7 % 3]}
+    settings = markets, small_changes, dataclasses.replace(limits(rng), **containment), real_index
+    return History(seed, contents, partitions, tier2_map, *settings, *codes, events)
 
 
 _ONE_MARKET = (Market(criteria=("popularity", "static", "url_hash")),)

@@ -54,7 +54,17 @@ def test_histories_with_representatives() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", ["the dead do not answer", "a leave does not split", "no Win", "no replacement edges", _SITE_RULE]
+    "rule",
+    [
+        "the dead do not answer",
+        "a leave does not split",
+        "no Win",
+        "no replacement edges",
+        _SITE_RULE,
+        "a removed code stays",
+        "an answer about a former version counts",
+        "a container's death is not told",
+    ],
 )
 def test_a_disabled_rule_is_caught(rule: str) -> None:
     """A few of the rules, to see that the checker can fail; all of them with --mutations."""
