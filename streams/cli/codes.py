@@ -22,7 +22,8 @@ Print the feature code of each page (Guo et al.): a short string made of the cha
 that every text is full of. Only long paragraphs count ("units": 300 characters, or 3/4 of the page), so what surrounds
 an article does not change its code. A page whose code is, in one piece, part of another page's code is contained in it.
 
-Each page's paragraphs are listed, of its first 1,000 characters; units are marked with *. "taken from" says how:
+Each page's paragraphs are listed, of its first 1,000 characters; units are marked with *. Spaces, control characters
+and icons (private-use characters) do not count and are left out. "taken from" says how the code was made:
   units           characters beside the anchors of each unit
   paragraph_ends  no unit, many paragraphs: first and last character of the first five and the last five
   anchors         no unit, few paragraphs: characters beside anchors, of all paragraphs as one

@@ -1,10 +1,10 @@
-"""`dustream groups`: the largest groups, those changed last, those held."""
+"""`dustream groups`: the largest groups, those changed last, those held; pages that contain others."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,9 @@ from dustream.streams.cli.state_option import add_state, open_state
 from dustream.streams.cli.terminal import print_json, shown
 
 if TYPE_CHECKING:
+    from dustream.streams.questions.contained_list import ContainerAnswer
     from dustream.streams.questions.group_list import GroupAnswer
+    from dustream.streams.questions.state import State
 
 DESCRIPTION = """\
 List groups of near-duplicate pages: the largest, or those changed last, with their winners, their sites, and the
@@ -20,6 +22,9 @@ weakest of the links that hold them together. A group's size counts pages with c
 
 A group has changed when one of its pages got its present content, by the times in the log. Of a group of more than
 10,000 pages the first 10,000 are looked at for winners, sites and links.
+
+A page that is a part of a longer one (relation `contained`) stays in its own group. It is listed with the group whose
+winner contains it; --contained lists all pages that contain others, whether or not they have near duplicates.
 """
 
 EXAMPLES = """\
@@ -28,6 +33,7 @@ examples:
   dustream groups --state result --by changed --top 5
   dustream groups --state result --site example.com --json
   dustream groups --state result --held
+  dustream groups --state result --contained
 """
 
 
@@ -42,7 +48,9 @@ def add_parser(subparsers: Any) -> None:
     add_state(parser)
     parser.add_argument("--top", type=int, default=20, metavar="N", help="how many (default 20)")
     parser.add_argument("--by", choices=("size", "changed"), default="size", help="which come first (default: size)")
-    parser.add_argument("--held", action="store_true", help="only groups that are held")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--held", action="store_true", help="only groups that are held")
+    which.add_argument("--contained", action="store_true", help="pages that contain others, those with most first")
     parser.add_argument("--site", metavar="SITE", help="only groups with a page of this site, such as example.com")
     parser.add_argument("--market", metavar="M", help="whose winners (default: the first market)")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
@@ -52,19 +60,40 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from dustream.core.errors import BadSetting
     from dustream.core.sites import site_of
+    from dustream.streams.questions.contained_list import list_containers
     from dustream.streams.questions.group_list import GroupRequest, list_groups
+    from dustream.streams.questions.one_page import market_number
 
     if args.top < 1:
         raise BadSetting(f"--top {args.top} makes no sense: use 1 or more")
     site = None if args.site is None else site_of(args.site)
     request = GroupRequest(top=args.top, by=args.by, held=args.held, site=site, market=args.market)
     with open_state(args.state) as state, _progress() as on_progress:
-        groups = list_groups(state, request, on_progress)
-    for group in groups:
-        print_json(group) if args.json else print(describe(group))
-    if not groups and not args.json:
-        print("no such groups" if args.held or args.site else "no groups: no two pages are similar enough")
+        if args.contained:
+            number = market_number(state, args.market)
+            containers = list_containers(state, number, args.top, site, on_progress)
+            _tell(containers, describe_container, args.json, _nothing_contained(state))
+        else:
+            nothing = "no such groups" if args.held or args.site else "no groups: no two pages are similar enough"
+            _tell(list_groups(state, request, on_progress), describe, args.json, nothing)
     return 0
+
+
+def _tell(answers: Sequence[Any], described: Callable[[Any], str], as_json: bool, nothing: str) -> None:
+    for answer in answers:
+        print_json(answer) if as_json else print(described(answer))
+    if not answers and not as_json:
+        print(nothing)
+
+
+def _nothing_contained(state: State) -> str:
+    """Why the list may be empty: pages in few languages are looked at by default."""
+    looked_at = {
+        "off": "containment was not looked for: run with --containment",
+        "cjk": "no page in Chinese, Japanese or Korean is contained in another; others: run with --containment",
+        "all": "no page is contained in another",
+    }
+    return looked_at[state.settings.containment]
 
 
 @contextmanager
@@ -99,9 +128,20 @@ def describe(group: GroupAnswer) -> str:
     lines.append(f"  sites       {sites}{f' and {others:,} more' if others else ''}")
     if group.weakest_link is not None:
         lines.append(f"  weakest     {group.weakest_link:.4f}")
+    lines += _contained_lines(group)
     if group.members_read < group.size:
         lines.append(f"  looked at   the first {group.members_read:,} pages")
     return "\n".join(lines)
+
+
+def describe_container(answer: ContainerAnswer) -> str:
+    """A page that contains others, for people."""
+    return "\n".join([shown(answer.container), *_contained_lines(answer)])
+
+
+def _contained_lines(answer: GroupAnswer | ContainerAnswer) -> list[str]:
+    pages = [f"  contains    {shown(page.url)} (share {page.share:.4f})" for page in answer.contained]
+    return [*pages, *_more(answer.contained_count - len(pages), "pages")]
 
 
 def _more(count: int, what: str) -> list[str]:

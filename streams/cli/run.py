@@ -245,7 +245,8 @@ def describe(summary: RunSummary, out: Path) -> str:
     ]
     for role in ("duplicate", "redirect", "gone", "held"):
         if roles.get(role):
-            lines.append(f"  {roles[role]:>9,} {role}")
+            how = _relations(summary) if role == "duplicate" else ""
+            lines.append(f"  {roles[role]:>9,} {role}{how}")
     lines.append(f"  {summary.groups:>9,} groups of more than one URL (largest {summary.largest_group:,})")
     if summary.rules:
         shown = ", ".join(f"{count:,} {stage}" for stage, count in summary.rules.items())
@@ -260,6 +261,13 @@ def describe(summary: RunSummary, out: Path) -> str:
     files = "status.jsonl, groups.jsonl, keep.txt, rules.jsonl, alarms.jsonl, rejected.jsonl, summary.json"
     lines += ["", f"results in {out}: {files}"]
     return "\n".join(lines)
+
+
+def _relations(summary: RunSummary) -> str:
+    """How duplicates relate to their winners."""
+    shown = {"exact": "exact", "near": "near", "contained": "contained in a longer page"}
+    told = [f"{summary.relations[name]:,} {words}" for name, words in shown.items() if summary.relations.get(name)]
+    return f": {', '.join(told)}"
 
 
 def describe_rules(out: Path) -> str:

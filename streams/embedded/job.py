@@ -80,6 +80,7 @@ class RunSummary(Struct, frozen=True):
     events_now: int
     pages: int
     roles: dict[str, int]
+    relations: dict[str, int]
     groups: int
     largest_group: int
     rejected: int
@@ -274,6 +275,7 @@ def outcome_fields(outcome: Outcome) -> dict[str, Any]:
     return {
         "pages": sum(outcome.roles.values()),
         "roles": outcome.roles,
+        "relations": outcome.relations,
         "groups": outcome.groups,
         "largest_group": outcome.largest_group,
         "rejected": outcome.rejected,

@@ -64,6 +64,8 @@ class Outcome(NamedTuple):
     """Counts over what was written."""
 
     roles: dict[str, int]
+    relations: dict[str, int]
+    """Of the duplicates, to their winners."""
     groups: int
     largest_group: int
     rejected: int
@@ -132,6 +134,7 @@ def write_results(store: Store, out: Path) -> Outcome:
     out.mkdir(parents=True, exist_ok=True)
     digest = hashlib.blake2b(digest_size=16)
     roles: Counter[str] = Counter()
+    relations: Counter[str] = Counter()
     grouped: dict[str, list[GroupMember]] = {}
     alarms = AlarmCounts(standing_alarms(store))
     with _replacing(out / "status.jsonl") as statuses, _replacing(out / "keep.txt") as keep:
@@ -140,6 +143,7 @@ def write_results(store: Store, out: Path) -> Outcome:
             statuses.write(line)
             digest.update(line)
             roles[status.role] += 1
+            relations.update([status.relation or ""] if status.role == "duplicate" else [])
             alarms.add(status)
             if status.role in KEPT:
                 keep.write(status.url.encode() + b"\n")
@@ -151,7 +155,8 @@ def write_results(store: Store, out: Path) -> Outcome:
     rejects = _write_lines(out / "rejected.jsonl", read_dead_letters(store))
     _write_lines(out / "alarms.jsonl", alarms.lines())
     largest = max((len(members) for members in grouped.values()), default=0)
-    return Outcome(dict(sorted(roles.items())), groups, largest, rejects, alarms.lines(), rules, digest.hexdigest())
+    counts = dict(sorted(roles.items())), dict(sorted(relations.items()))
+    return Outcome(*counts, groups, largest, rejects, alarms.lines(), rules, digest.hexdigest())
 
 
 def _write_lines(path: Path, rows: Iterable[Struct]) -> int:

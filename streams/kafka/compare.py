@@ -111,5 +111,7 @@ def _relation(status: StatusLine) -> str:
         return f"leads to {status.target}"
     if status.winner is None or status.winner == status.url:
         return status.role
+    if status.relation == "contained":
+        return f"contained in {status.winner}, share {status.similarity:.4f}"
     similarity = "" if status.similarity is None else f", similarity {status.similarity:.4f}"
     return f"{status.relation} duplicate of {status.winner}{similarity}"

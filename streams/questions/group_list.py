@@ -6,15 +6,23 @@ at, up to a limit. So a list takes little memory however many pages there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from heapq import nsmallest
 from itertools import groupby, islice
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dustream.core.pages.vertex import END, epoch_of, url_of
 from dustream.core.sites import site_of
+from dustream.streams.questions.contained_list import (
+    PAGES_SHOWN_MAX,
+    PROGRESS_ROWS,
+    ContainedPage,
+    OnProgress,
+    contained_in,
+)
 from dustream.streams.questions.one_page import market_number
 from dustream.streams.questions.pages import known_page, verdict_of
 from dustream.streams.questions.state import State
@@ -24,10 +32,6 @@ WINNERS_SHOWN_MAX = 5
 SITES_SHOWN_MAX = 5
 
 Order = Literal["size", "changed"]
-OnProgress = Callable[[int], None]
-"""Told how many rows have been passed over."""
-
-PROGRESS_ROWS = 10_000
 
 
 class GroupRequest(Struct, frozen=True, kw_only=True):
@@ -41,7 +45,8 @@ class GroupRequest(Struct, frozen=True, kw_only=True):
 
 
 class GroupAnswer(Struct, frozen=True, kw_only=True):
-    """One group. Of a huge one winners, sites, redirects and the weakest link are those of the first `members_read`."""
+    """One group. Of a huge one winners, sites, redirects and the weakest link are those of the first `members_read`;
+    contained pages are those of the winners listed."""
 
     group: str
     size: int
@@ -54,6 +59,9 @@ class GroupAnswer(Struct, frozen=True, kw_only=True):
     redirects: int
     weakest_link: float | None
     members_read: int
+    contained_count: int
+    contained: list[ContainedPage]
+    """Pages of other groups that are contained in a winner of this one."""
 
 
 class _Candidate(NamedTuple):
@@ -70,7 +78,9 @@ def list_groups(state: State, request: GroupRequest, on_progress: OnProgress = l
     """The groups of more than one page with content that were asked for, best first."""
     market = market_number(state, request.market)
     found = nsmallest(request.top, _candidates(state, request, on_progress), key=lambda each: each.rank)
-    return [_answer(state, each, market) for each in found]
+    answers = [_answer(state, each, market) for each in found]
+    inside = contained_in(state, market, {url for answer in answers for url in answer.winners})
+    return [_with_contained(answer, inside) for answer in answers]
 
 
 def _candidates(state: State, request: GroupRequest, on_progress: OnProgress) -> Iterator[_Candidate]:
@@ -130,7 +140,14 @@ def _answer(state: State, group: _Candidate, market: int) -> GroupAnswer:
         redirects=sum(page.row.follower_count for page in pages),
         weakest_link=_weakest_link(state, group),
         members_read=len(vertices),
+        contained_count=0,
+        contained=[],
     )
+
+
+def _with_contained(group: GroupAnswer, inside: dict[str, list[ContainedPage]]) -> GroupAnswer:
+    pages = [page for url in group.winners for page in inside[url]]
+    return replace(group, contained_count=len(pages), contained=pages[:PAGES_SHOWN_MAX])
 
 
 def _members(state: State, group: _Candidate) -> Iterator[str]:

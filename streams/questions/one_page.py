@@ -176,14 +176,13 @@ def _words(status: DuplicateStatus, role: str, verdict: Verdict | None, page: Kn
     if role == "winner":
         return "a winner: the page to keep among those like it"
     if role == "duplicate" and verdict is not None and verdict.contained:
-        return f"contained in {winner}, which has {verdict.similarity:.0%} of it in one piece (by their feature codes)"
+        return f"contained in {winner}: {verdict.similarity:.0%} of its feature code is in that page's, in one piece"
     if role == "duplicate":
         return f"a duplicate of {winner}"
     if role == "held":
         too_much = "its group is too big" if _group_held(page) else "its site would lose too many pages"
-        return (
-            f"held: it would be a duplicate of {winner}, but {too_much} to be believed; `dustream breaker` tells more"
-        )
+        would_be = "contained in" if verdict is not None and verdict.contained else "a duplicate of"
+        return f"held: it would be {would_be} {winner}, but {too_much} to be believed; `dustream breaker` tells more"
     if role == "gone":
         return "gone: the last fetch did not find it any more"
     if status.problem is not None:

@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from dustream.core.breaker import SiteRow
+from dustream.core.containment.rows import CodeRow
 from dustream.core.errors import StateMismatch
 from dustream.core.groups.rows import EdgeRow, GroupRow, TokenRow
 from dustream.core.pages.rows import DecisionRow, PageRow
@@ -32,6 +33,7 @@ from dustream.streams.store.rocks import RocksStore
 Row = TypeVar("Row", covariant=True)
 
 ROWS: dict[tuple[str, str], Any] = {
+    ("containment", "codes"): CodeRow,
     ("pages", "pages"): PageRow,
     ("pages", "decisions"): DecisionRow,
     ("sites", "sites"): SiteRow,

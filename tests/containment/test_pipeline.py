@@ -14,7 +14,9 @@ from dustream.core.intake import take_in
 from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
+from dustream.core.winners import Market
 from dustream.schemas.crawl import CrawlEvent
+from dustream.streams.cli.main import main
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.embedded.results import Outcome, read_statuses, write_results
 from dustream.streams.store.memory import MemoryStore
@@ -106,6 +108,25 @@ def test_the_criteria_can_decide_instead() -> None:
     assert statuses(events, containment_winner="criteria")["https://short.example/1"][0] == "unique"
 
 
+def test_every_market_has_its_own_container() -> None:
+    """By the criteria of one market the longer page is kept, by those of the other the shorter one."""
+    long, short = "https://long.example/1", "https://short.example/1"
+    markets = tuple(
+        Market(name=name, criteria=("preferred_host", "url_hash"), preferred_hosts=(f"{name}.example",))
+        for name in ("long", "short")
+    )
+    near_whole = event(long, ARTICLE, COMMENTS[: len(COMMENTS) // 4])
+    settings = Settings(partitions=2, markets=markets, containment_winner="criteria", containment_share=0.6)
+    told = {status.url: status.markets for status in read_statuses(ran([near_whole, *EVENTS[1:]], settings))}
+    assert all(told.values())
+    seen = {url: {name: (each.role, each.winner, each.relation) for name, each in told[url].items()} for url in told}
+    assert seen[short] == {"long": ("duplicate", long, "contained"), "short": ("unique", short, None)}
+    assert seen[long] == {"long": ("unique", long, None), "short": ("duplicate", short, "contained")}
+    assert seen["https://old.example/"] == {
+        name: ("redirect", url, "redirect") for name, url in (("long", long), ("short", short))
+    }
+
+
 def test_popularity_that_comes_later_counts_as_well() -> None:
     equal = [event("https://a.example/1", ARTICLE, prose(11, 30)), event("https://b.example/1", ARTICLE, prose(12, 30))]
     seen = [
@@ -186,10 +207,32 @@ def test_commands_tell_it(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "dustream.streams.cli.main", *map(str, arguments)]
         return subprocess.run(command, capture_output=True, check=True).stdout.decode()
 
-    dustream("run", tmp_path / "pages.jsonl", "--out", out, "--quiet", "--jobs", 1)
+    summary = dustream("run", tmp_path / "pages.jsonl", "--out", out, "--quiet", "--jobs", 1)
+    assert "1 duplicate: 1 contained in a longer page" in summary
+    assert json.loads((out / "summary.json").read_text())["relations"] == {"contained": 1}
     long, short = "https://long.example/1", "https://short.example/1"
     assert "https://short.example/1" not in (out / "keep.txt").read_text().split()
     assert f"{long} (contained, share 1.0000)" in dustream("status", short, "--state", out)
-    assert f"contained in {long}, which has 100% of it in one piece" in dustream("why", short, "--state", out)
+    assert f"contained in {long}: 100% of its feature code" in dustream("why", short, "--state", out)
     pair = dustream("why", short, long, "--state", out)
     assert f"{short} is contained in {long}" in pair and "1.0000 of its feature code" in pair
+    containers = dustream("groups", "--contained", "--state", out)
+    assert containers == f"{long}\n  contains    {short} (share 1.0000)\n"
+    assert "no groups" in dustream("groups", "--state", out)
+
+
+def test_a_group_lists_what_its_winner_contains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [
+        {"url": f"https://{name}.example/1", "fetched_at": 1, "html": event("", *paragraphs).html, "popularity": liked}
+        for name, paragraphs, liked in (
+            ("long", (ARTICLE, COMMENTS), None), ("copy", (ARTICLE, COMMENTS), 9.0), ("short", (ARTICLE,), None),
+        )
+    ]  # fmt: skip
+    (tmp_path / "pages.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    out = str(tmp_path / "out")
+    assert main(["run", str(tmp_path / "pages.jsonl"), "--out", out, "--quiet", "--jobs", "1"]) == 0
+    capsys.readouterr()
+    assert main(["groups", "--state", out, "--json"]) == 0
+    group = json.loads(capsys.readouterr().out)
+    assert group["winners"] == ["https://copy.example/1"] and group["contained_count"] == 1
+    assert group["contained"] == [{"url": "https://short.example/1", "share": 1.0}]

@@ -1,0 +1,77 @@
+"""Which pages are contained in which, by their containers. Containment joins no groups, so it has a list of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from dustream.core.pages.vertex import url_of
+from dustream.core.sites import site_of
+from dustream.streams.questions.state import State
+
+PAGES_SHOWN_MAX = 5
+PROGRESS_ROWS = 10_000
+
+OnProgress = Callable[[int], None]
+"""Told how many rows have been passed over."""
+
+
+class ContainedPage(Struct, frozen=True):
+    """A page, and which share of its feature code its container has in one piece."""
+
+    url: str
+    share: float
+
+
+class ContainerAnswer(Struct, frozen=True):
+    """A page that is kept, how many pages are contained in it, and some of them."""
+
+    container: str
+    contained_count: int
+    contained: list[ContainedPage]
+
+
+class _Pair(NamedTuple):
+    container: str
+    page: ContainedPage
+
+
+def list_containers(
+    state: State, market: int, top: int, site: str | None, on_progress: OnProgress
+) -> list[ContainerAnswer]:
+    """Those who contain most pages first; with a site, those that are on it or contain pages of it."""
+    counts: Counter[str] = Counter()
+    wanted: set[str] = set()
+    for container, page in _pairs(state, market, on_progress):
+        counts[container] += 1
+        if site is None or site in (site_of(container), site_of(page.url)):
+            wanted.add(container)
+    most = sorted(wanted, key=lambda url: (-counts[url], url))[:top]
+    some = contained_in(state, market, set(most))
+    return [ContainerAnswer(url, counts[url], some[url][:PAGES_SHOWN_MAX]) for url in most]
+
+
+def contained_in(state: State, market: int, containers: set[str]) -> dict[str, list[ContainedPage]]:
+    """The pages contained in each of these, by URL."""
+    found: dict[str, list[ContainedPage]] = {url: [] for url in containers}
+    for container, page in _pairs(state, market) if containers else ():
+        if container in found:
+            found[container].append(page)
+    return {url: sorted(pages, key=lambda page: page.url) for url, pages in found.items()}
+
+
+def _pairs(state: State, market: int, on_progress: OnProgress = lambda rows: None) -> Iterator[_Pair]:
+    if state.settings.containment == "off":
+        return
+    rows = 0
+    for partition in range(state.settings.partitions):
+        for vertex, row in state.table("containment", partition, "codes").scan():
+            rows += 1
+            if rows % PROGRESS_ROWS == 0:
+                on_progress(rows)
+            each = row.markets[market]
+            if each.container:
+                yield _Pair(url_of(each.container), ContainedPage(url_of(vertex), each.share))
