@@ -19,11 +19,13 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import msgspec
+from reprints import reprints
 
 from dustream.core.settings import Settings
 from dustream.streams.embedded.job import RunRequest, run_job
@@ -40,6 +42,7 @@ from dustream.streams.store.memory import MemoryStore
 
 REAL = Path(__file__).with_name("real.py")
 SESSION_TIMEOUT_S = 4.0
+REPRINTED = 12
 
 
 @dataclass(frozen=True)
@@ -125,9 +128,10 @@ class Crew:
 
 
 def write_web(path: Path, pages: int, seed: int) -> None:
+    """A generated web, and some pages that are contained in others."""
     encoder = msgspec.json.Encoder()
     with path.open("wb") as file:
-        for event in generate(pages, seed, 2_000):
+        for event in chain(generate(pages, seed, 2_000), reprints(REPRINTED, seed)):
             file.write(encoder.encode(event) + b"\n")
 
 
