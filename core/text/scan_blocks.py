@@ -29,6 +29,7 @@ from dustream.core.text.scan_tables import (
     name_hash,
     name_tables,
     slot_of,
+    word_hash,
 )
 from dustream.core.text.scan_tokenizer import (
     attributes,
@@ -42,10 +43,11 @@ from dustream.core.text.scan_tokenizer import (
     script_end,
     tag_name,
 )
+from dustream.core.text.scan_vectors import ALL, LAST, WIDTH, copy_vector, equal_mask, first_bit, mask_of
 
 OPEN_MAX = 512  # elements open at once, as in browsers; deeper ones are siblings
+TAG_BYTES_MIN = 3  # each block and each container but the first takes a tag
 WORDS_BYTES_MAX = 400  # of a class or id; what follows is not looked at
-ROWS_FIRST = 128  # blocks and containers there is room for at first
 
 BLOCK, VOID, RAW_TEXT = KIND["BLOCK"], KIND["VOID"], KIND["RAW_TEXT"]
 SHOWN_RAW_TEXT, SCRIPT, TITLE, REFERENCED = KIND["SHOWN_RAW_TEXT"], KIND["SCRIPT"], KIND["TITLE"], KIND["REFERENCED"]
@@ -86,8 +88,12 @@ _BYTE_CLASS = np.zeros(256, dtype=np.uint8)
 _BYTE_CLASS[[0x20, 0x0A, 0x09, 0x0D, 0x0C]] = BLANK
 _BYTE_CLASS[[0x3C, 0x26, 0x00, 0xC2]] = [MARKUP, REFERENCE, NUL, LEAD_C2]  # C2 A0 is a no-break space
 
-_REFRESH, _ROBOTS = name_hash("refresh", WORD_DOMAIN), name_hash("robots", WORD_DOMAIN)
-_CANONICAL, _NONE = name_hash("canonical", WORD_DOMAIN), name_hash("none", WORD_DOMAIN)
+_BLANKS = b" \n\t\r\f"
+_blanks_mask = mask_of(_BLANKS)
+_special_mask = mask_of(b"\n\t\r\f<&\0\xc2")
+
+_REFRESH, _ROBOTS = word_hash("refresh", WORD_DOMAIN), word_hash("robots", WORD_DOMAIN)
+_CANONICAL, _NONE = word_hash("canonical", WORD_DOMAIN), word_hash("none", WORD_DOMAIN)
 _PARAGRAPH_NAME = name_hash("p", TAG_DOMAIN)
 
 
@@ -98,15 +104,6 @@ class Blocks(NamedTuple):
     blocks: NDArray[np.int32]
     containers: NDArray[np.int32]
     facts: NDArray[np.int64]
-
-
-@njit(cache=True)
-def _more_rows(rows: NDArray[np.int32]) -> NDArray[np.int32]:
-    more = np.empty((rows.shape[0] * 4, rows.shape[1]), dtype=np.int32)
-    for i in range(rows.shape[0]):
-        for j in range(rows.shape[1]):
-            more[i, j] = rows[i, j]
-    return more
 
 
 # --- words of attribute values
@@ -202,6 +199,41 @@ def _put_preformatted(page: NDArray[np.uint8], at: int, text: NDArray[np.uint8],
 
 
 @njit(cache=True)
+def _behind_blanks(page: NDArray[np.uint8], at: int, end: int) -> int:
+    """Where something else than a blank comes."""
+    start, stop = np.uint64(at), np.uint64(end)
+    while start + np.uint64(WIDTH) <= stop:
+        others = _blanks_mask(page, start) ^ np.uint64(ALL)
+        if others:
+            return np.int64(start + first_bit(others))  # type: ignore[return-value]
+        start += np.uint64(WIDTH)
+    while start < stop and _BYTE_CLASS[page[start]] == BLANK:
+        start += np.uint64(1)
+    return np.int64(start)  # type: ignore[return-value]
+
+
+@njit(cache=True)
+def _copy_ordinary(page: NDArray[np.uint8], at: int, end: int, text: NDArray[np.uint8], out: int) -> tuple[int, int]:
+    """Copy text as long as it is ordinary, single spaces inside it too: (where it ends, where the copy ends)."""
+    start, stop, place = np.uint64(at), np.uint64(end), np.uint64(out)
+    while start + np.uint64(WIDTH) <= stop:
+        special, spaces = _special_mask(page, start), equal_mask(page, start, np.uint8(0x20))
+        copy_vector(page, start, text, place)
+        # The last space may be followed by another; then it is not single.
+        ends = special | (spaces & ((special | spaces) >> np.uint64(1) | np.uint64(LAST)))
+        if ends:
+            length = first_bit(ends)
+            return np.int64(start + length), np.int64(place + length)  # type: ignore[return-value]
+        start += np.uint64(WIDTH)
+        place += np.uint64(WIDTH)
+    while start < stop and _BYTE_CLASS[page[start]] == ORDINARY:
+        text[place] = page[start]
+        start += np.uint64(1)
+        place += np.uint64(1)
+    return np.int64(start), np.int64(place)  # type: ignore[return-value]
+
+
+@njit(cache=True)
 def _copy_text(
     page: NDArray[np.uint8],
     at: int,
@@ -226,6 +258,8 @@ def _copy_text(
             elif space == NO_SPACE:
                 space = SPACE
             at += 1 + (kind == LEAD_C2)
+            if not is_pre:
+                at = _behind_blanks(page, at, end)
             continue
         if kind == MARKUP and not is_raw:
             break
@@ -244,16 +278,7 @@ def _copy_text(
                 out, space = before, max(space_before, SPACE)
             continue
         text[out] = byte
-        out += 1
-        at += 1
-        while at < end:
-            byte = page[at]
-            is_lone_space = byte == 0x20 and at + 1 < end and _BYTE_CLASS[page[at + 1]] == ORDINARY
-            if _BYTE_CLASS[byte] != ORDINARY and not is_lone_space:
-                break
-            text[out] = byte
-            out += 1
-            at += 1
+        at, out = _copy_ordinary(page, at + 1, end, text, out + 1)
     if state[AT_LINK] > 0:
         state[AT_LINK_BYTES] += out - first
     state[AT_OUT], state[AT_SPACE] = out, space
@@ -517,7 +542,11 @@ def _start_tag(
     state: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
 ) -> int:  # fmt: skip
     name, at = tag_name(page, at + 1)
-    at, present, slash = attributes(page, at, found, keys, values)
+    present, slash = 0, False
+    if at < page.size and page[at] == 0x3E:
+        at += 1
+    else:
+        at, present, slash = attributes(page, at, found, keys, values)
     if at > page.size:
         return page.size  # not closed: no tag
     slot = slot_of(keys, name)
@@ -584,54 +613,66 @@ def _step(
             return declaration_end(page, at)
     if state[AT_HIDDEN] > 0:
         return find(page, at, np.int64(0x3C)) if is_text else end + behind
+    if is_text and _BYTE_CLASS[page[at]] == BLANK and state[AT_PRE] == 0:  # most often there is nothing else
+        state[AT_SPACE] = max(state[AT_SPACE], SPACE)
+        return _behind_blanks(page, at, end)
     return _copy_text(page, at, end, not is_text, is_text, text, state, keys, values) + behind
 
 
 @njit(cache=True)
 def _steps(
-    page: NDArray[np.uint8], at: int, text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32],
+    page: NDArray[np.uint8], text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32],
     facts: NDArray[np.int64], found: NDArray[np.int64], stack: NDArray[np.int64], counts: NDArray[np.int32],
     state: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
-) -> int:  # fmt: skip
-    """To the page's end, or to where there is no room for another block or container."""
+) -> None:  # fmt: skip
     page, text, blocks, containers = borrowed(page), borrowed(text), borrowed(blocks), borrowed(containers)
     facts, found, stack, counts = borrowed(facts), borrowed(found), borrowed(stack), borrowed(counts)
     state, keys, values = borrowed(state), borrowed(keys), borrowed(values)
-    while at < page.size and state[AT_BLOCKS] + 2 < blocks.shape[0] and state[AT_CONTAINERS] + 2 < containers.shape[0]:
+    at = int(state[AT_OUT])
+    _add_container(at, at, containers, state)
+    containers[0, PARENT] = -1
+    while at < page.size:
         at = _step(page, at, text, blocks, containers, facts, found, stack, counts, state, keys, values)
-    return at
+    _end_block(text, blocks, state)
 
 
 @njit(cache=True)
-def _scan(
-    page: NDArray[np.uint8], keys: NDArray[np.uint64], values: NDArray[np.int64]
-) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    size = page.size
-    text = np.empty(size * 6 // 5 + 64, dtype=np.uint8)  # "&nGt;" is five bytes and stands for six
-    blocks = np.empty((ROWS_FIRST, 4), dtype=np.int32)
-    containers = np.empty((ROWS_FIRST, 4), dtype=np.int32)
-    facts = np.full((FACTS, 2), -1, dtype=np.int64)
+def scan_into(
+    page: NDArray[np.uint8], text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32],
+    facts: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
+) -> tuple[int, int, int]:  # fmt: skip
+    """Scan a page into arrays that are large enough: (bytes of text, number of blocks, number of containers)."""
     found = np.empty((len(ATTRIBUTES), 2), dtype=np.int64)
     stack = np.empty((OPEN_MAX, 4), dtype=np.int64)
     counts = np.zeros(256, dtype=np.int32)
     state = np.zeros(STATE, dtype=np.int64)
-    at = int(state[AT_OUT])
-    _add_container(at, at, containers, state)
-    containers[0, PARENT] = -1
-    while at < size:
-        if state[AT_BLOCKS] + 2 >= blocks.shape[0]:
-            blocks = _more_rows(blocks)
-        if state[AT_CONTAINERS] + 2 >= containers.shape[0]:
-            containers = _more_rows(containers)
-        at = _steps(
-            page, at, text, blocks, containers, facts, found, stack, counts, state, keys, values
-        )  # fmt: skip
-    _end_block(text, blocks, state)
-    return (
-        text[: max(0, state[AT_BLOCK] - 1)], blocks[: state[AT_BLOCKS]], containers[: state[AT_CONTAINERS]], facts,
-    )  # fmt: skip
+    facts[:] = -1
+    _steps(page, text, blocks, containers, facts, found, stack, counts, state, keys, values)
+    return max(0, state[AT_BLOCK] - 1), state[AT_BLOCKS], state[AT_CONTAINERS]
+
+
+class Buffers(NamedTuple):
+    """Room for what a scan finds."""
+
+    text: NDArray[np.uint8]
+    blocks: NDArray[np.int32]
+    containers: NDArray[np.int32]
+    facts: NDArray[np.int64]
+
+
+def buffers_for(page_bytes: int) -> Buffers:
+    """Room enough for any page of this size."""
+    rows = page_bytes // TAG_BYTES_MIN + 3
+    return Buffers(
+        np.empty(page_bytes * 6 // 5 + 64, dtype=np.uint8),  # "&nGt;" is five bytes and stands for six
+        np.empty((rows, 4), dtype=np.int32),
+        np.empty((rows, 4), dtype=np.int32),
+        np.empty((FACTS, 2), dtype=np.int64),
+    )
 
 
 def scan_blocks(page: bytes) -> Blocks:
     """Scan a page in UTF-8. Any bytes will do; text that is not UTF-8 comes out as it went in."""
-    return Blocks(*_scan(np.frombuffer(page, dtype=np.uint8), *name_tables()))
+    found = buffers_for(len(page))
+    size, blocks, containers = scan_into(np.frombuffer(page, dtype=np.uint8), *found, *name_tables())
+    return Blocks(found.text[:size], found.blocks[:blocks], found.containers[:containers], found.facts)

@@ -256,12 +256,11 @@ def _chosen(blocks: NDArray[np.int32], containers: NDArray[np.int32], inside: ND
 
 
 @njit(cache=True)
-def _joined(text: NDArray[np.uint8], blocks: NDArray[np.int32], chosen: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """The chosen blocks, a line each."""
-    size = 0
-    for i in range(blocks.shape[0]):
-        size += blocks[i, END] - blocks[i, START] + 1 if chosen[i] else 0
-    joined = np.empty(size, dtype=np.uint8)
+def join_into(
+    text: NDArray[np.uint8], blocks: NDArray[np.int32], chosen: NDArray[np.bool_], joined: NDArray[np.uint8]
+) -> int:
+    """Write the chosen blocks, a line each, to `joined`, which has room for the text: their size."""
+    text, blocks, chosen, joined = borrowed(text), borrowed(blocks), borrowed(chosen), borrowed(joined)
     out = np.uint64(0)  # unsigned: the compiler then copies whole vectors
     for i in range(blocks.shape[0]):
         if chosen[i]:
@@ -270,14 +269,10 @@ def _joined(text: NDArray[np.uint8], blocks: NDArray[np.int32], chosen: NDArray[
                 joined[out + np.uint64(j)] = text[first + np.uint64(j)]
             joined[out + length] = 0x0A
             out += length + np.uint64(1)
-    return joined[: max(0, size - 1)]
-
-
-@njit(cache=True)
-def _main_text(text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32]) -> NDArray[np.uint8]:
-    return _joined(text, blocks, main_blocks(blocks, containers))
+    return max(np.int64(0), np.int64(out) - np.int64(1))  # type: ignore[return-value]
 
 
 def main_text(found: Blocks) -> NDArray[np.uint8]:
     """The main text in UTF-8; empty if the page has none."""
-    return _main_text(found.text, found.blocks, found.containers)
+    joined = np.empty(found.text.size + 1, dtype=np.uint8)
+    return joined[: join_into(found.text, found.blocks, main_blocks(found.blocks, found.containers), joined)]

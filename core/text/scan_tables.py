@@ -123,6 +123,8 @@ TAG_DOMAIN, ATTRIBUTE_DOMAIN, WORD_DOMAIN, REFERENCE_DOMAIN = (
     0xCBF29CE484222325, 0x9AE16A3B2F90404F, 0xC3A5C85C97CB3127, 0xB492B66FBE98F273,
 )  # fmt: skip
 FNV_PRIME = 0x100000001B3
+WORD_PRIME = 0x9E3779B185EBCA87
+_ALL_BITS = 0xFFFFFFFFFFFFFFFF
 
 SLOTS = 8192
 TAG_ID_SHIFT = 32
@@ -137,6 +139,13 @@ def mix(h: np.uint64, byte: Int) -> np.uint64:
 
 
 @njit(cache=True)
+def mix_word(h: np.uint64, word: np.uint64) -> np.uint64:
+    """Eight bytes on. For names of up to eight bytes it is a bijection: no two of a length share a hash."""
+    h = (h ^ word) * np.uint64(WORD_PRIME)
+    return h ^ (h >> np.uint64(32))
+
+
+@njit(cache=True)
 def slot_of(keys: NDArray[np.uint64], h: np.uint64) -> int:
     """Where the name of this hash stands; -1 if it is not known."""
     slot = np.int64((h ^ (h >> np.uint64(32))) & np.uint64(SLOTS - 1))
@@ -148,9 +157,20 @@ def slot_of(keys: NDArray[np.uint64], h: np.uint64) -> int:
 
 
 def name_hash(name: str, domain: int) -> int:
+    """Of a tag or an attribute: eight bytes at a time."""
+    data = name.encode()
+    h = domain ^ len(data)
+    for at in range(0, len(data), 8):
+        h = ((h ^ int.from_bytes(data[at : at + 8], "little")) * WORD_PRIME) & _ALL_BITS
+        h ^= h >> 32
+    return h
+
+
+def word_hash(word: str, domain: int) -> int:
+    """Of a word of a class, or a reference, which are found byte by byte."""
     h = domain
-    for byte in name.encode():
-        h = ((h ^ byte) * FNV_PRIME) & 0xFFFFFFFFFFFFFFFF
+    for byte in word.encode():
+        h = ((h ^ byte) * FNV_PRIME) & _ALL_BITS
     return h
 
 
@@ -179,11 +199,11 @@ def _entries() -> dict[int, tuple[int, int]]:
     for name, slot in ATTRIBUTE.items():
         entries[name_hash(name, ATTRIBUTE_DOMAIN)] = slot, 0
     for word, role in (_bits(_WORD_ROLES, ROLE) | dict.fromkeys(_NEGATIONS.split(), NEGATION)).items():
-        entries[name_hash(word, WORD_DOMAIN)] = role, 0
+        entries[word_hash(word, WORD_DOMAIN)] = role, 0
     for name, (chars, is_bare) in named_references().items():
         utf8 = chars.encode()
         value = int.from_bytes(utf8, "little"), len(utf8) | (BARE_REFERENCE if is_bare else 0)
-        entries[name_hash(name, REFERENCE_DOMAIN)] = value
+        entries[word_hash(name, REFERENCE_DOMAIN)] = value
     return entries
 
 

@@ -11,16 +11,16 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dustream.core.text.scan_memory import borrowed
-from dustream.core.text.scan_tables import ATTRIBUTE_DOMAIN, TAG_DOMAIN, Int, mix, slot_of
+from dustream.core.text.scan_tables import ATTRIBUTE_DOMAIN, TAG_DOMAIN, Int, mix_word, slot_of
+from dustream.core.text.scan_vectors import WIDTH, WORD_BYTES, equal_mask, first_bit, mask_of, word_at
 
 RAW_NAME_BYTES_MAX = 9  # plaintext
-STRIDE = 32
 
-# Where a tag's or an attribute's name ends, and what makes a letter small.
-_ENDS_NAME = np.zeros(256, dtype=np.bool_)
-_ENDS_NAME[[0x20, 0x0A, 0x09, 0x0D, 0x0C, 0x2F, 0x3E]] = True
-_LOWER = np.arange(256, dtype=np.uint8)
-_LOWER[0x41:0x5B] += 0x20
+# Where a name ends; a tag's goes on behind "=".
+_STOPS = b" \n\t\r\f/>="
+_IS_STOP = np.zeros(256, dtype=np.bool_)
+_IS_STOP[list(_STOPS)] = True
+_stops_mask = mask_of(_STOPS)
 
 
 @njit(cache=True)
@@ -37,23 +37,14 @@ def is_letter(byte: Int) -> bool:
 def find(page: NDArray[np.uint8], at: Int, byte: Int) -> int:
     """Where the byte comes next; the page's end if it does not."""
     size, start, wanted = np.uint64(page.size), np.uint64(at), np.uint8(byte)
+    while start + np.uint64(WIDTH) <= size:
+        found = equal_mask(page, start, wanted)
+        if found:
+            return np.int64(start + first_bit(found))  # type: ignore[return-value]
+        start += np.uint64(WIDTH)
     while start < size and page[start] != wanted:
         start += np.uint64(1)
     return np.int64(min(start, size))  # type: ignore[return-value]
-
-
-@njit(cache=True)
-def find_far(page: NDArray[np.uint8], at: int, byte: Int) -> int:
-    """As `find`, for what is likely far away: looks at 32 bytes at once, which the compiler does with vectors."""
-    size, start, wanted = np.uint64(page.size), np.uint64(at), np.uint8(byte)
-    while start + np.uint64(STRIDE) <= size:
-        is_hit = np.uint8(0)
-        for j in range(STRIDE):
-            is_hit |= np.uint8(page[start + np.uint64(j)] == wanted)
-        if is_hit:
-            break
-        start += np.uint64(STRIDE)
-    return find(page, np.int64(start), byte)
 
 
 @njit(cache=True)
@@ -64,25 +55,83 @@ def skip_space(page: NDArray[np.uint8], at: int) -> int:
 
 
 @njit(cache=True)
-def tag_name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
-    """(hash of the lower-case tag name at `at`, where it ends)."""
-    h = np.uint64(TAG_DOMAIN)
-    while at < page.size and not _ENDS_NAME[page[at]]:
-        h = mix(h, np.int64(_LOWER[page[at]]))
-        at += 1
-    return h, at
+def _name_end(page: NDArray[np.uint8], at: int) -> int:
+    """Where the next byte stands that may end a name; the page's end if there is none."""
+    size, start = np.uint64(page.size), np.uint64(at)
+    while start + np.uint64(WIDTH) <= size:
+        found = _stops_mask(page, start)
+        if found:
+            return np.int64(start + first_bit(found))  # type: ignore[return-value]
+        start += np.uint64(WIDTH)
+    while start < size and not _IS_STOP[page[start]]:
+        start += np.uint64(1)
+    return np.int64(min(start, size))  # type: ignore[return-value]
 
 
 @njit(cache=True)
-def _attribute_name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
-    """(hash of the lower-case name, where it ends). Its first byte may be anything, "=" too."""
-    h = np.uint64(ATTRIBUTE_DOMAIN)
-    is_first = True
-    while at < page.size and not _ENDS_NAME[page[at]] and (page[at] != 0x3D or is_first):
-        h = mix(h, np.int64(_LOWER[page[at]]))
-        at += 1
-        is_first = False
-    return h, at
+def _lower(word: np.uint64) -> np.uint64:
+    """Eight bytes with small letters, all at once: bit 7 of each sum tells whether its byte is beyond a bound."""
+    low = word & np.uint64(0x7F7F7F7F7F7F7F7F)
+    from_a, beyond_z = low + np.uint64(0x3F3F3F3F3F3F3F3F), low + np.uint64(0x2525252525252525)
+    is_capital = (from_a ^ beyond_z) & ~word & np.uint64(0x8080808080808080)
+    return word | is_capital >> np.uint64(2)
+
+
+@njit(cache=True)
+def _last_word(page: NDArray[np.uint8], at: np.uint64, size: np.uint64) -> np.uint64:
+    """The `size` bytes (fewer than eight) at `at`, zeros behind them."""
+    if at + np.uint64(WORD_BYTES) <= np.uint64(page.size):
+        return word_at(page, at) & ((np.uint64(1) << (np.uint64(8) * size)) - np.uint64(1))
+    word = np.uint64(0)
+    for i in range(size):
+        word |= np.uint64(page[at + i]) << (np.uint64(8) * i)
+    return word
+
+
+@njit(cache=True)
+def _name_hash(page: NDArray[np.uint8], start: int, end: int, domain: np.uint64) -> np.uint64:
+    """The hash of the name between, in small letters (scan_tables.name_hash)."""
+    at, left = np.uint64(start), np.uint64(end - start)
+    h = domain ^ left
+    while left >= np.uint64(WORD_BYTES):
+        h = mix_word(h, _lower(word_at(page, at)))
+        at += np.uint64(WORD_BYTES)
+        left -= np.uint64(WORD_BYTES)
+    return mix_word(h, _lower(_last_word(page, at, left))) if left else h
+
+
+@njit(cache=True, inline="always")
+def _letters(word: np.uint64) -> np.uint64:
+    """How many bytes come before the first below "?": letters go on, and whatever ends a name does not."""
+    below = (word - np.uint64(0x3F3F3F3F3F3F3F3F)) & ~word & np.uint64(0x8080808080808080)
+    return first_bit(below) >> np.uint64(3)
+
+
+@njit(cache=True, inline="always")
+def _short_hash(word: np.uint64, length: np.uint64, domain: np.uint64) -> np.uint64:
+    """The hash of the name that is the first `length` bytes of the word."""
+    return mix_word(domain ^ length, _lower(word & ((np.uint64(1) << (np.uint64(8) * length)) - np.uint64(1))))
+
+
+@njit(cache=True)
+def tag_name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
+    """(hash of the lower-case tag name at `at`, where it ends)."""
+    if at + WORD_BYTES <= page.size:  # nearly all names are short and end in ">" or a blank
+        word = word_at(page, np.uint64(at))
+        length = _letters(word)
+        if length < np.uint64(WORD_BYTES):
+            stop = page[np.uint64(at) + length]
+            if stop == 0x3E or stop == 0x20:
+                return _short_hash(word, length, np.uint64(TAG_DOMAIN)), at + np.int64(length)  # type: ignore[return-value]
+    return _long_tag_name(page, at)
+
+
+@njit(cache=True)
+def _long_tag_name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
+    end = _name_end(page, at)
+    while end < page.size and page[end] == 0x3D:
+        end = _name_end(page, end + 1)
+    return _name_hash(page, at, end, np.uint64(TAG_DOMAIN)), end
 
 
 @njit(cache=True)
@@ -96,6 +145,33 @@ def _value(page: NDArray[np.uint8], at: int) -> tuple[int, int, int]:
     while at < page.size and page[at] != 0x3E and not is_space(np.int64(page[at])):
         at += 1
     return start, at, at
+
+
+@njit(cache=True)
+def _short_name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
+    """Of an attribute as most are, name="value" with few letters: (hash of its name, where the value starts); else
+    the start is -1."""
+    if at + WORD_BYTES < page.size:
+        word = word_at(page, np.uint64(at))
+        length = _letters(word)
+        quote = at + np.int64(length) + 1
+        is_named = np.uint64(0) < length < np.uint64(WORD_BYTES) and page[quote - 1] == 0x3D
+        if is_named and (page[quote] == 0x22 or page[quote] == 0x27):
+            return _short_hash(word, length, np.uint64(ATTRIBUTE_DOMAIN)), quote + 1  # type: ignore[return-value]
+    return np.uint64(0), -1
+
+
+@njit(cache=True)
+def _attribute(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int, int, int]:
+    """Of any attribute: (hash of its name, start and end of its value, where the tag goes on)."""
+    page = borrowed(page)
+    name, at = at, _name_end(page, at + 1)  # whatever comes first, "=" too, is part of it
+    h = _name_hash(page, name, at, np.uint64(ATTRIBUTE_DOMAIN))
+    start = end = at
+    at = skip_space(page, at)
+    if at < page.size and page[at] == 0x3D:
+        start, end, at = _value(page, at + 1)
+    return h, start, end, at
 
 
 @njit(cache=True)
@@ -118,11 +194,12 @@ def attributes(
         if slash or is_space(np.int64(page[at])):
             at += 1
             continue
-        h, at = _attribute_name(page, at)
-        start = end = at
-        at = skip_space(page, at)
-        if at < size and page[at] == 0x3D:
-            start, end, at = _value(page, at + 1)
+        h, start = _short_name(page, at)
+        if start >= 0:
+            end = find(page, start, np.int64(page[start - 1]))
+            at = end + 1
+        else:
+            h, start, end, at = _attribute(page, at)
         slot = slot_of(keys, h)
         if slot >= 0 and not present >> values[slot, 0] & 1:
             present |= 1 << values[slot, 0]
@@ -133,11 +210,10 @@ def attributes(
 @njit(cache=True)
 def starts_with_word(page: NDArray[np.uint8], at: int, name: np.uint64) -> bool:
     """Whether the tag name at `at` is this one of a raw text element, and ends there. Looks no further than needed."""
-    h, stop = np.uint64(TAG_DOMAIN), min(page.size, at + RAW_NAME_BYTES_MAX + 1)
+    start, stop = at, min(page.size, at + RAW_NAME_BYTES_MAX + 1)
     while at < stop and is_letter(np.int64(page[at])):
-        h = mix(h, np.int64(page[at]) | 0x20)
         at += 1
-    if h != name or at >= page.size:
+    if at >= page.size or _name_hash(page, start, at, np.uint64(TAG_DOMAIN)) != name:
         return False
     byte = np.int64(page[at])
     return byte == 0x3E or byte == 0x2F or is_space(byte)
@@ -149,7 +225,7 @@ def _comment_end(page: NDArray[np.uint8], at: int) -> int:
     size = page.size
     at -= 2
     while at < size:
-        at = find_far(page, at, np.int64(0x2D))
+        at = find(page, at, np.int64(0x2D))
         if at + 2 < size and page[at + 1] == 0x2D:
             if page[at + 2] == 0x3E:
                 return at + 3
@@ -197,7 +273,7 @@ def declaration_end(page: NDArray[np.uint8], at: int) -> int:
 def raw_text_end(page: NDArray[np.uint8], at: int, name: np.uint64) -> int:
     """Where the end tag of raw text element `name` stands; the page's end if there is none."""
     while at < page.size:
-        at = find_far(page, at, np.int64(0x3C))
+        at = find(page, at, np.int64(0x3C))
         if at + 1 < page.size and page[at + 1] == 0x2F and starts_with_word(page, at + 2, name):
             return at
         at += 1
@@ -211,7 +287,7 @@ def script_end(page: NDArray[np.uint8], at: int, name: np.uint64) -> int:
     is_escaped = is_twice = False
     while at < size:
         if not is_escaped:
-            at = find_far(page, at, np.int64(0x3C))
+            at = find(page, at, np.int64(0x3C))
         if at >= size:
             break
         byte = page[at]

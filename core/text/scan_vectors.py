@@ -1,0 +1,142 @@
+"""Thirty-two bytes of a page at once.
+
+A page is mostly bytes that mean nothing to the scanner (scripts, attribute values, words), and to look at them one by
+one would be most of its time. A mask has one bit for each of 32 bytes; the compiler makes a few vector instructions of
+it. Numba's bounds checks do not see these loads, so each function checks for itself where they are on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import config, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+WIDTH = 32
+ALL, LAST = (1 << WIDTH) - 1, 1 << (WIDTH - 1)  # masks
+WORD_BYTES = 8
+
+Bytes = NDArray[np.uint8]
+Mask = Callable[[Bytes, np.uint64], np.uint64]
+
+_IS_CHECKED = bool(getattr(config, "BOUNDSCHECK", None))
+_VECTOR = ir.VectorType(ir.IntType(8), WIDTH)
+_WORD = ir.IntType(8 * WORD_BYTES)
+
+
+def _place(context: Any, builder: Any, array_type: Any, array: Any, at: Any, of: Any) -> Any:
+    view = cgutils.create_struct_proxy(array_type)(context, builder, value=array)  # type: ignore[no-untyped-call]
+    return builder.bitcast(builder.gep(view.data, [at]), of.as_pointer())
+
+
+def _bits(builder: Any, lanes: Any) -> Any:
+    return builder.zext(builder.bitcast(lanes, ir.IntType(WIDTH)), ir.IntType(64))
+
+
+@intrinsic
+def _equal_in(typing_context: Any, page: Any, at: Any, byte: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _VECTOR), align=1)
+        one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), args[2], ir.Constant(ir.IntType(32), 0))
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+        wanted = builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), lanes)
+        return _bits(builder, builder.icmp_unsigned("==", loaded, wanted))
+
+    return types.uint64(page, types.uint64, types.uint8), codegen
+
+
+@intrinsic
+def _copied(typing_context: Any, source: Any, at: Any, target: Any, out: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _VECTOR), align=1)
+        builder.store(loaded, _place(context, builder, signature.args[2], args[2], args[3], _VECTOR), align=1)
+        return context.get_dummy_value()
+
+    return types.void(source, types.uint64, target, types.uint64), codegen
+
+
+@intrinsic
+def _word_in(typing_context: Any, page: Any, at: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(_place(context, builder, signature.args[0], args[0], args[1], _WORD), align=1)
+
+    return types.uint64(page, types.uint64), codegen
+
+
+@intrinsic
+def _first_in(typing_context: Any, mask: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), codegen
+
+
+# What compiled code calls, as type checkers see it.
+_equal = cast("Callable[[Bytes, np.uint64, np.uint8], np.uint64]", _equal_in)
+_copy = cast("Callable[[Bytes, np.uint64, Bytes, np.uint64], None]", _copied)
+_word = cast("Mask", _word_in)
+_first = cast("Callable[[np.uint64], np.uint64]", _first_in)
+
+
+@njit(cache=True)
+def _check(array: Bytes, at: np.uint64, size: int) -> None:
+    if _IS_CHECKED and at + np.uint64(size) > np.uint64(array.size):
+        raise IndexError("a vector reaches beyond its array")
+
+
+@njit(cache=True)
+def equal_mask(page: Bytes, at: np.uint64, byte: np.uint8) -> np.uint64:
+    """Which of the 32 bytes from `at` on are this one. They are all inside the page."""
+    _check(page, at, WIDTH)
+    return _equal(page, at, byte)
+
+
+@njit(cache=True)
+def copy_vector(page: Bytes, at: np.uint64, text: Bytes, out: np.uint64) -> None:
+    """Copy 32 bytes."""
+    _check(page, at, WIDTH)
+    _check(text, out, WIDTH)
+    _copy(page, at, text, out)
+
+
+@njit(cache=True)
+def word_at(page: Bytes, at: np.uint64) -> np.uint64:
+    """Eight bytes as a number, the first one lowest."""
+    _check(page, at, WORD_BYTES)
+    return _word(page, at)
+
+
+@njit(cache=True)
+def first_bit(bits: np.uint64) -> np.uint64:
+    """The place of the lowest bit that is set; 64 if none is."""
+    return _first(bits)
+
+
+def mask_of(some: bytes) -> Mask:
+    """The mask of bytes that are one of these."""
+
+    @intrinsic
+    def one_of(typing_context: Any, page: Any, at: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _VECTOR), align=1)
+            found = ir.Constant(ir.VectorType(ir.IntType(1), WIDTH), [0] * WIDTH)
+            for byte in some:
+                wanted = ir.Constant(_VECTOR, [byte] * WIDTH)
+                found = builder.or_(found, builder.icmp_unsigned("==", loaded, wanted))
+            return _bits(builder, found)
+
+        return types.uint64(page, types.uint64), codegen
+
+    compiled = cast("Mask", one_of)
+
+    @njit(cache=True)
+    def mask(page: Bytes, at: np.uint64) -> np.uint64:
+        _check(page, at, WIDTH)
+        return compiled(page, at)
+
+    return cast("Mask", mask)
