@@ -15,6 +15,7 @@ Where this goes beyond the paper, and why:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -25,8 +26,8 @@ from numba import njit
 from dustream.core.rules.decompose import is_named
 from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
 from dustream.core.rules.growth import END, PARENT, SPLIT_KEY, START
+from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.pattern_tree import Kind, Node, PatternTree
-from dustream.core.rules.training import Ints
 
 NODES_PER_CLUSTER_MAX: Final = 512
 DUPLICATE_NODES_MAX: Final = 1_000
@@ -131,13 +132,14 @@ def _rule_within(
     repeats = shares.repeats(tree, node)
     if repeats < settings.support_min or repeats / node.volume < settings.duplicate_rate_min:
         return 0, None, False
-    choices = _ignoring_rules(tree, shares, node, settings)
-    for tried, operations in enumerate(choices, 1):
+    tried = 0
+    for operations in _ignoring_rules(tree, shares, node, settings):
+        tried += 1
         evidence = index.evidence(tree.rows(node), operations)
         if is_qualified(evidence, settings):
             rule = Candidate(node.id, node.id, operations, evidence)
             return tried, rule, evidence.gain >= SETTLED_SHARE_MIN * repeats
-    return len(choices), None, False
+    return tried, None, False
 
 
 def is_qualified(evidence: Evidence, settings: CandidateSettings) -> bool:
@@ -301,12 +303,12 @@ def _accumulate_common(
 
 def _ignoring_rules(
     tree: PatternTree, shares: ClusterShares, node: Node, settings: CandidateSettings
-) -> list[Operations]:
+) -> Iterator[Operations]:
     """Where several keys seem irrelevant also each alone: two of them may only be irrelevant each in the other's
     absence."""
     ignored = _ignored_keys(tree, shares, node, settings)
     choices = [ignored] if len(ignored) < 2 else [ignored, *([key] for key in ignored)]
-    return [_ignoring(tree, node, choice) for choice in choices if choice]
+    yield from (_ignoring(tree, node, choice) for choice in choices if choice)
 
 
 def _ignored_keys(tree: PatternTree, shares: ClusterShares, node: Node, settings: CandidateSettings) -> list[int]:
@@ -337,8 +339,8 @@ def stand_in(tree: PatternTree, node: Node, key: int) -> int:
     rows = tree.rows(node)
     alive = rows[~tree.training.avoid[rows]]
     codes, counts = np.unique(tree.training.values[key][alive if len(alive) else rows], return_counts=True)
-    texts = [tree.training.texts[code] for code in codes]
-    return int(codes[max(range(len(codes)), key=lambda i: (counts[i], texts[i]))])
+    most_frequent = codes[counts == counts.max()].tolist()
+    return int(max(most_frequent, key=tree.training.texts.__getitem__))
 
 
 @njit(cache=True)

@@ -25,7 +25,7 @@ from dustream.schemas.rules import SubstringRewrite
 
 URLS_MAX: Final = 20_000
 URL_BYTES_MAX: Final = 512
-RULE_SLOTS: Final = 1 << 22
+RULE_SLOTS_MAX: Final = 1 << 22
 RULES_MAX: Final = 30_000
 SIZED_BUCKET_MAX: Final = 11
 OUTCOMES_MAX: Final = 2_000
@@ -176,7 +176,7 @@ def detect_likely_rules(listed: UrlList, settings: DustSettings) -> tuple[list[R
     shared = _shared_with_next(text, starts, ends, by_text, False)
     suffix_max = _shared_with_any(by_end, _shared_with_next(text, starts, ends, by_end, True))
     prefix, powers = _prefix_hashes(text, starts, ends)
-    table = _new_rule_table()
+    table = _new_rule_table(len(text), settings)
     full = _gather_instances(
         prefix, powers, starts, ends, by_text, shared, suffix_max, listed.sketches, listed.low, listed.high,
         listed.by_sketch, settings.substring_max, settings.bucket_max, *table,
@@ -184,9 +184,17 @@ def detect_likely_rules(listed: UrlList, settings: DustSettings) -> tuple[list[R
     return _rule_table(table, framed, settings.ms), bool(full)
 
 
-def _new_rule_table() -> tuple[U64s, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Keys, support, and one instance: (URL, start, length) of α and of β."""
-    return np.zeros(RULE_SLOTS, np.uint64), np.zeros(RULE_SLOTS, np.int32), np.zeros((RULE_SLOTS, 6), np.int32)
+def _new_rule_table(
+    text_bytes: int, settings: DustSettings
+) -> tuple[U64s, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Keys, support, and one instance: (URL, start, length) of α and of β.
+
+    Most sites are small, and the table with them: each place in a URL begins so many substrings, each of them is in a
+    bucket with so many others. Half of the table stays empty.
+    """
+    instances = text_bytes * (settings.substring_max + 1) * settings.bucket_max // 2
+    slots = min(RULE_SLOTS_MAX, 1 << (2 * instances).bit_length())
+    return np.zeros(slots, np.uint64), np.zeros(slots, np.int32), np.zeros((slots, 6), np.int32)
 
 
 def _rule_table(

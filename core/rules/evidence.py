@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dustream.core.rules.training import Hashes, Ints, TrainingSet, first_row, pair_hash, slot_count, slot_of
+from dustream.core.rules.hash_slots import Hashes, Ints, first_entry, numbered
+from dustream.core.rules.training import TrainingSet, pair_hash
 
 Bools = npt.NDArray[np.bool_]
 
@@ -89,7 +90,7 @@ class EvidenceIndex:
 def _rows_at(asked: Hashes, slots: Ints, hashes: Hashes) -> Ints:
     found = np.zeros(len(asked), np.int32)
     for i in range(len(asked)):
-        found[i] = first_row(asked[i], slots, hashes)
+        found[i] = first_entry(asked[i], slots, hashes)
     return found
 
 
@@ -158,36 +159,17 @@ def _evidence_counts(
 def _cells(hashes: Hashes, clusters: Ints) -> tuple[Ints, npt.NDArray[np.int64], Ints, npt.NDArray[np.int64]]:
     """Entries by hash (groups), and by hash and cluster (cells): the group of each, how many of a group have a known
     cluster; the cell of each (−1: unknown cluster), how many are in a cell."""
-    of_group, groups = _numbered(hashes)
-    known = np.zeros(groups, np.int64)
+    of_group, groups = numbered(hashes)
+    known = np.zeros(len(groups), np.int64)
     together = hashes.copy()
     for i in range(len(hashes)):
         known[of_group[i]] += clusters[i] >= 0
         together[i] += np.uint64(clusters[i] + 2) * np.uint64(0x9E3779B97F4A7C15)
-    of_cell, cells = _numbered(together)
-    counts = np.zeros(cells, np.int64)
+    of_cell, cells = numbered(together)
+    counts = np.zeros(len(cells), np.int64)
     for i in range(len(hashes)):
         if clusters[i] < 0:
             of_cell[i] = -1
         else:
             counts[of_cell[i]] += 1
     return of_group, known, of_cell, counts
-
-
-@njit(cache=True)
-def _numbered(hashes: Hashes) -> tuple[Ints, int]:
-    """A number for each entry, the same for equal hashes; and how many numbers there are."""
-    slots = np.full(slot_count(len(hashes)), -1, np.int32)
-    firsts = np.zeros(len(hashes), np.int32)
-    numbers = np.zeros(len(hashes), np.int32)
-    used = 0
-    for i in range(len(hashes)):
-        slot = slot_of(hashes[i], slots)
-        while slots[slot] >= 0 and hashes[firsts[slots[slot]]] != hashes[i]:
-            slot = (slot + 1) & (len(slots) - 1)
-        if slots[slot] < 0:
-            slots[slot] = used
-            firsts[used] = i
-            used += 1
-        numbers[i] = slots[slot]
-    return numbers, used

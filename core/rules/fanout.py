@@ -23,9 +23,10 @@ from dustream.core.rules.candidates import (
 )
 from dustream.core.rules.decompose import is_named
 from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
+from dustream.core.rules.hash_slots import Hashes, Ints
 from dustream.core.rules.pattern_tree import Kind
 from dustream.core.rules.rewrite import Pattern
-from dustream.core.rules.training import Hashes, Ints, TrainingSet, pair_hash, row_hashes
+from dustream.core.rules.training import TrainingSet, pair_hash, row_hashes
 
 PAIRS_MAX: Final = 20_000_000
 RULES_MAX: Final = 200_000

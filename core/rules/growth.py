@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dustream.core.rules.training import Ints
+from dustream.core.rules.hash_slots import Ints
 
 SALIENT_FREQUENCY_MIN: Final = 5
 """A value seen less often seldom appears in other URLs, whatever the curve looks like."""

@@ -32,6 +32,7 @@ from dustream.core.rules.decompose import is_named
 from dustream.core.rules.dustbuster import DustSettings, Fetch, LoggedUrl, dust_rules
 from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
 from dustream.core.rules.growth import summary
+from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree
 from dustream.core.rules.rewrite import (
@@ -46,7 +47,8 @@ from dustream.core.rules.rewrite import (
 )
 from dustream.core.rules.selection import select_by_graph
 from dustream.core.rules.standard import standard_form
-from dustream.core.rules.training import Ints, KnownUrl, TrainingSet, UrlTable, training_set
+from dustream.core.rules.training import KnownUrl, TrainingSet, training_set
+from dustream.core.rules.url_table import UrlTable
 from dustream.core.sites import site_of
 from dustream.schemas.rules import Learner, RuleStage, UrlRule
 
@@ -131,17 +133,13 @@ def learn_site(
     first = judge.training()
     tree = build_pattern_tree(first)
     rounds = _Rounds(judge, settings, stage)
-    if method == "fanout":
-        rounds.propose(*fanout_proposals(tree, settings))
-    if method in ("both", "tree"):
-        rounds.learn_trees(tree)
-    if method in ("both", "dust") and rounds.learn_dust(entries, fetch) and method == "both":
-        rounds.learn_trees(build_pattern_tree(judge.training()))
+    if judge.may_have_rules():
+        rounds.learn(method, tree, entries, fetch)
     counts = SiteCounts(
         urls=first.size,
         left_out=first.left_out,
         clusters=len(np.unique(first.clusters)),
-        nodes=len(tree.nodes),
+        nodes=tree.node_count,
         height=tree.height,
         raw=rounds.raw,
         proposed=rounds.proposed,
@@ -159,6 +157,14 @@ class _Rounds:
         self.rules: list[UrlRule] = []
         self.raw = 0
         self.proposed = 0
+
+    def learn(self, method: Method, tree: PatternTree, entries: list[SiteUrl], fetch: Fetch | None) -> None:
+        if method == "fanout":
+            self.propose(*fanout_proposals(tree, self._settings))
+        if method in ("both", "tree"):
+            self.learn_trees(tree)
+        if method in ("both", "dust") and self.learn_dust(entries, fetch) and method == "both":
+            self.learn_trees(build_pattern_tree(self._judge.training()))
 
     def learn_trees(self, tree: PatternTree) -> None:
         """Round after round, until one brings nothing new."""
@@ -341,6 +347,11 @@ class Judge:
             if entry.avoid:
                 self._avoid.add(url)
         self._gain_min = max(settings.gain_min, int(settings.gain_share_min * len(self._groups)))
+
+    def may_have_rules(self) -> bool:
+        """Whether so many URLs can be removed that a rule is worth it; by sizes alone nobody knows."""
+        spread = Counter(cluster for group in self._groups.values() for cluster in group if cluster is not None)
+        return self._sized or spread.total() - len(spread) >= self._gain_min
 
     def remaining(self) -> Iterator[KnownUrl]:
         """The URLs that are left, each in the cluster most of its members have."""

@@ -24,8 +24,9 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from dustream.core.rules.evidence import EvidenceIndex, rewritten_hashes
+from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.rewrite import coded_rewrite, matching_rows, rewriter
-from dustream.core.rules.training import Ints, TrainingSet
+from dustream.core.rules.training import TrainingSet
 from dustream.schemas.rules import PatternRewrite, UrlRule
 
 HELD_OUT_ONE_IN: Final = 4

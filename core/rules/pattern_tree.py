@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dustream.core.rules.decompose import compose, index_of
-from dustream.core.rules.growth import SALIENT_END, SALIENT_START, SPLIT_KEY, Grown, grow, summary
-from dustream.core.rules.training import Ints, TrainingSet
+from dustream.core.rules.growth import DEPTH, SALIENT_END, SALIENT_START, SPLIT_KEY, Grown, grow, summary
+from dustream.core.rules.hash_slots import Ints
+from dustream.core.rules.training import TrainingSet
 
 NODES_MAX: Final = 2_048
 SPLIT_ROWS_MIN: Final = 4
@@ -90,8 +91,12 @@ class PatternTree:
         return _nodes(self.grown) if self.training.size else ()
 
     @property
+    def node_count(self) -> int:
+        return len(self.grown.places) if self.training.size else 0
+
+    @property
     def height(self) -> int:
-        return 1 + max((node.depth for node in self.nodes), default=-1)
+        return 1 + int(self.grown.places[:, DEPTH].max()) if self.training.size else 0
 
     def rows(self, node: Node) -> Ints:
         return self.grown.order[node.start : node.end] if node.id else self._all_rows

@@ -22,7 +22,8 @@ from dustream.core.rules.evidence import EvidenceIndex
 from dustream.core.rules.learn import LearnSettings, Method, SiteUrl, learn_site
 from dustream.core.rules.life import HELD_OUT_ONE_IN, LifeSettings, lived, predictions
 from dustream.core.rules.standard import standard_form
-from dustream.core.rules.training import KnownUrl, UrlTable, training_set
+from dustream.core.rules.training import KnownUrl, training_set
+from dustream.core.rules.url_table import UrlTable
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
 from dustream.schemas.rules import RuleSet, UrlRule
 from dustream.schemas.status import Role

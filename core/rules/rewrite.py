@@ -20,9 +20,10 @@ from dustream.core.errors import BadInput
 from dustream.core.rules.candidates import Candidate
 from dustream.core.rules.decompose import OPAQUE, Keys, compose, composer, index_of, is_named, keys_and_values
 from dustream.core.rules.evidence import Operations
+from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.pattern_tree import Kind, PatternTree, url_position
 from dustream.core.rules.standard import standard_form
-from dustream.core.rules.training import Ints, TrainingSet
+from dustream.core.rules.training import TrainingSet
 from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, SubstringRewrite
 
 Rewrite = PatternRewrite | SubstringRewrite

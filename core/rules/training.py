@@ -6,7 +6,6 @@ different keys compare directly. URLs are sorted, so nothing learned depends on 
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -17,16 +16,14 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dustream.core.rules.decompose import OPAQUE, Keys, keys_and_values
-from dustream.core.rules.standard import standard_form
+from dustream.core.rules.decompose import OPAQUE, Keys
+from dustream.core.rules.hash_slots import Hashes, Ints, slots_by_hash
+from dustream.core.rules.url_table import UrlTable
 
 URL_CHARS_MAX: Final = 2_048
 KEYS_PER_URL_MAX: Final = 64
 KEYS_PER_SITE_MAX: Final = 255
 ABSENT: Final = 0
-
-Ints = npt.NDArray[np.int32]
-Hashes = npt.NDArray[np.uint64]
 
 
 class KnownUrl(NamedTuple):
@@ -61,7 +58,7 @@ class TrainingSet:
     @cached_property
     def slots(self) -> Ints:
         """Where in the table each URL is found by its hash."""
-        slots: Ints = _slots(self.hashes)
+        slots: Ints = slots_by_hash(self.hashes)
         return slots
 
     @cached_property
@@ -79,56 +76,6 @@ class TrainingSet:
     def code_of(self) -> dict[str, int]:
         """The number of every text; the empty one has one of its own if a URL has an empty value, else 0, as absent."""
         return {text: code for code, text in enumerate(self.texts)}
-
-
-class UrlTable:
-    """URLs taken apart, as numbers: the work that training sets of much the same URLs share.
-
-    URLs with the same keys have one structure; a URL is its structure and the numbers of its values.
-    """
-
-    def __init__(self) -> None:
-        self._rows: dict[str, int] = {}
-        self._structures: dict[Keys, int] = {}
-        self._codes: dict[str, int] = {}
-        self._structure_of = array("i")
-        self._starts = array("q")
-        self._flat = array("i")
-
-    def standard(self, url: str) -> str:
-        return url if url in self._rows else standard_form(url)
-
-    def rows(self, urls: Iterable[str]) -> npt.NDArray[np.int64]:
-        """Where the URLs, in standard form, are in the table; new ones are added in this order."""
-        rows = self._rows
-        return np.array([rows[url] if url in rows else self._added(url) for url in urls], np.int64)
-
-    def _added(self, url: str) -> int:
-        keys, values = keys_and_values(url)
-        codes, structures = self._codes, self._structures
-        self._starts.append(len(self._flat))
-        self._flat.extend([codes.setdefault(value, len(codes) + 1) for value in values])
-        self._structure_of.append(structures.setdefault(keys, len(structures)))
-        return self._rows.setdefault(url, len(self._rows))
-
-    def structures(self, rows: npt.NDArray[np.int64]) -> tuple[list[Keys], Ints]:
-        """All structures, and for each row the number of its own."""
-        return list(self._structures), np.array(self._structure_of, np.int32)[rows]
-
-    def values(self, rows: npt.NDArray[np.int64], keys: dict[str, int]) -> Ints:
-        """`values[key, row]` of rows all of whose keys are among these."""
-        structures, own = self.structures(rows)
-        flat, starts = np.array(self._flat, np.int32), np.array(self._starts, np.int64)[rows]
-        values = np.zeros((len(keys), len(rows)), np.int32)
-        for number in np.unique(own).tolist():
-            columns = np.flatnonzero(own == number)
-            for at, key in enumerate(structures[number]):
-                values[keys[key], columns] = flat[starts[columns] + at]
-        return values
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return ("", *self._codes)
 
 
 def training_set(known: Iterable[KnownUrl], table: UrlTable | None = None) -> TrainingSet:
@@ -212,39 +159,3 @@ def row_hashes(values: Ints) -> Hashes:
         for row in range(values.shape[1]):
             hashes[row] += pair_hash(key, values[key, row])
     return hashes
-
-
-@njit(cache=True, inline="always")
-def slot_count(entries: int) -> int:
-    """Of a hash table of which at most half is used."""
-    count = 8
-    while count < 2 * entries:
-        count *= 2
-    return count
-
-
-@njit(cache=True, inline="always")
-def slot_of(hashed: np.uint64, slots: Ints) -> np.int64:
-    """Where the search for a hash begins."""
-    return np.int64((hashed ^ (hashed >> np.uint64(32))) & np.uint64(len(slots) - 1))
-
-
-@njit(cache=True)
-def _slots(hashes: Hashes) -> Ints:
-    slots = np.full(slot_count(len(hashes)), -1, np.int32)
-    for row in range(len(hashes)):
-        slot = slot_of(hashes[row], slots)
-        while slots[slot] >= 0 and hashes[slots[slot]] != hashes[row]:
-            slot = (slot + 1) & (len(slots) - 1)
-        if slots[slot] < 0:
-            slots[slot] = row
-    return slots
-
-
-@njit(cache=True, inline="always")
-def first_row(hashed: np.uint64, slots: Ints, hashes: Hashes) -> np.int32:
-    """The first URL with this hash, or −1."""
-    slot = slot_of(hashed, slots)
-    while slots[slot] >= 0 and hashes[slots[slot]] != hashed:
-        slot = (slot + 1) & (len(slots) - 1)
-    return np.int32(slots[slot])

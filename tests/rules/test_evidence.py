@@ -47,7 +47,7 @@ def plain_evidence(training: TrainingSet, rows: list[int], key: str) -> Evidence
 
 
 @given(KNOWN, st.data())
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_evidence_is_what_a_plain_count_says(known: list[KnownUrl], data: st.DataObject) -> None:
     extra = [KnownUrl(entry.url.split("?")[0], entry.cluster, entry.avoid) for entry in known[::2]]
     training = training_set([*known, *extra])
