@@ -18,12 +18,13 @@ from dustream.core.errors import DustreamError
 from dustream.core.processor import Processor, Resting, Send
 from dustream.core.topology import ProcessorSpec, Topology, partition_of
 from dustream.schemas.dead_letter import DeadLetter
-from dustream.streams.embedded.tables import TaskTables
+from dustream.streams.embedded.tables import StoredKeys, TaskTables
 from dustream.streams.store.base import Change, Store
 
 BATCH_MESSAGES_MAX = 1_024
 COMMIT_MESSAGES = 20_000
 COMMIT_WRITES = 100_000
+TASK_PREFIX = b"task/"
 FAILED_MESSAGE_EXCERPT_BYTES = 400
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -50,10 +51,12 @@ class Opening(NamedTuple):
 class Task:
     """A processor on one partition: its tables, and the queue that is its input log."""
 
-    def __init__(self, spec: ProcessorSpec, partition: int, store: Store, message: Any) -> None:
+    def __init__(
+        self, spec: ProcessorSpec, partition: int, store: Store, message: Any, stored: StoredKeys | None
+    ) -> None:
         self.spec = spec
         self.partition = partition
-        self.tables = TaskTables(store, spec, partition)
+        self.tables = TaskTables(store, spec, partition, stored)
         self.processor: Processor = spec.make()
         self.queue: deque[Any] = deque()
         self._head = 0  # number of the first message in the queue
@@ -134,9 +137,11 @@ class EmbeddedEngine:
         self._batch_messages_max = batch_messages_max
         self._commit_messages = commit_messages
         self._tasks: dict[str, list[Task]] = {}
+        is_fresh = next(store.scan(TASK_PREFIX), None) is None
+        stored = StoredKeys() if is_fresh else None
         for spec in topology.processors:
             message = topology.topic(spec.input).message
-            self._tasks[spec.input] = [Task(spec, number, store, message) for number in range(spec.partitions)]
+            self._tasks[spec.input] = [Task(spec, number, store, message, stored) for number in range(spec.partitions)]
         self._views = {
             topic.name: View(topic.name, compacted=topic.compacted, store=store) if topic.kept else None
             for topic in topology.topics

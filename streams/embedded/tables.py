@@ -17,6 +17,9 @@ Row = TypeVar("Row")
 CACHE_ROWS_MAX = 16_384  # decoded rows of one table, over all partitions
 CACHE_ROWS_MIN = 256  # of each partition
 
+FILTER_MASK = (1 << 27) - 1  # bits: 16 MB, good for ten million keys
+FILTER_SHIFT = 32
+
 ROWS_PER_REPORT = 1_000  # read from the store, while somebody watches
 
 PORTION_ROWS = 64  # uncommitted rows that a scan takes at once: most scans stop early
@@ -49,6 +52,25 @@ class RowCache(Generic[Row]):
         self._young[key] = row
 
 
+class StoredKeys:
+    """Which keys a store that began empty may hold: a Bloom filter. Most rows that processors ask for do not exist, and
+    many live shorter than a commit: neither their look-up nor their deletion need go to the store.
+
+    Its size is fixed; with very many keys it says "perhaps" more often, which costs what it would without it."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray((FILTER_MASK + 1) // 8)
+
+    def add(self, fingerprint: int) -> None:
+        one, other = fingerprint & FILTER_MASK, fingerprint >> FILTER_SHIFT & FILTER_MASK
+        self._bits[one >> 3] |= 1 << (one & 7)
+        self._bits[other >> 3] |= 1 << (other & 7)
+
+    def may_hold(self, fingerprint: int) -> bool:
+        bits, one, other = self._bits, fingerprint & FILTER_MASK, fingerprint >> FILTER_SHIFT & FILTER_MASK
+        return bool(bits[one >> 3] >> (one & 7) & 1 and bits[other >> 3] >> (other & 7) & 1)
+
+
 class Reads:
     """Counts rows read from the store while somebody watches."""
 
@@ -77,8 +99,11 @@ class TaskTable(Generic[Row]):
         spec: TableSpec,
         cache_rows_max: int = CACHE_ROWS_MAX,
         reads: Reads | None = None,
+        stored: StoredKeys | None = None,
     ) -> None:
         self._store = store
+        self._stored = stored
+        self._salt = hash(prefix)
         self._reads = reads or Reads()
         self._prefix = prefix
         self._decoder = msgspec.msgpack.Decoder(spec.row)
@@ -93,6 +118,8 @@ class TaskTable(Generic[Row]):
         if row is _MISSING:
             row = self._cache.get(key)
             if row is _MISSING:
+                if self._stored is not None and not self._stored.may_hold(hash(key) ^ self._salt):
+                    return None
                 data = self._store.get(self._prefix + key.encode())
                 row = None if data is None else self._decoder.decode(data)
                 self._cache.put(key, row)
@@ -189,23 +216,28 @@ class TaskTable(Generic[Row]):
 
     def drain(self) -> Iterator[Change]:
         """The uncommitted changes, encoded. They count as committed from here on."""
-        encode = _ENCODER.encode
+        encode, prefix, stored, salt = _ENCODER.encode, self._prefix, self._stored, self._salt
         for key, row in self._dirty.items():
+            if row is not None:
+                if stored is not None:
+                    stored.add(hash(key) ^ salt)
+            elif stored is not None and not stored.may_hold(hash(key) ^ salt):
+                continue
             self._cache.put(key, row)
-            yield self._prefix + key.encode(), None if row is None else encode(row)
+            yield prefix + key.encode(), None if row is None else encode(row)
         self._dirty, self._sorted_keys, self._unsorted_keys = {}, [], []
 
 
 class TaskTables:
     """All tables of one task."""
 
-    def __init__(self, store: Store, spec: ProcessorSpec, partition: int) -> None:
+    def __init__(self, store: Store, spec: ProcessorSpec, partition: int, stored: StoredKeys | None = None) -> None:
         self._partition = partition
         self._reads = Reads()
         rows_max = max(CACHE_ROWS_MIN, CACHE_ROWS_MAX // spec.partitions)
         prefix = f"task/{spec.name}/{partition:05d}/"
         self._tables: dict[str, TaskTable[Any]] = {
-            table.name: TaskTable(store, f"{prefix}{table.name}/".encode(), table, rows_max, self._reads)
+            table.name: TaskTable(store, f"{prefix}{table.name}/".encode(), table, rows_max, self._reads, stored)
             for table in spec.tables
         }
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from dustream.core.topology import TableSpec
-from dustream.streams.embedded.tables import TaskTable
+from dustream.streams.embedded.tables import StoredKeys, TaskTable
 from dustream.streams.store.memory import MemoryStore
 
 
@@ -26,11 +26,11 @@ STEPS = st.lists(
 )
 
 
-@given(steps=STEPS)
+@given(steps=STEPS, began_empty=st.booleans())
 @settings(max_examples=200, deadline=None)
-def test_table_equals_a_dictionary(steps: list[tuple[str, str, int]]) -> None:
-    store, spec = MemoryStore(), TableSpec("numbers", Number)
-    table: TaskTable[Number] = TaskTable(store, b"t/", spec, cache_rows_max=2)
+def test_table_equals_a_dictionary(steps: list[tuple[str, str, int]], began_empty: bool) -> None:
+    store, spec, stored = MemoryStore(), TableSpec("numbers", Number), StoredKeys() if began_empty else None
+    table: TaskTable[Number] = TaskTable(store, b"t/", spec, cache_rows_max=2, stored=stored)
     model: dict[str, int] = {}
     accepted: dict[str, int] = {}
     for step, key, value in steps:
@@ -56,7 +56,7 @@ def test_table_equals_a_dictionary(steps: list[tuple[str, str, int]]) -> None:
             if step in ("commit", "reopen"):
                 store.write(table.drain())
             if step == "reopen":
-                table = TaskTable(store, b"t/", spec, cache_rows_max=2)
+                table = TaskTable(store, b"t/", spec, cache_rows_max=2, stored=stored)
     assert {k: row.value for k, row in table.scan()} == model
 
 
@@ -99,3 +99,28 @@ def test_a_long_scan_shows_the_rows_as_they_were_when_it_began(
             number, is_put = left.pop()
             table.put(f"{number:04d}", Number(-1) if is_put else None)
     assert seen == [(f"{key:04d}", key) for key in sorted(rows)]
+
+
+class CountedStore(MemoryStore):
+    """Counts what it is asked."""
+
+    asked = 0
+
+    def get(self, key: bytes) -> bytes | None:
+        self.asked += 1
+        return super().get(key)
+
+
+def test_what_a_store_that_began_empty_never_held_is_not_asked_for_and_not_deleted() -> None:
+    store, stored = CountedStore(), StoredKeys()
+    table: TaskTable[Number] = TaskTable(store, b"t/", TableSpec("numbers", Number), cache_rows_max=2, stored=stored)
+    for key in "abcdef":
+        table.put(key, Number(1))
+    table.put("short-lived", Number(2))
+    table.delete("short-lived")
+    changes = list(table.drain())
+    assert [key for key, _ in changes] == [b"t/" + key.encode() for key in "abcdef"]
+    store.write(changes)
+    assert table.get("never") is None and not store.asked
+    row = table.get("a")
+    assert row is not None and row.value == 1 and store.asked == 1
