@@ -31,7 +31,6 @@ from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.core.tier2.forest import order_key
-from dustream.core.tier2.vertices import minhash_of
 from dustream.schemas.pages import Crawl
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.embedded.results import read_fetch_counts, read_statuses
@@ -388,9 +387,10 @@ class FromScratch:
         for page, fetch in enumerate(fetches, first):
             signature = fetch.signature
             assert signature is not None
-            found = self._index.first_match_per_component(signature, order_key(signature))
+            [query] = self._index.queries([signature])
+            found = self._index.first_match_per_component(query, order_key(signature))
             component = found[0].component if found else None
-            self._index.insert(page, signature.content_hash, minhash_of(signature), component)
+            self._index.insert(page, query, component)
         self.seconds += time.process_time() - started
 
 

@@ -264,9 +264,10 @@ def search_and_insert(index: SimilarityIndex, first: int, count: int, family_pag
     spent = np.empty(count)
     for row, page in enumerate(signed):
         started = time.perf_counter()
-        matches = index.first_match_per_component(page, order_key=row)
+        [query] = index.queries([page])
+        matches = index.first_match_per_component(query, order_key=row)
         component = matches[0].component if matches else None
-        index.insert(first + row, page.content_hash, np.frombuffer(page.minhash, dtype=np.uint32), component)
+        index.insert(first + row, query, component)
         spent[row] = time.perf_counter() - started
     return float(spent.mean()), float(spent.max())
 
@@ -294,10 +295,9 @@ def longest_pause(index: SimilarityIndex, size: int) -> float:
     """Tables grow by a quarter: a third more pages meets every kind of growth. Pages one by one, random MinHashes."""
     random, longest = np.random.default_rng(3), 0.0
     for page in range(size, size + size // 3):
-        row = random.integers(0, 2**32, 128, dtype=np.uint32)
-        content = random.bytes(16)
+        [query] = index.queries([PageSignature(0, random.bytes(16), b"", random.bytes(4 * 128), (), 0, "")])
         started = time.perf_counter()
-        index.insert(page, content, row)
+        index.insert(page, query)
         longest = max(longest, time.perf_counter() - started)
     return longest
 

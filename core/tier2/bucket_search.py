@@ -107,32 +107,31 @@ def insert_pages(
     components: Ints,
 ) -> int:
     """Insert the pages [start, end); returns where it stopped: before `end` if room is wanted."""
-    counts = t.counts
     for row in range(start, end):
-        text = text_to_join(t, keys[row, -1], contents[row], components[row])
-        if text < 0:
-            component = components[row] if components[row] >= 0 else counts[NEXT_COMPONENT]
-            text = new_text(t, keys[row], contents[row], bare[row], component)
-            if text < 0:
-                return row
-            counts[NEXT_COMPONENT] = max(counts[NEXT_COMPONENT], component + 1)
-        if not add_copy(t, pages[row], text):
+        if not insert_one(t, pages[row], keys[row], contents[row], bare[row], components[row]):
             return row
-        counts[PAGES] += 1
     return end
 
 
 @njit(cache=True)
-def insert_page(
-    t: Tables,
-    page: int,
-    minhash: NDArray[np.uint32],
-    content: Words,
-    bands: int,
-    rows: int,
-    label: int,
-    load_max: float,
-) -> bool:
+def insert_one(t: Tables, page: int, keys: Words, content: Words, bare: bool, label: int) -> bool:
+    """False if room is wanted."""
+    counts = t.counts
+    text = text_to_join(t, keys[-1], content, label)
+    if text < 0:
+        component = label if label >= 0 else counts[NEXT_COMPONENT]
+        text = new_text(t, keys, content, bare, component)
+        if text < 0:
+            return False
+        counts[NEXT_COMPONENT] = max(counts[NEXT_COMPONENT], component + 1)
+    if not add_copy(t, page, text):
+        return False
+    counts[PAGES] += 1
+    return True
+
+
+@njit(cache=True)
+def insert_page(t: Tables, page: int, keys: Words, content: Words, bare: bool, label: int, load_max: float) -> bool:
     """Insert one page if nothing has to grow or move for it first."""
     counts = t.counts
     if page >= len(t.page_place) or counts[TEXT_TOP] >= len(t.label) or counts[STAYING]:
@@ -140,17 +139,14 @@ def insert_page(
     used = counts[USED:]
     if used[-1] + 1 > load_max * len(t.content_slots) or used[:-1].max() + 1 > load_max * t.slots.shape[1]:
         return False
-    contents = content.reshape((1, 2))
-    keys, bare = page_keys(minhash.reshape((1, len(minhash))), contents, bands, rows)
-    pages, labels = np.full(1, page, dtype=np.int64), np.full(1, label, dtype=np.int64)
-    return bool(insert_pages(t, 0, 1, pages, keys, contents, bare, labels) == 1)
+    return bool(insert_one(t, page, keys, content, bare, label))
 
 
 @njit(cache=True)
-def candidates_of(t: Tables, minhash: NDArray[np.uint32], content: Words, bands: int, rows: int) -> Ints:
+def candidates_of(t: Tables, keys: Words, content: Words, bare: bool) -> Ints:
     """The candidate pages of one page, ascending."""
-    keys, bare = page_keys(minhash.reshape((1, len(minhash))), content.reshape((1, 2)), bands, rows)
-    return pages_of(t, candidate_texts(t, band_slots(t, keys, bare)[0], keys[0, -1], content)[0])
+    slots = band_slots(t, keys.reshape((1, len(keys))), np.full(1, bare))
+    return pages_of(t, candidate_texts(t, slots[0], keys[-1], content)[0])
 
 
 @njit(cache=True)
@@ -545,10 +541,9 @@ def search_components(
     t: Tables,
     cache: ShingleCache,
     walk: Walk,
-    minhash: NDArray[np.uint32],
+    keys: Words,
     content: Words,
-    bands: int,
-    rows: int,
+    bare: bool,
     shingles: Words,
     numerator: int,
     denominator: int,
@@ -557,8 +552,7 @@ def search_components(
 ) -> Ints | None:
     """Look for one match per component; None when it is finished, else where components were met, and what is wanted
     before it goes on: a text (then `walk_components`), or room or joined texts (then this once more)."""
-    keys, bare = page_keys(minhash.reshape((1, len(minhash))), content.reshape((1, 2)), bands, rows)
-    texts, met = texts_with_content(t, keys[0, -1], content), components_met(t, keys[0], bare[0])
+    texts, met = texts_with_content(t, keys[-1], content), components_met(t, keys, bare)
     place = walk.place
     place[:] = 0
     place[EXCEPT] = except_component

@@ -21,9 +21,8 @@ from dustream.core.processor import Table, TaskState
 from dustream.core.tier2.cleared import Cleared
 from dustream.core.tier2.pieces import smaller_pieces
 from dustream.core.tier2.rows import row_key
-from dustream.core.tier2.search_protocol import Match
+from dustream.core.tier2.search_protocol import Match, Query
 from dustream.core.tier2.vertices import Present, Vertices
-from dustream.schemas.signature import PageSignature
 
 REPAIRS_MAX = 256  # vertices compared again in one step
 _LABELS_PER_WALK = 20_000  # looked through in the time that the forest is walked from one vertex to the next
@@ -65,13 +64,13 @@ class Forest:
         """The component of a vertex present."""
         return int(self._labels[number])
 
-    def add(self, number: int, content: PageSignature, matches: list[Match]) -> None:
+    def add(self, number: int, query: Query, matches: list[Match]) -> None:
         """A new vertex, linked to one vertex of each component it matches."""
         if matches:
             self._join(number, max((match.component for match in matches), key=self._sizes.__getitem__))
         else:
             self._own_label(number)
-        self._present.insert(number, content, self.label(number))
+        self._present.insert(number, query, self.label(number))
         for match in matches:
             self._link(number, match)
 
@@ -106,9 +105,9 @@ class Forest:
 
     def _repair(self, number: int) -> None:
         """Replacement edges to other components. Two visitors meet elsewhere: one of a pair must be at home here."""
-        content, key = self._vertices.content(number), order_key(self._vertices.row(number).vertex)
+        query, key = self._present.query(number), order_key(self._vertices.row(number).vertex)
         for search in self._present.met_by(number):
-            for match in search.first_match_per_component(content, key, self.label(number)):
+            for match in search.first_match_per_component(query, key, self.label(number)):
                 self._link(number, match)
 
     def _link(self, number: int, match: Match) -> None:

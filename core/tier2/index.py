@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
-from dustream.core.tier2 import bucket_search, buckets
+from dustream.core.tier2 import bucket_search, buckets, framed
 from dustream.core.tier2.bands import PERMUTATIONS, bands_for
 from dustream.core.tier2.buckets import Tables
 from dustream.core.tier2.jaccard import similarity_at_least, threshold_ratio
-from dustream.core.tier2.search_protocol import IndexedPage, Match
+from dustream.core.tier2.search_protocol import IndexedPage, Match, Query
 from dustream.core.tier2.shingle_cache import SHINGLE_BYTES, ShingleCache, cached_set, is_cached, remember
 from dustream.schemas.signature import PageSignature
 
@@ -42,7 +42,7 @@ SLOTS_GROWTH = 1.25
 # Up to this many slots all columns migrate at once (milliseconds); beyond, one with every insertion.
 SLOTS_AT_ONCE_MAX = 1 << 14
 # Other arrays are enlarged in place by an eighth.
-ROWS_MIN = 64
+ROWS_MIN = 256
 ROWS_GROWTH = 1.125
 
 BATCH_PAGES = 2048
@@ -69,6 +69,13 @@ class SimilarityIndex:
         ring = np.empty(max(4, shingle_cache_bytes_max // SHINGLE_BYTES), dtype=np.uint64)
         self._cache = ShingleCache(ring, np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
         self._walk = empty_walk()
+        self._frame: NDArray[np.int64] | None = None
+
+    def _arrays(self) -> NDArray[np.int64]:
+        """The arrays as kernels take them; forgotten by whoever enlarges one."""
+        if self._frame is None:
+            self._frame = framed.frame_of(self._tables, self._cache, self._walk)
+        return self._frame
 
     # ---- what is present
 
@@ -102,20 +109,17 @@ class SimilarityIndex:
 
     # ---- pages come and go
 
-    def insert(
-        self, number: int, content_hash: bytes, minhash: NDArray[np.uint32], component: int | None = None
-    ) -> None:
+    def insert(self, number: int, query: Query, component: int | None = None) -> None:
         """Add a page. With `component` None it joins that of its copies if there are any, else a new one."""
         if number in self or not 0 <= number <= NUMBER_MAX:
             self._check_new(np.array([number], dtype=np.int64))
         label = -1 if component is None else component
-        words, minima = content_words([content_hash])[0], self._minima(minhash)
-        if bucket_search.insert_page(self._tables, number, minima, words, self.bands, self.rows, label, LOAD_MAX):
+        if framed.put_page(self._arrays(), number, query.keys, query.content, query.bare, label, LOAD_MAX):
             return
         self.insert_batch(
             np.array([number], dtype=np.int64),
-            [content_hash],
-            np.asarray(minhash).reshape(1, -1),
+            [query.signature.content_hash],
+            np.frombuffer(query.signature.minhash, dtype="<u4").reshape(1, -1),
             None if component is None else np.array([component], dtype=np.int64),
         )
 
@@ -230,10 +234,25 @@ class SimilarityIndex:
 
     # ---- searches
 
-    def candidates(self, content_hash: bytes, minhash: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def queries(self, signatures: Sequence[PageSignature]) -> list[Query]:
+        """Pages, made ready for any index of the same threshold."""
+        minhashes = np.frombuffer(b"".join([page.minhash for page in signatures]), dtype="<u4")
+        if len(minhashes) != len(signatures) * self.permutations:
+            raise ValueError(f"this index takes one MinHash of {self.permutations} permutations per page")
+        keys, contents, bare = self._keys(
+            [page.content_hash for page in signatures], minhashes.reshape(len(signatures), -1)
+        )
+        sets = np.frombuffer(bytearray().join([page.shingles for page in signatures]), dtype=np.uint64)
+        end, made = 0, []
+        for page, row, content, is_bare in zip(signatures, keys, contents, bare.tolist(), strict=True):
+            start, end = end, end + len(page.shingles) // SHINGLE_BYTES
+            made.append(Query(page, sets[start:end], row, content, is_bare))
+        return made
+
+    def candidates(self, query: Query) -> NDArray[np.int64]:
         """Pages present that share a band or the content hash, ascending; the page itself too, if it is present."""
-        words, minima = content_words([content_hash])[0], self._minima(minhash)
-        return _int64(bucket_search.candidates_of(self._tables, minima, words, self.bands, self.rows))
+        found: NDArray[np.int64] = framed.candidates_in(self._arrays(), query.keys, query.content, query.bare)
+        return found
 
     def candidates_batch(
         self, content_hashes: Sequence[bytes], minhashes: NDArray[np.uint32]
@@ -242,13 +261,11 @@ class SimilarityIndex:
         starts, numbers = bucket_search.candidate_pages(self._tables, *self._keys(content_hashes, minhashes))
         return _int64(starts), _int64(numbers)
 
-    def similarities(
-        self, shingles: NDArray[np.uint64], content_hash: bytes, numbers: Sequence[int] | NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def similarities(self, query: Query, numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Exact Jaccard similarity to each of these pages present; 1.0 for an equal content hash, without fetching."""
-        pages, own, words = self._present(numbers), _sets(shingles), content_words([content_hash])[0]
-        found, row, search = np.empty(len(pages)), 0, bucket_search.similarities_to
-        while (row := search(self._tables, self._cache, pages, row, own, words, found)) < len(pages):
+        pages, own = self._present(numbers), query.shingles
+        found, row, arrays = np.empty(len(pages)), 0, self._arrays()
+        while (row := framed.similarities_in(arrays, pages, row, own, query.content, found)) < len(pages):
             text = int(self._texts_of(pages[row : row + 1])[0])
             found[row] = max(0.0, similarity_at_least(own, self._fetch(text), 0, 1))
             row += 1
@@ -301,24 +318,23 @@ class SimilarityIndex:
             similarities[row] = similarity_at_least(own, self._fetch(int(texts[row])), *self._ratio)
             at += 1
 
-    def first_match_per_component(
-        self, signature: PageSignature, order_key: int, except_component: int = -1
-    ) -> list[Match]:
+    def first_match_per_component(self, query: Query, order_key: int, except_component: int = -1) -> list[Match]:
         """One match in every component that has any, ascending by component; `except_component` is left out.
 
         Within a component the candidates are gone through from a pseudo-random place that `order_key` (a hash of the
         page's identity) determines, up to the first match: so the forest has no hubs, and a clique costs one
         comparison, not one per member. A component none of whose candidates matches is gone through to the end.
         """
-        words, minima = content_words([signature.content_hash])[0], self._minima(signature.minhash)
-        shingles, key, walk = _sets(signature.shingles), np.uint64(order_key & 0xFFFF_FFFF_FFFF_FFFF), self._walk
-        query = (minima, words, self.bands, self.rows, shingles, *self._ratio, key, except_component)
-        while (met := bucket_search.search_components(self._tables, self._cache, walk, *query)) is not None:
+        _, shingles, keys, content, bare = query
+        key, walk = np.uint64(order_key & 0xFFFF_FFFF_FFFF_FFFF), self._walk
+        wanted_of = (keys, content, bare, shingles, *self._ratio, key, except_component)
+        while (met := framed.search_in(self._arrays(), *wanted_of)) is not None:
             wanted = int(walk.place[bucket_search.WANTED])
             if wanted == bucket_search.JOIN_TEXTS:
-                self._join_texts(self._texts_with(words))
+                self._join_texts(self._texts_with(content))
             elif wanted == bucket_search.MAKE_ROOM:
                 enlarge(walk.found, len(walk.found) + len(met))
+                self._frame = None
             else:
                 self._walk_on(met, wanted, shingles, key)
                 break
@@ -327,9 +343,7 @@ class SimilarityIndex:
     def _walk_on(self, met: NDArray[np.int64], text: int, shingles: NDArray[np.uint64], key: np.uint64) -> None:
         """Run a search for one match per component to its end, fetching what it asks for."""
         while text != bucket_search.FINISHED:
-            text = bucket_search.walk_components(
-                self._tables, self._cache, met, self._walk, shingles, *self._ratio, key, text, self._fetch(text)
-            )
+            text = framed.walk_on(self._arrays(), met, shingles, *self._ratio, key, text, self._fetch(text))
 
     def _found(self) -> list[Match]:
         """What the last search for one match per component found."""
@@ -383,14 +397,6 @@ class SimilarityIndex:
         keys, bare = bucket_search.page_keys(rows, contents, self.bands, self.rows)
         return keys, contents, bare
 
-    def _minima(self, minhash: NDArray[np.uint32] | bytes) -> NDArray[np.uint32]:
-        """A MinHash as a writable array of its own: kernels are compiled for one kind of array."""
-        view = np.frombuffer(minhash, dtype="<u4") if isinstance(minhash, bytes) else minhash
-        minima = np.array(view, dtype=np.uint32)
-        if minima.shape != (self.permutations,):
-            raise ValueError(f"MinHash of shape {minima.shape}: this index takes {self.permutations} permutations")
-        return minima
-
     def _check_new(self, numbers: NDArray[np.int64]) -> None:
         if len(numbers) and (numbers.min() < 0 or numbers.max() > NUMBER_MAX):
             raise ValueError(f"page numbers are 0 … {NUMBER_MAX}, not {numbers.min()} … {numbers.max()}: number from 0")
@@ -413,7 +419,7 @@ class SimilarityIndex:
 
     def _make_rows(self, texts: int, number: int) -> None:
         """Room for more texts, and for page numbers up to `number`."""
-        t = self._tables
+        t, self._frame = self._tables, None
         wanted = int(t.counts[buckets.TEXT_TOP]) + texts
         for array in (t.keys, t.place, t.label, t.content, t.marks, self._cache.place):
             enlarge(array, wanted)
@@ -421,7 +427,7 @@ class SimilarityIndex:
 
     def _make_room(self) -> None:
         """More runs and cells, after a kernel ran out of one of them."""
-        t = self._tables
+        t, self._frame = self._tables, None
         enlarge(t.runs, int(t.counts[buckets.RUN_TOP]) + ROWS_MIN)
         enlarge(t.cells, len(t.cells) + 1)
         if len(t.cells) > buckets.CELLS_MAX:
@@ -429,7 +435,7 @@ class SimilarityIndex:
 
     def _make_slots(self, texts: int) -> None:
         """Room for more texts in every hash table; those of the bands are enlarged one by one if they are large."""
-        t, due = self._tables, 0
+        t, due, self._frame = self._tables, 0, None
         used = t.counts[buckets.USED :]
         wanted = int(used[:-1].max()) + texts
         if t.counts[buckets.STAYING]:
@@ -448,7 +454,7 @@ class SimilarityIndex:
 
     def _migrate(self, due: int) -> None:
         """Move so many bands to the larger tables, the last first, and cut them off the smaller array."""
-        t = self._tables
+        t, self._frame = self._tables, None
         staying = int(t.counts[buckets.STAYING])
         for band in range(staying - 1, max(0, staying - due) - 1, -1):
             buckets.copy_slots(t.slots_before[band], t.slots[band])

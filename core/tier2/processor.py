@@ -11,7 +11,7 @@ Rules (docs/protocol.md):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -21,7 +21,7 @@ from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Send, TaskState
 from dustream.core.tier2.forest import REPAIRS_MAX, Forest, ForestRow, RepairRow, order_key
 from dustream.core.tier2.rows import StarRow, VertexRow
-from dustream.core.tier2.search_protocol import IndexedPage, MakeSearch, Match, Search
+from dustream.core.tier2.search_protocol import IndexedPage, MakeSearch, Match, Query, Search
 from dustream.core.tier2.stars import WORK_MAX, AgendaRow, DuplicateRow, Seen, Stars
 from dustream.core.tier2.vertices import Present, Vertices
 from dustream.core.winners import Markets
@@ -41,6 +41,7 @@ from dustream.schemas.tier2 import (
 )
 
 NEWS_ITEMS_MAX = 1_000
+QUERIES_AT_ONCE = 64  # pages of one step made ready together
 BATCH_PAGES = 2048  # taken into the searches at once when the task opens
 
 TABLES: dict[str, Any] = {
@@ -105,46 +106,53 @@ class Tier2Processor:
 
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
         self._out = []
+        self._queries = self._made_ready(messages)
+        was_cut = self._is_cut()
         for message in messages:
-            resume = isinstance(message, ContinueTier2)
-            was_cut = self._is_cut()
             self._handlers[type(message)](message)
-            self._settle(resume=resume)
-            if self._is_cut() and (resume or not was_cut):  # one message to go on with is under way while work is left
-                self._out.append(Send("tier2", self._partition, ContinueTier2(self._partition)))
+            if was_cut or not self._is_quiet():
+                resume = isinstance(message, ContinueTier2)
+                self._settle(resume=resume)
+                is_cut = self._is_cut()
+                if is_cut and (resume or not was_cut):  # one message to go on with is under way while work is left
+                    self._out.append(Send("tier2", self._partition, ContinueTier2(self._partition)))
+                was_cut = is_cut
         return self._out
+
+    def _made_ready(self, messages: Sequence[Any]) -> Iterator[Query]:
+        """The pages of the messages, in their order."""
+        signatures = (message.signature for message in messages if isinstance(message, Store | Probe))
+        while portion := list(islice(signatures, QUERIES_AT_ONCE)):
+            yield from self._present.queries(portion)
 
     # Vertices come and go
 
     def _store(self, message: Store) -> None:
-        content = message.signature
-        matches = self._matches(self._present.entries, message)
-        seen = _seen(matches or self._matches(self._present.visitors, message))
+        content, query, key = message.signature, next(self._queries), order_key(message.vertex)
+        matches = _matches(self._present.entries, query, key)
+        seen = _seen(matches or _matches(self._present.visitors, query, key))
         stars = tuple(StarRow(key) for key in message.keys)
         row = VertexRow(message.vertex, True, self._partition, message.probes, content.content_hash, stars)
-        number = self._add(row, content, matches)
-        winner = tuple(stars.enter(number, seen) for stars in self._stars)
+        number = self._add(row, query, matches)
+        winner = tuple([each.enter(number, query, seen) for each in self._stars])
         for partition in message.probes:
             probe = Probe(message.vertex, self._partition, content, message.keys, winner)
             self._out.append(Send("tier2", partition, probe))
 
     def _probe(self, message: Probe) -> None:
-        content = message.signature
-        matches = self._matches(self._present.entries, message)
+        content, query = message.signature, next(self._queries)
+        matches = _matches(self._present.entries, query, order_key(message.vertex))
         if not matches:
             return
         stars = tuple(StarRow(key, told=told) for key, told in zip(message.keys, message.winner, strict=True))
         row = VertexRow(message.vertex, False, message.home, (), content.content_hash, stars)
-        number = self._add(row, content, matches)
+        number = self._add(row, query, matches)
         for each in self._stars:
-            each.enter(number, _seen(matches))
+            each.enter(number, query, _seen(matches))
 
-    def _matches(self, search: Search, page: Store | Probe) -> list[Match]:
-        return search.first_match_per_component(page.signature, order_key(page.vertex)) if len(search) else []
-
-    def _add(self, row: VertexRow, content: PageSignature, matches: list[Match]) -> int:
-        number = self._vertices.add(row, content)
-        self._forest.add(number, content, matches)
+    def _add(self, row: VertexRow, query: Query, matches: list[Match]) -> int:
+        number = self._vertices.add(row, query.signature)
+        self._forest.add(number, query, matches)
         return number
 
     def _remove(self, message: Remove) -> None:
@@ -179,7 +187,8 @@ class Tier2Processor:
         each = zip(left, message.keys, told, strict=True)
         row = replace(row, stars=tuple(replace(star, key=key, told=flag) for star, key, flag in each))
         self._vertices.put(number, row)
-        winner = tuple(stars.enter(number) for stars in self._stars)
+        query = self._present.query(number)
+        winner = tuple([stars.enter(number, query) for stars in self._stars])
         if row.entry:
             for partition in row.probes:
                 self._out.append(Send("tier2", partition, Rekey(message.vertex, message.keys, winner)))
@@ -222,6 +231,9 @@ class Tier2Processor:
                 chunk = tuple(items[start : start + NEWS_ITEMS_MAX])
                 self._out.append(Send("tier2", partition, News(self._partition, chunk)))
 
+    def _is_quiet(self) -> bool:
+        return not self._forest.needs_repair and all(stars.is_quiet for stars in self._stars)
+
     def _is_cut(self) -> bool:
         return self._forest.needs_repair or any(stars.is_cut for stars in self._stars)
 
@@ -229,6 +241,10 @@ class Tier2Processor:
         vertex = self._vertices.row(one).vertex
         edge = Edge(self._vertices.row(other).vertex, similarity)
         self._out.append(Send("pages", url_of(vertex), Route(vertex, edge)))
+
+
+def _matches(search: Search, query: Query, key: int) -> list[Match]:
+    return search.first_match_per_component(query, key) if len(search) else []
 
 
 def _seen(matches: list[Match]) -> Seen:

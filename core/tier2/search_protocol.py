@@ -3,7 +3,7 @@ force."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -39,15 +39,28 @@ class IndexedPage(NamedTuple):
     component: int | None = None
 
 
+class Query(NamedTuple):
+    """A page as searches take it; made once, by `Search.queries`, for all that is asked about the page.
+
+    What a search asks for beyond the signature (the keys of its buckets), others leave empty."""
+
+    signature: PageSignature
+    shingles: NDArray[np.uint64]
+    keys: NDArray[np.uint64]
+    content: NDArray[np.uint64]
+    bare: bool
+
+
 class Search(Protocol):
     """The pages of one partition by local number, each with the label of its component of the match graph, which the
     caller keeps up to date: a search for one match per component then need not look at all candidates."""
 
     def __len__(self) -> int: ...
 
-    def insert(
-        self, number: int, content_hash: bytes, minhash: NDArray[np.uint32], component: int | None = None
-    ) -> None: ...
+    def queries(self, signatures: Sequence[PageSignature]) -> list[Query]:
+        """Pages, made ready for any search of the same threshold: many at once cost little more than one."""
+
+    def insert(self, number: int, query: Query, component: int | None = None) -> None: ...
 
     def rebuild(self, pages: Iterable[IndexedPage]) -> None:
         """Many pages at once."""
@@ -60,23 +73,20 @@ class Search(Protocol):
     def separate(self, numbers: Iterable[int], component: int) -> None:
         """A component splits: these pages of it get a fresh label."""
 
-    def first_match_per_component(
-        self, signature: PageSignature, order_key: int, except_component: int = -1
-    ) -> list[Match]:
+    def first_match_per_component(self, query: Query, order_key: int, except_component: int = -1) -> list[Match]:
         """One match in every component that has any but `except_component`; which one, `order_key` decides."""
 
-    def candidates(self, content_hash: bytes, minhash: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def candidates(self, query: Query) -> NDArray[np.int64]:
         """Numbers that may match, ascending. Whether a pair is proposed is a fact of the pair."""
 
-    def similarities(
-        self, shingles: NDArray[np.uint64], content_hash: bytes, numbers: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def similarities(self, query: Query, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
         """Exact Jaccard similarity to each of the numbers."""
 
 
 ShinglesOf = Callable[[int], NDArray[np.uint64]]
 MakeSearch = Callable[[ShinglesOf], Search]
 
+_NO_KEYS = np.zeros(0, dtype=np.uint64)
 _MIX = 0x9E3779B97F4A7C15
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 
@@ -93,15 +103,22 @@ class BruteForceSearch:
     def __len__(self) -> int:
         return len(self._hashes)
 
-    def insert(
-        self, number: int, content_hash: bytes, minhash: NDArray[np.uint32], component: int | None = None
-    ) -> None:
+    def queries(self, signatures: Sequence[PageSignature]) -> list[Query]:
+        return [
+            Query(signature, np.frombuffer(signature.shingles, dtype="<u8"), _NO_KEYS, _NO_KEYS, False)
+            for signature in signatures
+        ]
+
+    def insert(self, number: int, query: Query, component: int | None = None) -> None:
+        self._insert(number, query.signature.content_hash, component)
+
+    def _insert(self, number: int, content_hash: bytes, component: int | None) -> None:
         self._hashes[number] = content_hash
         self._labels[number] = -1 if component is None else component
 
     def rebuild(self, pages: Iterable[IndexedPage]) -> None:
         for page in pages:
-            self.insert(page.number, page.content_hash, np.zeros(0, dtype=np.uint32), page.component)
+            self._insert(page.number, page.content_hash, page.component)
 
     def remove(self, number: int) -> None:
         del self._hashes[number], self._labels[number]
@@ -111,12 +128,9 @@ class BruteForceSearch:
 
     separate = relabel
 
-    def first_match_per_component(
-        self, signature: PageSignature, order_key: int, except_component: int = -1
-    ) -> list[Match]:
-        near = self.candidates(signature.content_hash, np.zeros(0, dtype=np.uint32))
-        shingles = np.frombuffer(signature.shingles, dtype="<u8")
-        similarities = self.similarities(shingles, signature.content_hash, near)
+    def first_match_per_component(self, query: Query, order_key: int, except_component: int = -1) -> list[Match]:
+        near = self.candidates(query)
+        similarities = self.similarities(query, near)
         each = zip(near.tolist(), similarities.tolist(), strict=True)
         found: dict[int, Match] = {}
         for number, similarity in sorted(each, key=lambda pair: (pair[0] ^ order_key) * _MIX & _WORD):
@@ -125,15 +139,13 @@ class BruteForceSearch:
                 found.setdefault(label, Match(number, similarity, label))
         return sorted(found.values(), key=lambda match: match.component)
 
-    def candidates(self, content_hash: bytes, minhash: NDArray[np.uint32]) -> NDArray[np.int64]:
+    def candidates(self, query: Query) -> NDArray[np.int64]:
         return np.array(sorted(self._hashes), dtype=np.int64)
 
-    def similarities(
-        self, shingles: NDArray[np.uint64], content_hash: bytes, numbers: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        return np.array([self._similarity(shingles, content_hash, int(number)) for number in numbers], dtype=np.float64)
+    def similarities(self, query: Query, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.array([self._similarity(query, int(number)) for number in numbers], dtype=np.float64)
 
-    def _similarity(self, shingles: NDArray[np.uint64], content_hash: bytes, number: int) -> float:
-        if self._hashes[number] == content_hash:
+    def _similarity(self, query: Query, number: int) -> float:
+        if self._hashes[number] == query.signature.content_hash:
             return 1.0
-        return jaccard(shingles, self._shingles_of(number))
+        return jaccard(query.shingles, self._shingles_of(number))

@@ -28,11 +28,10 @@ from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Table, TaskState
 from dustream.core.tier2.cleared import Cleared
 from dustream.core.tier2.rows import StarRow, VertexRow, row_key
-from dustream.core.tier2.search_protocol import Search
-from dustream.core.tier2.vertices import Present, Vertices, minhash_of
+from dustream.core.tier2.search_protocol import Query, Search
+from dustream.core.tier2.vertices import Present, Vertices
 from dustream.core.winners import WinnerOrder
 from dustream.schemas.pages import Star, Verdict
-from dustream.schemas.signature import PageSignature
 from dustream.schemas.tier2 import Cover, Covered, Win
 
 WORK_MAX = 2_000  # vertices touched in one step
@@ -99,26 +98,32 @@ class Stars:
         self._heap: list[bytes] = []
         self._work = 0
         self._told: list[Told] = []
+        self._entered: tuple[int, Query | None] = (-1, None)
         self.is_cut = any(True for _ in self._stored.scan(self._prefix))
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing is to be done or said."""
+        return not (self._agenda or self._told or self.is_cut)
 
     # Vertices come and go
 
-    def enter(self, number: int, seen: Seen | None = None) -> bool:
+    def enter(self, number: int, query: Query, seen: Seen | None = None) -> bool:
         """Decide a vertex that is new here, or has a new key: is it a winner?"""
         row = self._vertices.row(number)
+        star, self._entered = row.stars[self._market], (number, query)
         alone = seen is not None and seen.alone
         if not alone:
-            star = row.stars[self._market]
-            star = self._with_local(number, star, self._best_winner(number, row, star.key, seen))
-            row = self._vertices.put_star(number, row, self._market, star)
-        row, item = self._look(number, row, AgendaRow(look=True))
-        star = row.stars[self._market]
-        self._note(star.key, _NOTHING if alone else item)
+            star = self._with_local(number, star, self._best_winner(query, row, star.key, seen))
+        star, item = self._look(number, row, star, _LOOK)
+        self._vertices.put_star(number, row, self._market, star)
+        if not alone:
+            self._note(star.key, item)
         return star.winner
 
     def leave(self, number: int, row: VertexRow) -> StarRow:
         """A vertex goes, or gives up its key; its duplicates will look for another winner."""
-        star = row.stars[self._market]
+        star, self._entered = row.stars[self._market], (-1, None)
         key = star.key
         self._drop_item(key)
         if star.winner:
@@ -210,7 +215,8 @@ class Stars:
             # it has gone, or has another key now: only its duplicates are left to do
             item = AgendaRow(release=item.release)
         elif item.look:
-            row, item = self._look(number, row, item)
+            star, item = self._look(number, row, row.stars[self._market], item)
+            self._vertices.put_star(number, row, self._market, star)
         if item.release:
             item = self._release(key, item)
         if number is not None and item.cover_after is not None:
@@ -218,20 +224,25 @@ class Stars:
         if item.release or item.cover_after is not None:
             self._note(key, item)
 
-    def _look(self, number: int, row: VertexRow, item: AgendaRow) -> tuple[VertexRow, AgendaRow]:
+    def _look(self, number: int, row: VertexRow, star: StarRow, item: AgendaRow) -> tuple[StarRow, AgendaRow]:
         """Decide a vertex; what follows for others is in the item returned."""
-        star = row.stars[self._market]
         if item.lost:
-            star = self._with_local(number, star, self._best_winner(number, row, star.key))
+            star = self._with_local(number, star, self._best_winner(self._query(number), row, star.key))
         cover = self._cover_of(row, star)
         winner = cover is None if row.entry else bool(star.told)
         item = AgendaRow(False, False, item.release, item.cover_after)
         if winner != star.winner:
-            self._set_winner(number, self._vertices.content(number) if winner else None)
+            self._set_winner(number, self._query(number) if winner else None)
             item = AgendaRow(cover_after=_FROM_THE_FIRST) if winner else AgendaRow(release=True)
             star = replace(star, winner=winner)
-        star = self._tell(row, star, cover)
-        return self._vertices.put_star(number, row, self._market, star), item
+        return self._tell(row, star, cover), item
+
+    def _query(self, number: int) -> Query:
+        """A vertex, made ready for searches; the one that entered last is ready."""
+        entered, query = self._entered
+        if entered != number or query is None:
+            query = self._present.query(number)
+        return query
 
     def _cover_of(self, row: VertexRow, star: StarRow) -> Cover | None:
         if not row.entry:
@@ -262,18 +273,17 @@ class Stars:
             return Verdict(url_of(row.vertex))
         return Verdict(url_of(self._order.vertex(cover.key)), cover.similarity, cover.exact)
 
-    def _set_winner(self, number: int, content: PageSignature | None) -> None:
+    def _set_winner(self, number: int, query: Query | None) -> None:
         """In the index of winners, or out of it."""
-        if content is None:
+        if query is None:
             self._winners.remove(number)
         else:
-            self._winners.insert(number, content.content_hash, minhash_of(content))
+            self._winners.insert(number, query)
 
-    def _best_winner(self, number: int, row: VertexRow, key: bytes, seen: Seen | None = None) -> Cover | None:
+    def _best_winner(self, query: Query, row: VertexRow, key: bytes, seen: Seen | None = None) -> Cover | None:
         """The best of the winners present that are better than the vertex and match it."""
-        content = self._vertices.content(number)
         better = []
-        for other in self._winners.candidates(content.content_hash, minhash_of(content)).tolist():
+        for other in self._winners.candidates(query).tolist():
             other_row = self._vertices.row(other)
             other_key = other_row.stars[self._market].key
             if other_key < key and (row.entry or other_row.entry):
@@ -281,34 +291,33 @@ class Stars:
         better.sort()
         for start in range(0, len(better), _WINNERS_COMPARED):
             some = better[start : start + _WINNERS_COMPARED]
-            similarities = self._similarities(content, [other for _, other in some], seen)
+            similarities = self._similarities(query, [other for _, other in some], seen)
             for (other_key, other), similarity in zip(some, similarities, strict=True):
                 if similarity >= self._threshold:
-                    exact = self._vertices.row(other).content_hash == content.content_hash
+                    exact = self._vertices.row(other).content_hash == row.content_hash
                     return Cover(other_key, similarity, exact)
         return None
 
-    def _similarities(self, content: PageSignature, numbers: list[int], seen: Seen | None) -> list[float]:
+    def _similarities(self, query: Query, numbers: list[int], seen: Seen | None) -> list[float]:
         if seen is not None and all(number in seen.similarities for number in numbers):
             return [seen.similarities[number] for number in numbers]
-        shingles = np.frombuffer(content.shingles, dtype="<u8")
-        wanted = np.array(numbers, dtype=np.int64)
-        return [float(each) for each in self._winners.similarities(shingles, content.content_hash, wanted)]
+        found: list[float] = self._winners.similarities(query, np.array(numbers, dtype=np.int64)).tolist()
+        return found
 
     def _cover(self, number: int, key: bytes, item: AgendaRow) -> AgendaRow:
         """A new winner takes over the worse vertices that match it and have none, or a worse one."""
         assert item.cover_after is not None
-        row, content = self._vertices.row(number), self._vertices.content(number)
-        candidates = self._present.candidates(number, content)
+        row, query = self._vertices.row(number), self._query(number)
+        candidates = self._present.candidates(number, query)
         candidates = candidates[candidates > item.cover_after]
         room = max(1, self._work_max - self._work)
         some, more = candidates[:room], len(candidates) > room
         self._work += len(some)
         worse = [other for other in some.tolist() if self._may_take(other, row, key)]
-        similarities = self._present.similarities(content, np.array(worse, dtype=np.int64))
+        similarities = self._present.similarities(query, np.array(worse, dtype=np.int64))
         for other, similarity in zip(worse, similarities.tolist(), strict=True):
             if similarity >= self._threshold:
-                self._take(other, Cover(key, similarity, False), content)
+                self._take(other, Cover(key, similarity, False), row.content_hash)
         return replace(item, cover_after=int(some[-1]) if more else None)
 
     def _may_take(self, other: int, winner: VertexRow, key: bytes) -> bool:
@@ -318,10 +327,10 @@ class Stars:
             return False
         return star.local is None or star.local.key > key
 
-    def _take(self, other: int, cover: Cover, content: PageSignature) -> None:
+    def _take(self, other: int, cover: Cover, content_hash: bytes) -> None:
         row = self._vertices.row(other)
         star = row.stars[self._market]
-        cover = replace(cover, exact=row.content_hash == content.content_hash)
+        cover = replace(cover, exact=row.content_hash == content_hash)
         star = self._with_local(other, star, cover)
         self._vertices.put_star(other, row, self._market, star)
         self._note(star.key, AgendaRow(look=True))
@@ -362,6 +371,7 @@ class Stars:
 
 
 _NOTHING = AgendaRow()
+_LOOK = AgendaRow(look=True)
 
 
 def _merged(one: AgendaRow, other: AgendaRow) -> AgendaRow:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dustream.core.processor import Table, TaskState
 from dustream.core.tier2.rows import StarRow, VertexRow, row_key
-from dustream.core.tier2.search_protocol import IndexedPage, Search
+from dustream.core.tier2.search_protocol import IndexedPage, Query, Search
 from dustream.schemas.signature import PageSignature
 
 
@@ -101,8 +101,16 @@ class Present:
         self.entries.rebuild(page for page in pages if self._is_entry(page.number))
         self.visitors.rebuild(page for page in pages if not self._is_entry(page.number))
 
-    def insert(self, number: int, content: PageSignature, label: int) -> None:
-        self._searched(number).insert(number, content.content_hash, minhash_of(content), label)
+    def queries(self, signatures: Sequence[PageSignature]) -> list[Query]:
+        """Pages, made ready for all searches of the partition."""
+        return self.entries.queries(signatures)
+
+    def query(self, number: int) -> Query:
+        """A vertex present, made ready for all searches of the partition."""
+        return self.entries.queries([self._vertices.content(number)])[0]
+
+    def insert(self, number: int, query: Query, label: int) -> None:
+        self._searched(number).insert(number, query, label)
 
     def remove(self, number: int) -> None:
         self._searched(number).remove(number)
@@ -129,19 +137,20 @@ class Present:
             return self.entries, self.visitors
         return (self.entries,)
 
-    def candidates(self, number: int, content: PageSignature) -> NDArray[np.int64]:
+    def candidates(self, number: int, query: Query) -> NDArray[np.int64]:
         """All that a vertex may match, ascending."""
-        minhash, content_hash = minhash_of(content), content.content_hash
-        found = [search.candidates(content_hash, minhash) for search in self.met_by(number)]
+        found = [search.candidates(query) for search in self.met_by(number)]
         return found[0] if len(found) == 1 else np.sort(np.concatenate(found))
 
-    def similarities(self, content: PageSignature, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+    def similarities(self, query: Query, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
         """Exact Jaccard similarity to each of the numbers."""
-        shingles, is_entry = np.frombuffer(content.shingles, dtype="<u8"), self._vertices.is_entry[numbers]
+        is_entry = self._vertices.is_entry[numbers]
+        if is_entry.all():
+            return self.entries.similarities(query, numbers)
         found = np.empty(len(numbers), dtype=np.float64)
         for search, mask in ((self.entries, is_entry), (self.visitors, ~is_entry)):
             if mask.any():
-                found[mask] = search.similarities(shingles, content.content_hash, numbers[mask])
+                found[mask] = search.similarities(query, numbers[mask])
         return found
 
     def _is_entry(self, number: int) -> bool:
@@ -153,7 +162,3 @@ class Present:
     def _apart(self, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
         entries = [number for number in numbers if self._is_entry(number)]
         return entries, [number for number in numbers if not self._is_entry(number)]
-
-
-def minhash_of(content: PageSignature) -> NDArray[np.uint32]:
-    return np.frombuffer(content.minhash, dtype="<u4")

@@ -137,17 +137,16 @@ def _without(kind: type, condition: Callable[[Any], bool] = lambda item: True) -
     return tell
 
 
-def _worst_winner(self: Any, number: int, row: Any, key: bytes, seen: Any = None) -> Cover | None:
+def _worst_winner(self: Any, query: Any, row: Any, key: bytes, seen: Any = None) -> Cover | None:
     """Any winner that matches, instead of the best."""
-    content = self._vertices.content(number)
     found = None
-    for other in self._winners.candidates(content.content_hash, None).tolist():
+    for other in self._winners.candidates(query).tolist():
         other_row = self._vertices.row(other)
         other_key = other_row.stars[self._market].key
         if other_key < key and (row.entry or other_row.entry) and (found is None or other_key > found.key):
-            [similarity] = self._winners.similarities(None, content.content_hash, np.array([other]))
+            [similarity] = self._winners.similarities(query, np.array([other]))
             if similarity >= self._threshold:
-                found = Cover(other_key, float(similarity), other_row.content_hash == content.content_hash)
+                found = Cover(other_key, float(similarity), other_row.content_hash == row.content_hash)
     return found
 
 

@@ -25,7 +25,7 @@ from dustream.core.pages.processor import PagesProcessor
 from dustream.core.processor import Processor, Resting, Send
 from dustream.core.tier2.processor import TABLES as TIER2_TABLES
 from dustream.core.tier2.processor import Tier2Processor
-from dustream.core.tier2.search_protocol import BruteForceSearch, Search, ShinglesOf
+from dustream.core.tier2.search_protocol import BruteForceSearch, Query, Search, ShinglesOf
 from dustream.core.topology import partition_of
 from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
@@ -120,15 +120,13 @@ class KnownSimilarities(BruteForceSearch):
         super().__init__(THRESHOLD, shingles_of)
         self._similar = contents.similar
 
-    def candidates(self, content_hash: bytes, minhash: NDArray[np.uint32]) -> NDArray[np.int64]:
-        similar = self._similar[_content(content_hash)]
+    def candidates(self, query: Query) -> NDArray[np.int64]:
+        similar = self._similar[_content(query.signature.content_hash)]
         found = [number for number, other in self._hashes.items() if similar[_content(other)] > 0.5]
         return np.array(sorted(found), dtype=np.int64)
 
-    def similarities(
-        self, shingles: NDArray[np.uint64], content_hash: bytes, numbers: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        similar = self._similar[_content(content_hash)]
+    def similarities(self, query: Query, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+        similar = self._similar[_content(query.signature.content_hash)]
         return np.array([similar[_content(self._hashes[number])] for number in numbers.tolist()], dtype=np.float64)
 
 

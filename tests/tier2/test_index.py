@@ -9,10 +9,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec.structs import replace
 
 from dustream.core.errors import BadSetting
 from dustream.core.tier2.index import SimilarityIndex
-from dustream.core.tier2.search_protocol import IndexedPage
+from dustream.core.tier2.search_protocol import IndexedPage, Query
 from dustream.schemas.signature import PageSignature
 
 TAU = 0.8
@@ -66,8 +67,12 @@ def index_of(pages: dict[int, PageSignature], tau: float = TAU, **options: int) 
     return SimilarityIndex(tau, lambda number: np.frombuffer(pages[number].shingles, dtype=np.uint64), **options)
 
 
+def query(index: SimilarityIndex, page: PageSignature) -> Query:
+    return index.queries([page])[0]
+
+
 def insert(index: SimilarityIndex, number: int, page: PageSignature, component: int | None = None) -> None:
-    index.insert(number, page.content_hash, np.frombuffer(page.minhash, dtype=np.uint32), component)
+    index.insert(number, query(index, page), component)
 
 
 def filled(pages: list[PageSignature], tau: float = TAU, **options: int) -> SimilarityIndex:
@@ -111,7 +116,7 @@ def test_nearly_all_pairs_at_the_threshold_are_proposed() -> None:
         insert(index, number, signature(np.sort(one)))
         for _ in others:
             other = signature(np.sort(np.concatenate((core, fresh_shingles(random, 5)))))
-            candidates = index.candidates(other.content_hash, np.frombuffer(other.minhash, dtype=np.uint32))
+            candidates = index.candidates(query(index, other))
             missed += number not in candidates
     assert missed < 6
 
@@ -136,7 +141,7 @@ def test_equal_content_matches_without_a_shingle_being_fetched() -> None:
     for number in (7, 3, 5):
         insert(index, number, page)
     assert found(index, page) == [(3, 1.0), (5, 1.0), (7, 1.0)]
-    assert index.similarities(np.zeros(0, dtype=np.uint64), page.content_hash, [5, 3]).tolist() == [1.0, 1.0]
+    assert index.similarities(query(index, page), [5, 3]).tolist() == [1.0, 1.0]
     assert index.copies(page.content_hash).tolist() == [3, 5, 7]
     assert (len(index), index.text_count) == (3, 1)
 
@@ -149,8 +154,8 @@ def test_pages_without_shingles_match_their_copies_only() -> None:
         insert(index, number, page)
     assert found(index, pages[0]) == [(0, 1.0), (2, 1.0)]
     assert found(index, pages[1]) == [(1, 1.0)]
-    assert [match.number for match in index.first_match_per_component(pages[1], 5)] == [1]
-    assert index.similarities(nothing, pages[0].content_hash, [1]).tolist() == [0.0]
+    assert [match.number for match in index.first_match_per_component(query(index, pages[1]), 5)] == [1]
+    assert index.similarities(query(index, pages[0]), [1]).tolist() == [0.0]
 
 
 def test_a_page_of_one_shingle_matches_its_like() -> None:
@@ -163,8 +168,7 @@ def test_a_page_of_one_shingle_matches_its_like() -> None:
 def test_similarities_are_exact_below_tau_too() -> None:
     pages = families(seed=5, count=20, members_max=4)
     index = filled(pages)
-    shingles = np.frombuffer(pages[0].shingles, dtype=np.uint64)
-    values = index.similarities(shingles, pages[0].content_hash, np.arange(len(pages)))
+    values = index.similarities(query(index, pages[0]), np.arange(len(pages)))
     assert values.tolist() == [similarity(pages[0], page) for page in pages]
 
 
@@ -176,10 +180,8 @@ def test_batches_are_the_same_as_single_pages() -> None:
     hashes = np.stack([np.frombuffer(page.minhash, dtype=np.uint32) for page in pages])
     starts, numbers = batch.candidates_batch([page.content_hash for page in pages], hashes)
     for row, page in enumerate(pages):
-        assert (
-            single.candidates(page.content_hash, hashes[row]).tolist()
-            == numbers[starts[row] : starts[row + 1]].tolist()
-        )
+        ours = single.candidates(query(single, page))
+        assert ours.tolist() == numbers[starts[row] : starts[row + 1]].tolist()
         assert row in numbers[starts[row] : starts[row + 1]]
 
 
@@ -224,7 +226,7 @@ def test_the_cache_forgets_a_page_whose_number_is_used_again() -> None:
     index.remove(0)
     pages[0] = other
     insert(index, 0, other)
-    assert index.similarities(np.frombuffer(one.shingles, dtype=np.uint64), one.content_hash, [0]).tolist() == [0.0]
+    assert index.similarities(query(index, one), [0]).tolist() == [0.0]
 
 
 # ---- what is refused
@@ -240,9 +242,9 @@ def test_misuse_is_named() -> None:
     with pytest.raises(ValueError, match="twice"):
         index.insert_batch(np.array([4, 4]), [page.content_hash] * 2, np.zeros((2, 128), dtype=np.uint32))
     with pytest.raises(ValueError, match="128 permutations"):
-        index.insert(1, page.content_hash, np.zeros(64, dtype=np.uint32))
+        insert(index, 1, replace(page, minhash=bytes(4 * 64)))
     with pytest.raises(ValueError, match="16 bytes"):
-        index.insert(1, b"short", np.zeros(128, dtype=np.uint32))
+        insert(index, 1, replace(page, content_hash=b"short"))
     with pytest.raises(KeyError, match="page 9 is not in the index"):
         index.remove(9)
     with pytest.raises(BadSetting):
@@ -255,7 +257,7 @@ def test_misuse_is_named() -> None:
 
 def link(index: SimilarityIndex, members: dict[int, list[int]], number: int, page: PageSignature) -> int:
     """What the spanning forest does: insert, and merge the components that match; returns the forest edges."""
-    matches = index.first_match_per_component(page, order_key=number)
+    matches = index.first_match_per_component(query(index, page), order_key=number)
     labels = sorted((match.component for match in matches), key=lambda label: len(members[label]))
     component = labels.pop() if labels else index.new_component()
     insert(index, number, page, component)
@@ -283,7 +285,7 @@ def test_exact_copies_cost_no_comparison_and_one_place_in_the_bands() -> None:
     index, members = index_of(pages), dict[int, list[int]]()
     partners = set()
     for number in pages:
-        partners |= {match.number for match in index.first_match_per_component(page, order_key=number)}
+        partners |= {match.number for match in index.first_match_per_component(query(index, page), order_key=number)}
         link(index, members, number, page)
     assert (index.comparisons, index.fetches, index.text_count) == (0, 0, 1)
     assert len(partners) > 500, "copies must not all hang on one page"
@@ -296,8 +298,8 @@ def test_the_first_match_is_not_always_the_same_page() -> None:
     index, members = index_of(pages), dict[int, list[int]]()
     for number, page in pages.items():
         link(index, members, number, page)
-    query = signature(base)
-    partners = [index.first_match_per_component(query, key)[0].number for key in range(400)]
+    asked = query(index, signature(base))
+    partners = [index.first_match_per_component(asked, key)[0].number for key in range(400)]
     assert len(set(partners)) > 200
 
 
@@ -313,10 +315,10 @@ def test_one_match_in_every_component_that_has_any_though_most_members_do_not_ma
         link(index, members, number, page)
     assert len(members) == 1
     for number, page in pages.items():
-        (match,) = index.first_match_per_component(page, order_key=number * 31)
+        (match,) = index.first_match_per_component(query(index, page), order_key=number * 31)
         assert similarity(page, pages[match.number]) == match.similarity >= TAU
     label = index.component_of(0)
-    assert index.first_match_per_component(pages[3], 1, except_component=label) == []
+    assert index.first_match_per_component(query(index, pages[3]), 1, except_component=label) == []
 
 
 def test_every_component_is_found_though_a_page_meets_hundreds() -> None:
@@ -326,7 +328,7 @@ def test_every_component_is_found_though_a_page_meets_hundreds() -> None:
     index = index_of(pages)
     for number, page in pages.items():
         insert(index, number, page, component=1000 - number)
-    matches = index.first_match_per_component(signature(base), 7, except_component=900)
+    matches = index.first_match_per_component(query(index, signature(base)), 7, except_component=900)
     assert [match.number for match in matches] == [number for number in range(299, -1, -1) if number != 100]
     assert all(match.similarity == similarity(signature(base), pages[match.number]) for match in matches)
 
@@ -338,10 +340,12 @@ def test_copies_whose_components_merged_are_one_text_again() -> None:
         insert(index, number, page, component)
     assert index.text_count == 3
     index.relabel([1, 2], 5)
-    matches = index.first_match_per_component(page, 11)
+    matches = index.first_match_per_component(query(index, page), 11)
     assert [(match.component, match.similarity) for match in matches] == [(5, 1.0), (7, 1.0)]
     assert (index.text_count, len(index), index.comparisons) == (2, 4, 0)
-    assert [match.number for match in index.first_match_per_component(page, 11, except_component=5)] == [3]
+    assert [match.number for match in index.first_match_per_component(query(index, page), 11, except_component=5)] == [
+        3
+    ]
 
 
 # ---- memory
@@ -460,7 +464,7 @@ class AnyHistory(RuleBasedStateMachine):
         return pieces
 
     def check_components(self, kind: int) -> None:
-        matches = self.index.first_match_per_component(POOL[kind], order_key=kind)
+        matches = self.index.first_match_per_component(query(self.index, POOL[kind]), order_key=kind)
         components = [match.component for match in matches]
         assert components == sorted({self.index.component_of(number) for number in self.matching(kind)})
         assert all(match.number in self.matching(kind) for match in matches)
@@ -475,9 +479,8 @@ class AnyHistory(RuleBasedStateMachine):
         fresh = index_of(self.pages)
         for number in sorted(self.pages):
             insert(fresh, number, self.pages[number])
-        hashes = np.frombuffer(POOL[kind].minhash, dtype=np.uint32)
-        ours = self.index.candidates(POOL[kind].content_hash, hashes)
-        assert ours.tolist() == fresh.candidates(POOL[kind].content_hash, hashes).tolist()
+        ours = self.index.candidates(query(self.index, POOL[kind]))
+        assert ours.tolist() == fresh.candidates(query(fresh, POOL[kind])).tolist()
         assert found(self.index, POOL[kind]) == expected(self.pages, POOL[kind])
 
     @invariant()

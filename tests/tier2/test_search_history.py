@@ -138,6 +138,6 @@ def test_a_page_of_one_repeated_token_matches_its_like_only() -> None:
     sets = dict(enumerate(shingle_array(page) for page in pages))
     index = SimilarityIndex(0.8, sets.__getitem__)
     for number, page in enumerate(pages):
-        index.insert(number, page.content_hash, np.frombuffer(page.minhash, dtype=np.uint32))
+        index.insert(number, index.queries([page])[0])
     found = [[match.number for match in index.matches(page)] for page in pages]
     assert found == [[0, 1], [0, 1], [2], [3]], "one window of spam and four that run into the end of the text"

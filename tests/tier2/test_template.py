@@ -14,6 +14,7 @@ from dustream.core.pages.vertex import vertex_name
 from dustream.core.text.signature import sign
 from dustream.core.tier2.index import SimilarityIndex
 from dustream.core.tier2.processor import TABLES, Tier2Processor
+from dustream.core.tier2.search_protocol import Query
 from dustream.core.tier2.stars import WORK_MAX
 from dustream.core.topology import ProcessorSpec, TableSpec
 from dustream.core.winners import Market, Markets
@@ -39,8 +40,8 @@ class CountedIndex(SimilarityIndex):
 
     listed = 0
 
-    def candidates(self, content_hash: bytes, minhash: np.ndarray) -> np.ndarray:
-        found = super().candidates(content_hash, minhash)
+    def candidates(self, query: Query) -> np.ndarray:
+        found = super().candidates(query)
         self.listed += len(found)
         return found
 
