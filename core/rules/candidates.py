@@ -28,6 +28,7 @@ from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
 from dustream.core.rules.growth import END, PARENT, SPLIT_KEY, START
 from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.pattern_tree import Kind, Node, PatternTree
+from dustream.core.rules.shares import ClusterShares
 
 NODES_PER_CLUSTER_MAX: Final = 512
 DUPLICATE_NODES_MAX: Final = 1_000
@@ -129,11 +130,11 @@ def _rule_within(
     tree: PatternTree, node: Node, shares: ClusterShares, index: EvidenceIndex, settings: CandidateSettings
 ) -> tuple[int, Candidate | None, bool]:
     """How many rules were tried, the one that holds, and whether it settles the node."""
-    repeats = shares.repeats(tree, node)
+    repeats, ratios = shares.differences(node)
     if repeats < settings.support_min or repeats / node.volume < settings.duplicate_rate_min:
         return 0, None, False
     tried = 0
-    for operations in _ignoring_rules(tree, shares, node, settings):
+    for operations in _ignoring_rules(tree, shares, node, _ignored_keys(ratios, settings)):
         tried += 1
         evidence = index.evidence(tree.rows(node), operations)
         if is_qualified(evidence, settings):
@@ -155,67 +156,6 @@ def is_qualified(evidence: Evidence, settings: CandidateSettings) -> bool:
 # ---------------------------------------------------------------- 5.2.1 duplicate nodes
 
 
-class ClusterShares:
-    """The duplicates of nodes. Only clusters with two or more URLs, and only they, tell anything."""
-
-    def __init__(self, tree: PatternTree) -> None:
-        self._training = tree.training
-        self.clusters = int(tree.training.clusters.max(initial=-1)) + 1
-        self._seen = np.zeros(self.clusters, np.int32)
-        self._counts = np.zeros(len(tree.training.texts), np.int32)
-
-    def members(self, tree: PatternTree, node: Node) -> Ints:
-        """The node's rows that are in a cluster of two or more, by cluster."""
-        members: Ints = _by_cluster(tree.rows(node), self._training.clusters, self._training.repeated, self.clusters)
-        return members
-
-    def repeats(self, tree: PatternTree, node: Node) -> int:
-        """How many URLs fewer a node could have: N − C of its duplicate rate 1 − C / N (section 3)."""
-        return int(_repeats(tree.rows(node), self._training.clusters, self._training.repeated, self._seen))
-
-    def difference_ratios(self, members: Ints, keys: Ints) -> npt.NDArray[np.float64]:
-        """Per key: how often duplicates differ in it, by how often any two of these URLs do.
-
-        0: the value decides the content. 1: it has no part in it. Wrong labels move the one towards the other only by
-        their share.
-        """
-        inside, overall = _difference_rates(
-            self._training.values, self._training.clusters[members], members, keys, self._counts
-        )
-        return np.divide(inside, overall, out=np.zeros_like(inside), where=overall > 0)
-
-
-@njit(cache=True)
-def _by_cluster(rows: Ints, clusters: Ints, repeated: npt.NDArray[np.bool_], cluster_count: int) -> Ints:
-    """A stable sort: by counting where there are enough rows for the number of clusters."""
-    rows = rows[repeated[rows]]
-    if 8 * len(rows) < cluster_count:
-        return rows[np.argsort(clusters[rows], kind="mergesort")]
-    free = np.zeros(cluster_count + 1, np.int32)
-    for row in rows:
-        free[clusters[row] + 1] += 1
-    free = np.cumsum(free)
-    ordered = np.empty_like(rows)
-    for row in rows:
-        ordered[free[clusters[row]]] = row
-        free[clusters[row]] += 1
-    return ordered
-
-
-@njit(cache=True)
-def _repeats(rows: Ints, clusters: Ints, repeated: npt.NDArray[np.bool_], seen: Ints) -> int:
-    """`seen` is all zero before and after."""
-    repeats = 0
-    for row in rows:
-        if repeated[row]:
-            repeats += seen[clusters[row]]
-            seen[clusters[row]] = 1
-    for row in rows:
-        if repeated[row]:
-            seen[clusters[row]] = 0
-    return repeats
-
-
 def overlap(common_rows_s: int, common_rows_t: int, volume_s: int, volume_t: int) -> float:
     """Lei eq. 6: the URLs of both nodes that are in common clusters, by all URLs of both."""
     return (common_rows_s + common_rows_t) / (volume_s + volume_t)
@@ -228,7 +168,7 @@ def duplicate_nodes(
     if len(settled) == 0 or settled[0] >= 0:
         return []
     common_rows, common_clusters = _common(tree, shares)
-    members = np.array([len(shares.members(tree, node)) for node in tree.nodes])
+    members = np.array([len(shares.members(node)) for node in tree.nodes])
     found: list[tuple[float, int, int]] = []
     for s, t in np.argwhere(np.triu(common_clusters, 1) >= settings.common_clusters_min).tolist():
         a, b = tree.nodes[s], tree.nodes[t]
@@ -246,9 +186,7 @@ def _common(tree: PatternTree, shares: ClusterShares) -> tuple[npt.NDArray[np.in
     """For nodes s, t: how many URLs of s are in clusters common with t, and how many such clusters there are."""
     places = tree.grown.places
     leaf_of_row = _leaves(places, tree.grown.order)
-    rows = _by_cluster(
-        np.arange(tree.training.size, dtype=np.int32), tree.training.clusters, tree.training.repeated, shares.clusters
-    )
+    rows = shares.all_members()
     return _accumulate_common(
         tree.training.clusters[rows], leaf_of_row[rows], places[:, PARENT].copy(), NODES_PER_CLUSTER_MAX
     )
@@ -301,86 +239,33 @@ def _accumulate_common(
 # ---------------------------------------------------------------- 5.2.2 rewrite operations
 
 
-def _ignoring_rules(
-    tree: PatternTree, shares: ClusterShares, node: Node, settings: CandidateSettings
-) -> Iterator[Operations]:
+def _ignored_keys(ratios: npt.NDArray[np.float64], settings: CandidateSettings) -> list[int]:
+    """The keys of a node whose values do not matter; those that differ most among duplicates come first."""
+    possible: list[int] = np.flatnonzero(ratios >= settings.difference_ratio_max).tolist()
+    return sorted(possible, key=lambda key: -ratios[key])
+
+
+def _ignoring_rules(tree: PatternTree, shares: ClusterShares, node: Node, ignored: list[int]) -> Iterator[Operations]:
     """Where several keys seem irrelevant also each alone: two of them may only be irrelevant each in the other's
     absence."""
-    ignored = _ignored_keys(tree, shares, node, settings)
     choices = [ignored] if len(ignored) < 2 else [ignored, *([key] for key in ignored)]
-    yield from (_ignoring(tree, node, choice) for choice in choices if choice)
+    yield from (_ignoring(tree, shares, node, choice) for choice in choices if choice)
 
 
-def _ignored_keys(tree: PatternTree, shares: ClusterShares, node: Node, settings: CandidateSettings) -> list[int]:
-    """The keys of a node whose values do not matter; those that differ most among duplicates come first."""
-    varying = np.flatnonzero(node.kinds >= Kind.DIGITS).astype(np.int32)
-    members = shares.members(tree, node)
-    ratios = shares.difference_ratios(members, varying)
-    by_ratio = np.argsort(-ratios, kind="stable")
-    return [int(varying[i]) for i in by_ratio if ratios[i] >= settings.difference_ratio_max]
-
-
-def _ignoring(tree: PatternTree, node: Node, ignored: list[int]) -> Operations:
+def _ignoring(tree: PatternTree, shares: ClusterShares, node: Node, ignored: list[int]) -> Operations:
     copied = np.arange(len(tree.training.keys), dtype=np.int32)
     fixed = np.zeros(len(tree.training.keys), np.int32)
     for key in ignored:
         copied[key] = -1
-        fixed[key] = stand_in(tree, node, key)
+        fixed[key] = stand_in(tree, shares, node, key)
     return Operations(copied, fixed)
 
 
-def stand_in(tree: PatternTree, node: Node, key: int) -> int:
-    """What is written for an ignored key: nothing where it can be dropped, else its most frequent value.
-
-    URLs that redirect or are gone have no say.
-    """
+def stand_in(tree: PatternTree, shares: ClusterShares, node: Node, key: int) -> int:
+    """What is written for an ignored key: nothing where it can be dropped, else its most frequent value."""
     if is_named(tree.training.keys[key]):
         return 0
-    rows = tree.rows(node)
-    alive = rows[~tree.training.avoid[rows]]
-    codes, counts = np.unique(tree.training.values[key][alive if len(alive) else rows], return_counts=True)
-    most_frequent = codes[counts == counts.max()].tolist()
-    return int(max(most_frequent, key=tree.training.texts.__getitem__))
-
-
-@njit(cache=True)
-def _difference_rates(
-    values: Ints, clusters: Ints, members: Ints, keys: Ints, counts: Ints
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Within clusters, and overall. `counts` is all zero before and after."""
-    inside = np.zeros(len(keys), np.float64)
-    overall = np.zeros(len(keys), np.float64)
-    total = len(members)
-    for i in range(len(keys)):
-        column = values[keys[i]][members]
-        weight = 0.0
-        start = 0
-        while start < total:
-            end = start
-            while end < total and clusters[end] == clusters[start]:
-                end += 1
-            if end - start > 1:
-                inside[i] += (end - start) * _differing(column[start:end], counts)
-                weight += end - start
-            start = end
-        inside[i] = inside[i] / weight if weight else 0.0
-        overall[i] = _differing(column, counts)
-    return inside, overall
-
-
-@njit(cache=True)
-def _differing(codes: Ints, counts: Ints) -> float:
-    """The share of pairs with different values."""
-    total = len(codes)
-    if total < 2:
-        return 0.0
-    equal = 0
-    for code in codes:
-        equal += 2 * counts[code]
-        counts[code] += 1
-    for code in codes:
-        counts[code] = 0
-    return 1.0 - equal / (total * (total - 1.0))
+    return max(shares.most_frequent(node, key), key=tree.training.texts.__getitem__)
 
 
 def _between_nodes(
@@ -394,8 +279,8 @@ def _between_nodes(
     sigma, difference = _key_mappings(
         tree.training.values,
         tree.training.clusters,
-        shares.members(tree, source),
-        shares.members(tree, target),
+        shares.members(source),
+        shares.members(target),
         from_keys,
         to_keys,
         CLUSTERS_LOOKED_AT_MAX,
@@ -407,7 +292,7 @@ def _between_nodes(
         if mapped and difference[best, j] < settings.difference_ratio_max:
             copied[key] = from_keys[best]
         else:
-            fixed[key] = stand_in(tree, target, key)
+            fixed[key] = stand_in(tree, shares, target, key)
     return Operations(copied, fixed)
 
 

@@ -57,6 +57,9 @@ EXAMPLES_MAX: Final = 3
 ROUNDS_MAX: Final = 4
 ONE_VALUE_URLS_MIN: Final = 20
 
+Group = dict[str | None, int]
+"""How many of the URLs that have become one are in each cluster; None: unknown."""
+
 Method = Literal["both", "tree", "dust", "fanout"]
 
 
@@ -335,7 +338,7 @@ class Judge:
     def __init__(self, site: str, entries: Iterable[SiteUrl], settings: LearnSettings, table: UrlTable) -> None:
         self._site = site
         self._settings = settings
-        self._groups: dict[str, Counter[str | None]] = {}
+        self._groups: dict[str, Group] = {}
         self._avoid: set[str] = set()
         self._accepted: list[UrlRule] = []
         self._spread: Counter[str | None] = Counter()
@@ -343,7 +346,10 @@ class Judge:
         self._sized = any(entry.size_min >= 0 and entry.cluster is None for entry in entries)
         for entry in entries:
             url = table.standard(entry.url)
-            self._groups.setdefault(url, Counter())[entry.cluster] += 1
+            if url in self._groups:
+                self._groups[url] = _merged(self._groups[url], {entry.cluster: 1})
+            else:
+                self._groups[url] = {entry.cluster: 1}
             if entry.avoid:
                 self._avoid.add(url)
         self._gain_min = max(settings.gain_min, int(settings.gain_share_min * len(self._groups)))
@@ -410,15 +416,14 @@ class Judge:
             seen.append(after)
         return seen[-1]
 
-    def _after(
-        self, changes: list[tuple[str, str]], groups: dict[str, Counter[str | None]]
-    ) -> dict[str, Counter[str | None]]:
+    def _after(self, changes: list[tuple[str, str]], groups: dict[str, Group]) -> dict[str, Group]:
         """The groups with the changes made. All of them at once: what is rewritten to a URL that itself moves stays."""
         moving = {url: self._groups[url] for url, _ in changes}
         for url in moving:
             groups.pop(url, None)
         for url, target in changes:
-            groups[target] = groups.get(target, Counter()) + moving[url]
+            there = groups.get(target)
+            groups[target] = moving[url] if there is None else _merged(there, moving[url])
         return groups
 
     def _evidence(self, changes: list[tuple[str, str]]) -> Evidence:
@@ -431,9 +436,9 @@ class Judge:
         support = false = 0
         for url, target in changes:
             own, joined = before[url], after[target]
-            mine = sum(count for cluster, count in joined.items() if cluster in own and cluster is not None)
-            support += mine > own.total() - own[None]
-            false += joined.total() - joined[None] > mine
+            mine = sum(joined[cluster] for cluster in own if cluster is not None)
+            support += mine > _known(own)
+            false += _known(joined) > mine
         return Evidence(
             support_pairs=after_pairs - before_pairs,
             false_positive_pairs=max(0, after_false - before_false),
@@ -462,11 +467,23 @@ class Judge:
         )
 
 
-def _most_frequent(group: Counter[str | None]) -> str | None:
+def _merged(one: Group, other: Group) -> Group:
+    merged = dict(one)
+    for cluster, count in other.items():
+        merged[cluster] = merged.get(cluster, 0) + count
+    return merged
+
+
+def _known(group: Group) -> int:
+    """How many of a group's URLs are in a known cluster."""
+    return sum(group.values()) - group.get(None, 0)
+
+
+def _most_frequent(group: Group) -> str | None:
     return max(group, key=lambda cluster: (group[cluster], cluster or ""))
 
 
-def _pair_counts(groups: Iterable[Counter[str | None]]) -> tuple[int, int]:
+def _pair_counts(groups: Iterable[Group]) -> tuple[int, int]:
     """Support pairs and false-positive pairs (Lei eq. 3) among URLs whose content is known."""
     pairs = false = 0
     for group in groups:

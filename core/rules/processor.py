@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +31,7 @@ from dustream.schemas.status import Role
 
 OUTPUT_TOPIC: Final = "url.rules"
 URL_CHARS_MAX: Final = 2_048
+PLACES_CACHED_MAX: Final = 16_384
 
 AVOIDED: Final[frozenset[Role]] = frozenset({"redirect", "gone"})
 
@@ -105,14 +107,13 @@ class RulesProcessor:
 
     def _take(self, site: str, member: ClusterMember) -> list[Send]:
         before = self._sites.get(site) or SiteRow()
-        url = standard_form(member.url)
-        hashed = _hash(url)
+        url, hashed = _place(member.url)
         if not site or len(url) > URL_CHARS_MAX or (before.hash_bound and hashed >= before.hash_bound):
             return []
         key = f"{site} {hashed} {url}"
         known = self._urls.get(key)
         row = SiteUrlRow(url, member.version, _cluster(member), member.role in AVOIDED, member.since)
-        if known is not None and (row.version < known.version or replace(row, version=known.version) == known):
+        if known is not None and (row.version < known.version or _says(row) == _says(known)):
             return []
         self._urls.put(key, row)
         self._changed.add(site)
@@ -177,6 +178,10 @@ def _is_held_out(hashed: str) -> bool:
     return int(hashed[-4:], 16) % HELD_OUT_ONE_IN == 0
 
 
+def _says(row: SiteUrlRow) -> tuple[str | None, bool, int]:
+    return row.cluster, row.avoid, row.since
+
+
 def _repeats(rows: Iterable[SiteUrlRow]) -> int:
     """How many URLs fewer there could be."""
     clusters = [row.cluster for row in rows if row.cluster is not None]
@@ -192,6 +197,13 @@ def _cluster(member: ClusterMember) -> str | None:
     if member.relation == "contained":
         return member.group
     return member.winner or member.group or member.url
+
+
+@lru_cache(maxsize=PLACES_CACHED_MAX)
+def _place(url: str) -> tuple[str, str]:
+    """The standard form of a URL and its hash: while groups form, a page is told of several times."""
+    standard = standard_form(url)
+    return standard, _hash(standard)
 
 
 def _hash(url: str) -> str:

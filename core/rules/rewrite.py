@@ -15,11 +15,14 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
+from numba import njit
 
 from dustream.core.errors import BadInput
 from dustream.core.rules.candidates import Candidate
 from dustream.core.rules.decompose import OPAQUE, Keys, compose, composer, index_of, is_named, keys_and_values
 from dustream.core.rules.evidence import Operations
+from dustream.core.rules.growth import Kinds
 from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.pattern_tree import Kind, PatternTree, url_position
 from dustream.core.rules.standard import standard_form
@@ -332,19 +335,32 @@ def coded_rewrite(training: TrainingSet, rewrite: PatternRewrite) -> tuple[Patte
 
 def matching_rows(training: TrainingSet, pattern: Pattern) -> Ints:
     """The rows that pass the tests of a pattern."""
-    values = training.values
-    fits = np.ones(training.size, np.bool_)
-    for k, (kind, code) in enumerate(zip(pattern.kinds, pattern.codes, strict=True)):
-        if kind in (Kind.ABSENT, Kind.IS):
-            fits &= values[k] == code
-        elif kind == Kind.SOME:
-            fits &= values[k] != 0
-        elif kind == Kind.DIGITS:
-            fits &= training.decimal[values[k]]
-    for k, code in pattern.excluded:
-        if pattern.kinds[k] > Kind.IS:
-            fits &= values[k] != code
-    return np.flatnonzero(fits).astype(np.int32)
+    kinds = np.array(pattern.kinds, np.int8)
+    excluded = np.array([pair for pair in pattern.excluded if kinds[pair[0]] > Kind.IS], np.int32).reshape(-1, 2)
+    rows: Ints = _matching_rows(training.values, training.decimal, kinds, np.array(pattern.codes, np.int32), excluded)
+    return rows
+
+
+@njit(cache=True)
+def _matching_rows(values: Ints, decimal: npt.NDArray[np.bool_], kinds: Kinds, codes: Ints, excluded: Ints) -> Ints:
+    """Key by key over the rows that are left: after a few keys those are few."""
+    rows = np.arange(values.shape[1]).astype(np.int32)
+    for key in range(len(kinds)):
+        if kinds[key] == Kind.ANY:
+            continue
+        column, left = values[key], 0
+        for row in rows:
+            code = column[row]
+            if kinds[key] <= Kind.IS:
+                fits = code == codes[key]
+            else:
+                fits = code != 0 and (kinds[key] == Kind.SOME or decimal[code])
+            rows[left] = row
+            left += fits
+        rows = rows[:left]
+    for i in range(len(excluded)):
+        rows = rows[values[excluded[i, 0]][rows] != excluded[i, 1]]
+    return rows
 
 
 # ---------------------------------------------------------------- for people and exports

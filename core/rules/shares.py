@@ -1,0 +1,187 @@
+"""The duplicates of the nodes of a pattern tree, and how the duplicates differ in each key."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dustream.core.rules.growth import END, START, Kinds
+from dustream.core.rules.hash_slots import Ints
+from dustream.core.rules.pattern_tree import Node, PatternTree
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+AT_ONCE_MAX: Final = 4_096
+"""A node of up to so many URLs is looked at together with all below it, even if some of that is not asked for."""
+_DIGITS: Final = 2
+
+
+class ClusterShares:
+    """Only clusters with two or more URLs, and only they, tell anything."""
+
+    def __init__(self, tree: PatternTree) -> None:
+        self._tree = tree
+        self._training = tree.training
+        self._cluster_count = int(tree.training.clusters.max(initial=-1)) + 1
+        self._seen = np.zeros(self._cluster_count, np.int32)
+        self._counts = np.zeros(len(tree.training.texts), np.int32)
+        self._from = self._to = 0
+        self._repeats: list[int] = []
+        self._ratios: Floats = np.zeros((0, 0))
+
+    def members(self, node: Node) -> Ints:
+        """The node's rows that are in a cluster of two or more, by cluster."""
+        return self._by_cluster(self._tree.rows(node))
+
+    def all_members(self) -> Ints:
+        """The same of all rows, those of a cluster in their order."""
+        return self._by_cluster(np.arange(self._training.size, dtype=np.int32))
+
+    def _by_cluster(self, rows: Ints) -> Ints:
+        ordered: Ints = _by_cluster(rows, self._training.clusters, self._training.repeated, self._cluster_count)
+        return ordered
+
+    def most_frequent(self, node: Node, key: int) -> list[int]:
+        """The most frequent values of a key, equally frequent. URLs that redirect or are gone have no say."""
+        rows, training = self._tree.rows(node), self._training
+        found: list[int] = _most_frequent(training.values[key], rows, training.avoid, self._counts).tolist()
+        return found
+
+    def differences(self, node: Node) -> tuple[int, Floats]:
+        """How many URLs fewer the node could have: N − C of its duplicate rate 1 − C / N (section 3). And per key: how
+        often duplicates differ in it, by how often any two of these URLs do.
+
+        0: the value decides the content, or is the same throughout. 1: it has no part in it. Wrong labels move the one
+        towards the other only by their share.
+        """
+        if not self._from <= node.id < self._to:
+            self._look_at(node)
+        return self._repeats[node.id - self._from], self._ratios[node.id - self._from]
+
+    def _look_at(self, node: Node) -> None:
+        training = self._training
+        bounds, kinds = np.array([[node.start, node.end]]), node.kinds.reshape(1, -1)
+        order = self._tree.rows(node)
+        if node.id:
+            places, order = self._tree.grown.places, self._tree.grown.order
+            last = node.id + 1
+            if node.volume <= AT_ONCE_MAX:  # starts only grow in preorder: what starts behind the node is not below it
+                last = int(np.searchsorted(places[:, START], node.end))
+            bounds = places[node.id : max(last, node.id + 1), [START, END]].astype(np.int64)
+            kinds = self._tree.grown.kinds[node.id : node.id + len(bounds)]
+        repeats, self._ratios = _differences(
+            order, bounds, kinds, training.values, training.clusters, training.repeated,
+            self._cluster_count, self._seen, self._counts,
+        )  # fmt: skip
+        self._repeats = repeats.tolist()
+        self._from, self._to = node.id, node.id + len(bounds)
+
+
+@njit(cache=True)
+def _by_cluster(rows: Ints, clusters: Ints, repeated: Bools, cluster_count: int) -> Ints:
+    """A stable sort: by counting where there are enough rows for the number of clusters."""
+    rows = rows[repeated[rows]]
+    if 8 * len(rows) < cluster_count:
+        return rows[np.argsort(clusters[rows], kind="mergesort")]
+    free = np.zeros(cluster_count + 1, np.int32)
+    for row in rows:
+        free[clusters[row] + 1] += 1
+    free = np.cumsum(free)
+    ordered = np.empty_like(rows)
+    for row in rows:
+        ordered[free[clusters[row]]] = row
+        free[clusters[row]] += 1
+    return ordered
+
+
+@njit(cache=True)
+def _most_frequent(column: Ints, rows: Ints, avoid: Bools, counts: Ints) -> Ints:
+    """`counts` is all zero before and after."""
+    alive = rows[~avoid[rows]]
+    codes = column[alive if len(alive) else rows]
+    best = 0
+    for code in codes:
+        counts[code] += 1
+        best = max(best, counts[code])
+    left = 0
+    for code in codes:
+        codes[left] = code
+        left += counts[code] == best
+        counts[code] = 0
+    return codes[:left]
+
+
+@njit(cache=True)
+def _differences(
+    order: Ints,
+    bounds: npt.NDArray[np.int64],
+    kinds: Kinds,
+    values: Ints,
+    clusters: Ints,
+    repeated: Bools,
+    cluster_count: int,
+    seen: Ints,
+    counts: Ints,
+) -> tuple[npt.NDArray[np.int64], Floats]:
+    """Per node its repeats and the difference ratio of each key. `seen` and `counts` are all zero before and after."""
+    repeats = np.zeros(len(bounds), np.int64)
+    ratios = np.zeros(kinds.shape, np.float64)
+    for node in range(len(bounds)):
+        rows = order[bounds[node, 0] : bounds[node, 1]]
+        repeats[node] = _repeats(rows, clusters, repeated, seen)
+        if repeats[node] == 0:
+            continue
+        members = _by_cluster(rows, clusters, repeated, cluster_count)
+        labels = clusters[members]
+        for key in range(kinds.shape[1]):
+            if kinds[node, key] >= _DIGITS:
+                ratios[node, key] = _difference_ratio(values[key][members], labels, counts)
+    return repeats, ratios
+
+
+@njit(cache=True)
+def _repeats(rows: Ints, clusters: Ints, repeated: Bools, seen: Ints) -> int:
+    repeats = 0
+    for row in rows:
+        if repeated[row]:
+            repeats += seen[clusters[row]]
+            seen[clusters[row]] = 1
+    for row in rows:
+        if repeated[row]:
+            seen[clusters[row]] = 0
+    return repeats
+
+
+@njit(cache=True)
+def _difference_ratio(column: Ints, clusters: Ints, counts: Ints) -> float:
+    inside, weight = 0.0, 0.0
+    start = 0
+    while start < len(column):
+        end = start
+        while end < len(column) and clusters[end] == clusters[start]:
+            end += 1
+        if end - start > 1:
+            inside += (end - start) * _differing(column[start:end], counts)
+            weight += end - start
+        start = end
+    overall = _differing(column, counts)
+    return inside / weight / overall if weight and overall > 0.0 else 0.0
+
+
+@njit(cache=True)
+def _differing(codes: Ints, counts: Ints) -> float:
+    """The share of pairs with different values."""
+    total = len(codes)
+    if total < 2:
+        return 0.0
+    equal = 0
+    for code in codes:
+        equal += 2 * counts[code]
+        counts[code] += 1
+    for code in codes:
+        counts[code] = 0
+    return 1.0 - equal / (total * (total - 1.0))
