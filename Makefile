@@ -39,8 +39,17 @@ $(DEV): requirements-dev.lock $(RUN)
 demo: $(RUN)
 	$(BIN)/dustream demo
 
+# Those on a real broker wait most of the time: they run beside the others, and what they say is shown after them.
+KAFKA_TESTS := $(VENV)/kafka-tests.txt
 test: $(DEV) kafka-tools
-	$(BIN)/pytest
+	@echo "the tests on a real Kafka broker run beside the others (so far: $(KAFKA_TESTS))"
+	@$(BIN)/pytest -o cache_dir=.pytest_cache/kafka tests/kafka >$(KAFKA_TESTS) 2>&1 & kafka=$$!; \
+	trap 'kill $$kafka; wait $$kafka; exit 130' INT TERM; \
+	$(BIN)/pytest --ignore tests/kafka; others=$$?; \
+	echo "tests on a real Kafka broker:"; wait $$kafka; kafka=$$?; cat $(KAFKA_TESTS); \
+	[ $$others = 0 ] || echo "FAILED: the tests without a broker (above)"; \
+	[ $$kafka = 0 ] || echo "FAILED: the tests on a real Kafka broker"; \
+	[ $$others = 0 ] && [ $$kafka = 0 ]
 
 test-kafka: $(DEV) kafka-tools
 	$(BIN)/pytest tests/kafka

@@ -5,6 +5,7 @@ to save its start."""
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,11 @@ from dustream.streams.warm_up import warm_up
 sys.path.insert(0, str(Path(__file__).parent))
 
 NOT_RUN = "NOT RUN, no broker"
+
+
+def pytest_configure() -> None:
+    """Told to stop, as `make test` does when it is interrupted, leave no broker behind."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
