@@ -67,10 +67,20 @@ def warm_up(settings: Settings) -> None:
     from dustream.core.intake import take_in
     from dustream.schemas.crawl import CrawlEvent
 
-    text = "the quick brown fox jumps over the lazy dog and goes on to tell of page number "
+    text = "the quick brown fox jumps over the lazy dog &eacute; goes on to tell of page number "
+    chinese = "".join(chr(0x4E00 + number) + "，的。" * (number % 2) for number in range(400))
     events = [
-        CrawlEvent(url=f"https://warm.example/{number}", fetched_at=number + 1, html=f"<p>{text * 8}{number // 2}</p>")
+        CrawlEvent(
+            url=f"https://warm.example/item?id={number // 2}&session={number}",
+            fetched_at=number + 1,
+            html=f"<p>{text * 8}{number // 2}</p>",
+        )
         for number in range(WARM_UP_PAGES)
     ]
+    events += [
+        CrawlEvent(url=f"https://warm.example/{part}", fetched_at=part, text=chinese[:part], lang="zh")
+        for part in (600, 700, 900)
+    ]
+    events.append(CrawlEvent(url="https://warm.example/600", fetched_at=WARM_UP_PAGES * 100, status=404))
     crawls = take_in(events, settings.text_source).crawls
     EmbeddedEngine(pipeline(settings), MemoryStore()).run([Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])])

@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 RETRY_S_MAX = 30.0
+GARBAGE_THRESHOLDS = (50_000, 10, 50)  # messages and rows are many and in no cycles: looking for those costs a tenth
 STEADY_S = 60.0  # who worked this long before a breakdown starts again at once
 
 
@@ -53,6 +54,7 @@ def run_service(service: Service) -> None:
     log.info("warming up")
     warm_up(service.settings)
     gc.freeze()  # what the compiler left is never garbage, and too much to look through again and again
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
     metrics = Metrics()
     delay_s = RETRY_S
     while not stopping.is_set():
