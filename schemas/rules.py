@@ -58,6 +58,10 @@ class UrlRule(Struct, frozen=True, kw_only=True):
     learner: Annotated[Learner, Meta(description="which method found it")]
     support: Annotated[int, Meta(description="known URLs that it brings together with a duplicate of theirs")] = 0
     false_positives: Annotated[int, Meta(description="known URLs that it brings together with other content")] = 0
+    evidence: Annotated[
+        Literal["content", "size"],
+        Meta(description="what the two counts go by: known duplicates, or where only sizes are known, equal sizes"),
+    ] = "content"
     examples: Annotated[tuple[tuple[str, str], ...], Meta(description="a few (from, to) pairs")] = ()
     right: Annotated[
         int, Meta(description="predictions that came true since it was learned, newer ones weigh more")

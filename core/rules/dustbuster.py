@@ -26,6 +26,7 @@ from dustream.schemas.rules import SubstringRewrite
 URLS_MAX: Final = 20_000
 URL_BYTES_MAX: Final = 512
 RULE_SLOTS_MAX: Final = 1 << 22
+RULE_SLOTS_PER_URL: Final = 128
 RULES_MAX: Final = 30_000
 SIZED_BUCKET_MAX: Final = 11
 OUTCOMES_MAX: Final = 2_000
@@ -176,24 +177,21 @@ def detect_likely_rules(listed: UrlList, settings: DustSettings) -> tuple[list[R
     shared = _shared_with_next(text, starts, ends, by_text, False)
     suffix_max = _shared_with_any(by_end, _shared_with_next(text, starts, ends, by_end, True))
     prefix, powers = _prefix_hashes(text, starts, ends)
-    table = _new_rule_table(len(text), settings)
-    full = _gather_instances(
+    # Most sites are small, and have few rules: a table that turns out too small is thrown away for a larger one.
+    slots = min(RULE_SLOTS_MAX, 1 << (RULE_SLOTS_PER_URL * len(framed)).bit_length())
+    while True:
+        table = _new_rule_table(slots)
+        full = _gather_instances(
         prefix, powers, starts, ends, by_text, shared, suffix_max, listed.sketches, listed.low, listed.high,
         listed.by_sketch, settings.substring_max, settings.bucket_max, *table,
     )  # fmt: skip
-    return _rule_table(table, framed, settings.ms), bool(full)
+        if not full or slots == RULE_SLOTS_MAX:
+            return _rule_table(table, framed, settings.ms), bool(full)
+        slots = min(RULE_SLOTS_MAX, slots * 8)
 
 
-def _new_rule_table(
-    text_bytes: int, settings: DustSettings
-) -> tuple[U64s, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Keys, support, and one instance: (URL, start, length) of α and of β.
-
-    Most sites are small, and the table with them: each place in a URL begins so many substrings, each of them is in a
-    bucket with so many others. Half of the table stays empty.
-    """
-    instances = text_bytes * (settings.substring_max + 1) * settings.bucket_max // 2
-    slots = min(RULE_SLOTS_MAX, 1 << (2 * instances).bit_length())
+def _new_rule_table(slots: int) -> tuple[U64s, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Keys, support, and one instance: (URL, start, length) of α and of β."""
     return np.zeros(slots, np.uint64), np.zeros(slots, np.int32), np.zeros((slots, 6), np.int32)
 
 
@@ -312,6 +310,8 @@ def _gather_instances(
                         prefix, powers, starts, ends, group, depth, suffix_max, sketches, low, high, by_sketch,
                         substring_max, bucket_max, keys, support, places,
                     )  # fmt: skip
+                    if full and len(keys) < RULE_SLOTS_MAX:
+                        return True
             begin = end
     return full
 
@@ -431,22 +431,62 @@ def refines(inner: RulePair, outer: RulePair) -> bool:
 
 def eliminate_redundancies(rules: Sequence[RulePair], settings: DustSettings) -> list[RulePair]:
     """EliminateRedundancies, over rules sorted by support: within a window of MW rules and MRD or MAD of support."""
-    alive = np.ones(len(rules), np.bool_)
-    shapes = np.array([len(rule.alpha) - len(rule.beta) for rule in rules])
-    supports = np.array([-rule.support for rule in rules])
-    for i, rule in enumerate(rules):
-        if not alive[i]:
-            continue
-        lowest = rule.support - max(settings.mrd * rule.support, settings.mad)
-        end = min(i + 1 + settings.mw, int(np.searchsorted(supports, -lowest, side="right")))
-        near = i + 1 + np.flatnonzero((shapes[i + 1 : end] == shapes[i]) & alive[i + 1 : end])
-        for j in near.tolist():
-            if refines(rule, rules[j]):
-                alive[j] = False
-            elif refines(rules[j], rule):
-                alive[i] = False
-                break
-    return [rule for i, rule in enumerate(rules) if alive[i]]
+    texts = [text.encode() for rule in rules for text in (rule.alpha, rule.beta)]
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64).reshape(-1, 2)
+    supports = np.array([rule.support for rule in rules], np.int64)
+    alive = _alive(np.frombuffer(b"".join(texts), np.uint8), ends, supports, settings.mrd, settings.mad, settings.mw)
+    return [rule for rule, stays in zip(rules, alive.tolist(), strict=True) if stays]
+
+
+@njit(cache=True)
+def _alive(
+    text: npt.NDArray[np.uint8], ends: I64s, supports: I64s, mrd: float, mad: int, mw: int
+) -> npt.NDArray[np.bool_]:
+    """Which rules are not redundant. `ends`: where the texts of α and β end, one after the other."""
+    count = len(supports)
+    alive = np.ones(count, np.bool_)
+    starts = np.zeros(count + 1, np.int64)
+    starts[1:] = ends[:, 1]
+    alphas = ends[:, 0] - starts[:count]
+    betas = ends[:, 1] - ends[:, 0]
+    for i in range(count):
+        j = i + 1
+        lowest = supports[i] - max(mrd * supports[i], mad)
+        while alive[i] and j < min(count, i + 1 + mw) and supports[j] >= lowest:
+            grown = alphas[i] - alphas[j]
+            if alive[j] and betas[i] - betas[j] == grown:
+                if grown > 0 and _refines(text, starts[i], alphas[i], betas[i], starts[j], alphas[j], betas[j]):
+                    alive[j] = False
+                elif grown < 0 and _refines(text, starts[j], alphas[j], betas[j], starts[i], alphas[i], betas[i]):
+                    alive[i] = False
+            j += 1
+    return alive
+
+
+@njit(cache=True)
+def _refines(
+    text: npt.NDArray[np.uint8], inner: int, inner_alpha: int, inner_beta: int, outer: int, alpha: int, beta: int
+) -> bool:
+    """`refines` over bytes: each rule is α and β in a row, with their lengths."""
+    after = inner + inner_alpha
+    for at in range(inner_alpha - alpha + 1):
+        rest = inner_alpha - alpha - at
+        if (
+            _same(text, inner + at, outer, alpha)
+            and _same(text, after, inner, at)
+            and _same(text, after + at, outer + alpha, beta)
+            and _same(text, after + at + beta, inner + at + alpha, rest)
+        ):
+            return True
+    return False
+
+
+@njit(cache=True)
+def _same(text: npt.NDArray[np.uint8], a: int, b: int, length: int) -> bool:
+    i = 0
+    while i < length and text[a + i] == text[b + i]:
+        i += 1
+    return i == length
 
 
 # ---------------------------------------------------------------- validate

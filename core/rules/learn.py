@@ -30,7 +30,7 @@ from dustream.core.rules.candidates import (
 )
 from dustream.core.rules.decompose import is_named
 from dustream.core.rules.dustbuster import DustSettings, Fetch, LoggedUrl, dust_rules
-from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
+from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations, rewritten_hashes
 from dustream.core.rules.growth import summary
 from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
@@ -90,16 +90,21 @@ class LearnSettings(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """A rule that a learner proposes. `urls`: the ones it can apply to, if that is known."""
+    """A rule that a learner proposes. `urls`: the ones it can apply to, if that is known.
+
+    `right`, `wrong`: what DustBuster's validation counted; where only sizes are known there is nothing else.
+    """
 
     rewrite: Rewrite
     learner: Learner
     gain: int
     urls: list[str] | None = None
+    right: int = 0
+    wrong: int = 0
 
 
 class SiteCounts(NamedTuple):
-    """What was seen while learning a site."""
+    """What was seen while learning a site. No clusters: only sizes are known."""
 
     urls: int
     left_out: int
@@ -141,7 +146,7 @@ def learn_site(
     counts = SiteCounts(
         urls=first.size,
         left_out=first.left_out,
-        clusters=len(np.unique(first.clusters)),
+        clusters=int(first.clusters.max(initial=-1)) + 1,
         nodes=tree.node_count,
         height=tree.height,
         raw=rounds.raw,
@@ -189,7 +194,10 @@ class _Rounds:
             for logged in sized.get(known.url, [LoggedUrl(known.url, _sketch(known))])
         ]
         findings = dust_rules(listed, self._settings.dust, fetch)
-        return self.propose(findings.detected, [Proposal(rule.rewrite, "dust", rule.right) for rule in findings.rules])
+        proposals = [
+            Proposal(rule.rewrite, "dust", rule.right, right=rule.right, wrong=rule.wrong) for rule in findings.rules
+        ]
+        return self.propose(findings.detected, proposals)
 
     def propose(self, raw: int, proposals: list[Proposal]) -> bool:
         """Whether any of the proposals became a rule."""
@@ -269,6 +277,7 @@ def _tightened(tree: PatternTree, index: EvidenceIndex, pattern: Pattern, operat
     speaking = index.speaking_rows(matching_rows(training, pattern), operations)
     if len(speaking) == 0:
         return None
+    operations = _landing(index, speaking, operations)
     kinds, codes = summary(training.values, speaking, training.decimal)
     written = set(_changed_keys(operations, kinds, codes).tolist())
     for k, key in enumerate(training.keys):
@@ -283,6 +292,33 @@ def _tightened(tree: PatternTree, index: EvidenceIndex, pattern: Pattern, operat
     if not rewrite.writes:
         return None
     return Proposal(rewrite, "tree", index.evidence(rows, operations).gain, _urls(tree, rows))
+
+
+def _landing(index: EvidenceIndex, speaking: Ints, operations: Operations) -> Operations:
+    """The operations, or the same with other stand-ins for what they ignore if those lead to more URLs that exist.
+
+    What stands for an ignored path part was the most frequent value of a whole node. If all that speak for the rule are
+    in one corner of it, that value may not occur there: then the most frequent ones of that corner stand for all.
+    """
+    training = index.training
+    fixed_keys = np.flatnonzero((operations.copied < 0) & (operations.fixed > 0))
+    ignored = [k for k in fixed_keys.tolist() if not is_named(training.keys[k])]
+    alive = speaking[~training.avoid[speaking]]
+    if not ignored or len(alive) == 0:
+        return operations
+    there = Counter(map(tuple, training.values[ignored][:, alive].T.tolist()))
+    most = max(there, key=lambda codes: (there[codes], [training.texts[code] for code in codes]))
+    fixed = operations.fixed.copy()
+    fixed[ignored] = most
+    other = Operations(operations.copied, fixed)
+    return other if _landed(index, speaking, other) > _landed(index, speaking, operations) else operations
+
+
+def _landed(index: EvidenceIndex, rows: Ints, operations: Operations) -> int:
+    """How many of the rows become known URLs that may be led to."""
+    training = index.training
+    landed = index.rows_at(rewritten_hashes(training.values, rows, operations.copied, operations.fixed))
+    return int((~training.avoid[landed[landed >= 0]]).sum())
 
 
 def _changed_keys(operations: Operations, kinds: npt.NDArray[np.int8], codes: Ints) -> Ints:
@@ -387,10 +423,13 @@ class Judge:
 
     def _is_accepted(self, proposal: Proposal, evidence: Evidence) -> bool:
         settings = self._settings.candidates
-        if self._sized and proposal.learner == "dust":
+        if self._is_by_size(proposal):
             # Without clusters there is nothing to count pairs by: DustBuster has validated it by sizes.
             return evidence.gain >= self._gain_min and evidence.forbidden <= settings.fpr_max * evidence.gain
         return evidence.gain >= self._gain_min and is_qualified(evidence, settings)
+
+    def _is_by_size(self, proposal: Proposal) -> bool:
+        return self._sized and proposal.learner == "dust"
 
     def _changes(self, proposal: Proposal) -> list[tuple[str, str]] | None:
         """Where the URLs end if the proposal joins the rules; None if it leads in a circle with them."""
@@ -453,6 +492,7 @@ class Judge:
         self, proposal: Proposal, evidence: Evidence, changes: list[tuple[str, str]], stage: RuleStage
     ) -> UrlRule:
         pattern, replacement = as_regex(proposal.rewrite)
+        by_size = self._is_by_size(proposal)
         step = max(1, len(changes) // EXAMPLES_MAX)
         return UrlRule(
             id=rule_id(self._site, proposal.rewrite),
@@ -461,8 +501,9 @@ class Judge:
             replacement=replacement,
             stage=stage,
             learner=proposal.learner,
-            support=evidence.support,
-            false_positives=evidence.false_positives,
+            support=proposal.right if by_size else evidence.support,
+            false_positives=proposal.wrong if by_size else evidence.false_positives,
+            evidence="size" if by_size else "content",
             examples=tuple(changes[::step][:EXAMPLES_MAX]),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
 from typing import NamedTuple
@@ -51,6 +52,42 @@ def score(normalized: Iterable[tuple[str, Hashable]]) -> Score:
             _pairs(group.total()) - sum(_pairs(count) for count in group.values()) for group in groups.values()
         ),
     )
+
+
+class SizeScore(NamedTuple):
+    """Where only sizes are known: URLs before and after, and pairs of requests that became one URL, by their sizes."""
+
+    urls_before: int
+    urls_after: int
+    pairs: int
+    pairs_of_other_sizes: int
+
+    @property
+    def compression_rate(self) -> float:
+        """Eq. 1: 1 − N_norm / N_ori."""
+        return 1 - self.urls_after / self.urls_before if self.urls_before else 0.0
+
+
+def size_score(normalized: Iterable[tuple[str, tuple[int, int]]]) -> SizeScore:
+    """From (normalized URL, its sizes from … to) of every known URL: intervals that overlap are of one size.
+
+    Equal sizes are no proof of equal content, and a page that changed has another: this validates, it does not score.
+    """
+    groups: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for url, sizes in normalized:
+        groups[url].append(sizes)
+    return SizeScore(
+        urls_before=sum(map(len, groups.values())),
+        urls_after=len(groups),
+        pairs=sum(_pairs(len(group)) for group in groups.values()),
+        pairs_of_other_sizes=sum(map(_apart, groups.values())),
+    )
+
+
+def _apart(intervals: list[tuple[int, int]]) -> int:
+    """How many pairs do not overlap: for each interval those that end before it begins."""
+    ends = sorted(high for _, high in intervals)
+    return sum(bisect_left(ends, low) for low, _ in intervals)
 
 
 def micro_average(scores: Iterable[Score]) -> Score:

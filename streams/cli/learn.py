@@ -57,19 +57,25 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from dustream.core.rules.learn import by_site, learn_site
     from dustream.schemas.rules import RuleSet
+    from dustream.streams.cli.terminal import counted
     from dustream.streams.rules_io.files import write_rules
     from dustream.streams.rules_io.inputs import read_known_urls
 
     settings = _settings(args)
-    known, unread = [], 0
+    known, lines, unread = [], 0, 0
     for path in args.inputs:
         found = read_known_urls(path, args.host)
         known += found.urls
+        lines += found.lines
         unread += found.unread
     if unread:
-        print(f"dustream: {unread} lines told nothing about a page and were left out", file=sys.stderr)
+        print(
+            f"dustream: {unread} of {lines} lines told nothing about a page and were left out"
+            " (no absolute URL, not GET, or an answer that is neither page, redirect nor dead end)",
+            file=sys.stderr,
+        )
     rule_sets = []
-    for site, urls in by_site(known):
+    for site, urls in counted(list(by_site(known)), "sites"):
         learned = learn_site(site, urls, args.method, settings)
         if learned.rules:
             rule_sets.append(RuleSet(site=site, version=1, rules=learned.rules))
@@ -77,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     write_rules(args.out, rule_sets)
     if not args.json:
         count = sum(len(rules.rules) for rules in rule_sets)
-        print(f"{count} rules for {len(rule_sets)} sites, from {len(known)} URLs: {args.out}")
+        print(f"{count} rules for {len(rule_sets)} sites, from {len(known)} URLs in {lines} lines: {args.out}")
     return 0
 
 
@@ -95,13 +101,16 @@ def _report(learned: LearnedSite, as_json: bool) -> None:
     import msgspec
 
     from dustream.core.rules.rewrite import describe
+    from dustream.streams.cli.terminal import shown
 
     if as_json:
         counts = learned.counts._asdict()
         print(msgspec.json.encode({"site": learned.site, **counts, "rules": learned.rules}).decode())
     elif learned.rules:
-        print(f"{learned.site}: {learned.counts.urls} URLs, {learned.counts.clusters} different pages")
+        pages = learned.counts.clusters
+        known = f"{pages} different pages" if pages else "only their sizes are known"
+        print(f"{learned.site}: {learned.counts.urls} URLs, {known}")
         for rule in learned.rules:
-            print(
-                f"  {rule.support:>7} right {rule.false_positives:>5} wrong  [{rule.learner}] {describe(rule.rewrite)}"
-            )
+            right, wrong = ("right", "wrong") if rule.evidence == "content" else ("of one size", "not")
+            evidence = f"{rule.support:>7} {right} {rule.false_positives:>5} {wrong}"
+            print(f"  {evidence}  [{rule.learner}] {shown(describe(rule.rewrite))}")

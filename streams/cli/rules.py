@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dustream.core.rules.learn import SiteUrl
+    from dustream.core.rules.normalize import Normalizer
     from dustream.schemas.rules import RuleSet
 
 DESCRIPTION = """\
@@ -35,7 +37,10 @@ def add_parser(subparsers: Any) -> None:
     show.add_argument("--site", help="only this site")
     score = actions.add_parser("score", help="compression, dup-reduction and false-positive rate on known clusters")
     score.add_argument("rules", type=Path, metavar="FILE")
-    score.add_argument("inputs", nargs="+", metavar="INPUT", help="as for learn; sizes alone are not enough")
+    score.add_argument(
+        "inputs", nargs="+", metavar="INPUT", help="as for learn; of sizes alone, only if they are equal"
+    )
+    score.add_argument("--host", metavar="URL", help="for access logs, as for learn")
     export = actions.add_parser("export", help="for other programs")
     export.add_argument("rules", type=Path, metavar="FILE")
     export.add_argument("--format", required=True, choices=("nutch", "adguard", "clearurls", "scrapy"))
@@ -71,40 +76,72 @@ def _show(args: argparse.Namespace) -> int:
 
 def _described(rules: RuleSet) -> str:
     from dustream.core.rules.rewrite import describe
+    from dustream.streams.cli.terminal import shown
 
     lines = [f"{rules.site}  (version {rules.version}, {len(rules.rules)} rules)"]
     for rule in rules.rules:
-        lines.append(f"  {rule.id}  {rule.stage}, by {rule.learner}: {describe(rule.rewrite)}")
+        lines.append(f"  {rule.id}  {rule.stage}, by {rule.learner}: {shown(describe(rule.rewrite))}")
         predicted = f"; predictions {rule.right} right, {rule.wrong} wrong" if rule.right + rule.wrong else ""
-        lines.append(f"      evidence {rule.support} right, {rule.false_positives} wrong{predicted}")
-        lines += [f"      {before}\n   -> {after}" for before, after in rule.examples]
+        right, wrong = ("right", "wrong") if rule.evidence == "content" else ("of one size", "of another")
+        lines.append(f"      evidence {rule.support} {right}, {rule.false_positives} {wrong}{predicted}")
+        lines += [f"      {shown(before)}\n   -> {shown(after)}" for before, after in rule.examples]
     return "\n".join(lines)
 
 
 def _score(args: argparse.Namespace) -> int:
-    import msgspec
-
+    from dustream.core.errors import UnreadableInput
     from dustream.core.rules.normalize import Normalizer
-    from dustream.core.rules.scores import score
     from dustream.streams.rules_io.files import read_rules
     from dustream.streams.rules_io.inputs import read_known_urls
 
     normalizer = Normalizer(read_rules(args.rules))
-    known = [entry for path in args.inputs for entry in read_known_urls(path).urls if entry.cluster is not None]
+    known = [entry for path in args.inputs for entry in read_known_urls(path, args.host).urls]
+    if any(entry.cluster is not None for entry in known):
+        return _score_by_content(args, normalizer, [entry for entry in known if entry.cluster is not None])
+    sized = [entry for entry in known if entry.size_min >= 0]
+    if not sized:
+        raise UnreadableInput("nothing in the input is known to be a duplicate, nor of what size it is: give clusters")
+    return _score_by_size(args, normalizer, sized)
+
+
+def _score_by_content(args: argparse.Namespace, normalizer: Normalizer, known: list[SiteUrl]) -> int:
+    import msgspec
+
+    from dustream.core.rules.scores import score
+    from dustream.core.rules.standard import standard_form
+
     found = score((normalizer.normalize(entry.url), entry.cluster) for entry in known)
+    standard = len({standard_form(entry.url) for entry in known})
     rates = {
         "compression_rate": found.compression_rate,
         "dup_reduction_rate": found.dup_reduction_rate,
         "false_positive_rate": found.false_positive_rate,
     }
     if args.json:
-        print(msgspec.json.encode({**found._asdict(), **rates}).decode())
+        print(msgspec.json.encode({**found._asdict(), "urls_standard": standard, **rates}).decode())
         return 0
-    print(f"URLs                 {found.urls_before} -> {found.urls_after}")
+    print(f"URLs                 {found.urls_before} -> {found.urls_after}  (standard steps alone: {standard})")
     print(f"compression rate     {found.compression_rate:.4f}")
     print(f"dup-reduction rate   {found.dup_reduction_rate:.4f}")
     pairs = f"{found.false_positive_pairs} of {found.support_pairs} pairs"
     print(f"false-positive rate  {found.false_positive_rate:.5f}  ({pairs})")
+    return 0
+
+
+def _score_by_size(args: argparse.Namespace, normalizer: Normalizer, known: list[SiteUrl]) -> int:
+    import msgspec
+
+    from dustream.core.rules.scores import size_score
+
+    found = size_score((normalizer.normalize(entry.url), (entry.size_min, entry.size_max)) for entry in known)
+    if args.json:
+        rates = {"compression_rate": found.compression_rate}
+        print(msgspec.json.encode({"by": "size", **found._asdict(), **rates}).decode())
+        return 0
+    print("Only sizes are known: this tells whether what becomes one URL is of one size, not whether it is one page.")
+    print(f"URLs                 {found.urls_before} -> {found.urls_after}")
+    print(f"compression rate     {found.compression_rate:.4f}")
+    print(f"of other sizes       {found.pairs_of_other_sizes} of {found.pairs} pairs that become one URL")
     return 0
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from dustream.streams.readers import Input
+
+Item = TypeVar("Item")
 
 BOLD, RED, GREEN = "1", "31", "32"
 PROGRESS_INTERVAL_S = 0.2
@@ -44,6 +46,16 @@ def print_json(answer: Any) -> None:
     import msgspec
 
     print(json.dumps(msgspec.to_builtins(answer)).replace("\x7f", "\\u007f"))
+
+
+def counted(items: list[Item], unit: str) -> Iterable[Item]:
+    """The items, with a progress bar if a person is looking and it takes long."""
+    if not sys.stderr.isatty():
+        return items
+    from tqdm import tqdm
+
+    bar: Iterable[Item] = tqdm(items, unit=f" {unit}", leave=False, delay=1)
+    return bar
 
 
 @contextmanager

@@ -37,9 +37,10 @@ _CDX: Final = re.compile(rb"\S+ \d{14} \S+ \S+ \S+ \S+")
 
 
 class LearnerInput(NamedTuple):
-    """The URLs of an input, and how many of its lines said nothing."""
+    """The URLs of an input, how many lines it has, and how many of them said nothing."""
 
     urls: list[SiteUrl]
+    lines: int
     unread: int
 
 
@@ -56,17 +57,18 @@ def read_known_urls(path: str, host: str | None = None) -> LearnerInput:
     lines = _lines(path)
     first = next(lines, None)
     if first is None:
-        return LearnerInput([], 0)
+        return LearnerInput([], 0, 0)
     parse, is_header = _parser(path, first, host)
     found: dict[str, SiteUrl] = {}
-    unread = 0
+    read = unread = 0
     for line in lines if is_header else _chained(first, lines):
         entry = parse(line)
+        read += 1
         if entry is None:
             unread += 1
         else:
             found[entry.url] = _merged(found.get(entry.url), entry)
-    return LearnerInput(list(found.values()), unread)
+    return LearnerInput(list(found.values()), read, unread)
 
 
 def _merged(before: SiteUrl | None, entry: SiteUrl) -> SiteUrl:
@@ -173,7 +175,7 @@ def _entry(url: str, cluster: Any, size: Any, status: Any) -> SiteUrl | None:
     if "://" not in url:
         return None
     code = str(status) if status is not None else "200"
-    if code in ("-", ""):
+    if code in ("-", "", "None", "null"):  # indexes say so of records that revisit a page
         code = "200"
     if code in ("301", "302", "303", "307", "308", "404", "410"):
         return SiteUrl(url, avoid=True)

@@ -246,3 +246,57 @@ def test_a_run_tells_the_versions_of_a_site_in_one_line(tmp_path: Path) -> None:
     assert lines[2].endswith(", v10 → v99 and 9 more")
     assert lines[3:5] == ["      http://site.com/stable/a", "   -> http://site.com/v99/a"]
     assert lines[5].startswith("  site.com: path_0 becomes 'x' in ")
+
+
+def test_what_stands_for_an_ignored_part_exists_where_the_evidence_is(tmp_path: Path) -> None:
+    """Most URLs are under /api/, but only the manuals have duplicates: their number becomes another number."""
+    rows = [f"http://x.com/api/{i}/page{i}.html\tapi {i}" for i in range(200)]
+    rows += [f"http://x.com/{number}/manual/p{i}.html\tmanual {i}" for number in range(20, 26) for i in range(12)]
+    table, out = tmp_path / "urls.tsv", tmp_path / "rules.json"
+    table.write_text("\n".join(["url\tcluster", *rows]) + "\n")
+    assert run("learn", str(table), "--out", str(out), "--method", "tree") == 0
+    known = {row.split("\t")[0] for row in rows}
+    [rule_set] = read_rules(out)
+    assert rule_set.rules
+    assert all(after in known for rule in rule_set.rules for _, after in rule.examples)
+
+
+SIZES = "url\tsize\n" + "".join(
+    f"http://x.com/t{i}\t{1000 + i}\nhttp://x.com/t{i}?print=1\t{1000 + i}\n" for i in range(40)
+)
+
+
+def test_rules_by_size_are_told_and_validated_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, out = tmp_path / "sizes.tsv", tmp_path / "rules.json"
+    table.write_text(SIZES)
+    assert run("learn", str(table), "--out", str(out)) == 0
+    said = capsys.readouterr().out
+    assert "80 URLs, only their sizes are known" in said
+    assert "40 of one size     0 not" in said
+    assert run("rules", "show", str(out)) == 0
+    assert "evidence 40 of one size, 0 of another" in capsys.readouterr().out
+    assert run("rules", "score", str(out), str(table)) == 0
+    said = capsys.readouterr().out
+    assert "Only sizes are known" in said
+    assert "0 of 40 pairs" in said
+    table.write_text(SIZES.replace("t7?print=1\t1007", "t7?print=1\t9999"))
+    assert run("rules", "score", str(out), str(table), "--json") == 0
+    scored = json.loads(capsys.readouterr().out)
+    assert (scored["by"], scored["pairs"], scored["pairs_of_other_sizes"]) == ("size", 40, 1)
+
+
+def test_score_needs_something_to_score_by(tmp_path: Path, learned: Path) -> None:
+    table = tmp_path / "gone.tsv"
+    table.write_text("url\tsize\tstatus\nhttp://x.com/a\t1\t404\n")
+    with pytest.raises(UnreadableInput, match="give clusters"):
+        run("rules", "score", str(learned), str(table))
+
+
+def test_learn_says_how_many_lines_are_about_how_many_urls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "cdx.tsv"
+    lines = [f"http://x.com/{i % 5}\td{i % 5}\t{'None' if i % 2 else '200'}" for i in range(50)]
+    table.write_text("\n".join(["url\tdigest\tstatus", *lines, "http://x.com/e\td\t500"]) + "\n")
+    assert run("learn", str(table), "--out", str(tmp_path / "rules.json")) == 0
+    said = capsys.readouterr()
+    assert "from 5 URLs in 51 lines" in said.out
+    assert "1 of 51 lines told nothing" in said.err
