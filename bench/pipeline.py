@@ -1,4 +1,4 @@
-"""HTML to status on one core, beside what people use today, on the same pages in the same run.
+"""HTML to status on one core, beside what people use today, on the same pages in the same run, in processor time.
 
 python bench/pipeline.py [--pages 1500] [--rounds 3]
 """
@@ -52,20 +52,20 @@ def run_dustream(pages: list[CrawlEvent]) -> Result:
     signatures = {}
     with tempfile.TemporaryDirectory() as folder:
         store = RocksStore(Path(folder))
-        started = time.perf_counter()
+        started = time.process_time()
         engine = EmbeddedEngine(pipeline(Settings(threshold=THRESHOLD)), store)
 
         def feeds() -> Iterable[Feed]:
             for at in range(0, len(pages), CHUNK):
-                begun = time.perf_counter()
+                begun = time.process_time()
                 crawls = take_in(pages[at : at + CHUNK], TextSource()).crawls
-                stages["take in (parse, sign)"] += time.perf_counter() - begun
+                stages["take in (parse, sign)"] += time.process_time() - begun
                 signatures.update({crawl.url: crawl.signature for crawl in crawls if crawl.signature})
                 yield Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])
 
         engine.run(feeds())
         groups = {status.url: status.group or status.url for status in read_statuses(store)}
-        seconds = time.perf_counter() - started
+        seconds = time.process_time() - started
         stages.update(engine.seconds)
         store.close()
     import numpy as np
@@ -87,7 +87,7 @@ def run_rensa(pages: list[CrawlEvent]) -> Result:
     from resiliparse.extract.html2text import extract_plain_text
 
     stages = {"main text": 0.0, "shingles": 0.0, "MinHash": 0.0, "LSH": 0.0}
-    started = clock = time.perf_counter()
+    started = clock = time.process_time()
     index = RMinHashLSH(threshold=THRESHOLD, num_perm=PERMUTATIONS, num_bands=BANDS)
     hashes, union, sets = [], UnionFind(), {}
     for number, page in enumerate(pages):
@@ -106,7 +106,7 @@ def run_rensa(pages: list[CrawlEvent]) -> Result:
         hashes.append(minhash)
         sets[page.url] = shingles
         clock = _lap(stages, "LSH", clock)
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     return Result(seconds, {url: union.find(url) for url in sets}, exact_groups(sets), stages)
 
 
@@ -116,7 +116,7 @@ def run_datasketch(pages: list[CrawlEvent]) -> Result:
 
     warnings.simplefilter("ignore")
     stages = {"BeautifulSoup": 0.0, "shingles": 0.0, "MinHash": 0.0, "LSH": 0.0}
-    started = clock = time.perf_counter()
+    started = clock = time.process_time()
     index = MinHashLSH(threshold=THRESHOLD, num_perm=PERMUTATIONS)
     hashes, union, sets = {}, UnionFind(), {}
     for page in pages:
@@ -135,12 +135,12 @@ def run_datasketch(pages: list[CrawlEvent]) -> Result:
             hashes[page.url] = minhash
         sets[page.url] = shingles
         clock = _lap(stages, "LSH", clock)
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     return Result(seconds, {url: union.find(url) for url in sets}, exact_groups(sets), stages)
 
 
 def _lap(stages: dict[str, float], stage: str, since: float) -> float:
-    now = time.perf_counter()
+    now = time.process_time()
     stages[stage] += now - since
     return now
 
