@@ -18,7 +18,7 @@ from dustream.core.winners import Market
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.cli.main import main
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import Outcome, read_statuses, write_results
+from dustream.streams.embedded.results import Outcome, read_dead_letters, read_statuses, write_results
 from dustream.streams.store.memory import MemoryStore
 
 
@@ -147,6 +147,31 @@ def test_other_languages_only_if_asked_for() -> None:
     assert statuses(events, containment="all")["https://b.example/"][:3] == (
         "duplicate", "https://a.example/", "contained",
     )  # fmt: skip
+
+
+BAD_PAGES = {
+    "nothing": "",
+    "invisible": "\u200b\u00ad\ufeff" * 500,
+    "private": "\ue000\uf8ff" * 500,
+    "marks": "。，！" * 200,
+    "repeated": "哈" * 5_000,
+    "plain": "".join(chr(0x4E00 + number) for number in range(900)),
+    "huge": prose(50, 20) * 12_500,
+    "mixed": "Kafka 是一个分布式系统, 支持流处理。Faust はライブラリ、です。안녕, good bye!" * 9,
+}
+
+
+@pytest.mark.parametrize("containment", ["cjk", "all"])
+def test_bad_pages_are_nobodys_part(containment: str, tmp_path: Path) -> None:
+    """And one that hides invisible characters everywhere is what it is without them."""
+    hidden = "\u200b".join(ARTICLE) + "\ue123" * 2_000
+    pages = [event(f"https://{name}.example/", text) for name, text in BAD_PAGES.items()]
+    settings = Settings(partitions=3, containment=containment)  # type: ignore[arg-type]
+    store = ran([*pages, event("https://hidden.example/", hidden, COMMENTS), *EVENTS[1:2]], settings)
+    told = {each.url: each for each in read_statuses(store)}
+    assert {told[page.url].role for page in pages} == {"unique"} and not list(read_dead_letters(store))
+    contained = told["https://short.example/1"]
+    assert (contained.relation, contained.winner) == ("contained", "https://hidden.example/")
 
 
 def reprints() -> list[CrawlEvent]:
