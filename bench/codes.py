@@ -363,8 +363,7 @@ def code_messages(first: int, codes: Sequence[str]) -> Iterator[Codes]:
     """What `pages` says of new pages, a hundred to a message."""
     names = [vertex_name(1, f"https://www.site-{n % 997}.example/a/{n}", 1) for n in range(first, first + len(codes))]
     news = [
-        KeepCode(name, code, (longer_first(len(code), bytes(16) + name.encode()),))
-        for name, code in zip(names, codes, strict=True)
+        KeepCode(name, code, (longer_first(len(code), bytes(16)),)) for name, code in zip(names, codes, strict=True)
     ]
     for start in range(0, len(news), 100):
         yield Codes("zh", tuple(news[start : start + 100]))
@@ -378,8 +377,9 @@ def print_task_growth(sizes: Sequence[int], asked: int = 2_000) -> None:
     task.open(state)
     empty, number = resident_bytes(), 0
     for size in sizes:
-        for message in code_messages(number, list(islice(stream, size - number))):
-            task.process(state, [message])
+        for start in range(number, size, 1_000):
+            for message in code_messages(start, list(islice(stream, 1_000))):
+                task.process(state, [message])
         task.at_rest(state)
         number, each = size, resident_bytes() - empty
         messages = list(code_messages(size, list(random_codes(asked, size))))

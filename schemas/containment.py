@@ -12,7 +12,7 @@ Place = Literal["alone", "winner", "duplicate"]
 
 class KeepCode(Struct, frozen=True, array_like=True, tag="keep"):
     """A new vertex with its feature code, alone until told otherwise. `orders`: by market; of two, the smaller is
-    kept."""
+    kept, and of equal ones the vertex with the smaller name."""
 
     vertex: str
     code: str

@@ -52,11 +52,16 @@ class Containers:
 
     def add(self, vertex: str, code: str, row: MarketRow) -> None:
         """List a vertex as its row says."""
-        _change(self._members, code, (row.order, vertex), True)
+        rank = (row.order, vertex)
+        _change(self._members, code, rank, True)
         if row.is_kept:
-            _change(self._kept, code, (row.order, vertex), True)
+            _change(self._kept, code, rank, True)
         if row.waiting:
             self._waiting.add(vertex)
+
+    def has(self, code: str) -> bool:
+        """Whether any page listed has this code."""
+        return code in self._members
 
     def come(self, vertex: str, code: str, row: MarketRow) -> None:
         """What its page was told stays in the row until it is told otherwise; if that is still true is to be seen."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
@@ -21,12 +20,11 @@ class LanguageCodes:
         self._language = language
         self._rows = rows
         self._index = ContainmentIndex(delta)
-        self._vertices_of: Counter[str] = Counter()
         self._markets = [Containers(delta, market, rows, self._index) for market in range(markets)]
 
     def add(self, vertex: str, row: CodeRow) -> None:
         """A row that was there before; what was decided stays so."""
-        self._count_in(row.code)
+        self._put_into_index(row.code)
         for market, each in zip(self._markets, row.markets, strict=True):
             market.add(vertex, row.code, each)
 
@@ -59,7 +57,7 @@ class LanguageCodes:
 
     def _keep(self, vertex: str, row: CodeRow) -> None:
         self._rows.put(vertex, row)
-        self._count_in(row.code)
+        self._put_into_index(row.code)
         for market, each in zip(self._markets, row.markets, strict=True):
             market.come(vertex, row.code, each)
 
@@ -73,12 +71,9 @@ class LanguageCodes:
         for market, each in zip(self._markets, row.markets, strict=True):
             market.go(vertex, row.code, each)
         self._rows.delete(vertex)
-        self._vertices_of[row.code] -= 1
-        if not self._vertices_of[row.code]:
-            del self._vertices_of[row.code]
+        if not self._markets[0].has(row.code):
             self._index.remove(row.code)
 
-    def _count_in(self, code: str) -> None:
-        if code not in self._vertices_of:
+    def _put_into_index(self, code: str) -> None:
+        if not self._markets[0].has(code):
             self._index.put(code, code)
-        self._vertices_of[code] += 1

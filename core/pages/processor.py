@@ -316,7 +316,7 @@ class PagesProcessor:
         keys = self._markets.keys(url, now.first_seen_ms, now.popularity, vertex)
         if keys != self._markets.keys(url, now.first_seen_ms, before.popularity, vertex):
             self._out.append(Send("tier2", now.home, Rekey(vertex, keys)))
-            self._say_code(now, ReorderCode(vertex, self._code_orders(now, keys)))
+            self._say_code(now, ReorderCode(vertex, self._code_orders(url, now)))
 
     def _retire(self, url: str, page: PageRow) -> None:
         """The page is no longer what it was."""
@@ -372,11 +372,12 @@ class PagesProcessor:
         page = replace(page, code_language=code.language, code_chars=len(code.code))
         page = replace(page, contained=(None,) * len(page.verdicts))
         vertex = vertex_name(page.first_seen_ms, url, page.epoch)
-        keys = self._markets.keys(url, page.first_seen_ms, page.popularity, vertex)
-        self._say_code(page, KeepCode(vertex, code.code, self._code_orders(page, keys)))
+        self._say_code(page, KeepCode(vertex, code.code, self._code_orders(url, page)))
         return page
 
-    def _code_orders(self, page: PageRow, keys: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    def _code_orders(self, url: str, page: PageRow) -> tuple[bytes, ...]:
+        """Without the vertex's name, by which containment tells equal ones apart."""
+        keys = self._markets.keys(url, page.first_seen_ms, page.popularity, "")
         return tuple(self._code_order(page.code_chars, key) for key in keys)
 
     def _say_code(self, page: PageRow, news: CodeNews) -> None:

@@ -89,7 +89,7 @@ class World:
             self.epoch += 1
             vertex = self.vertices[name] = vertex_name(5, f"https://{name}.example/", self.epoch)
             code, keys = rest
-            orders = self.orders(vertex, code, keys)
+            orders = self.orders(code, keys)
             self.pages[vertex] = Known(code, orders, ("alone",) * MARKETS)
             return KeepCode(vertex, code, orders)
         assert known is not None
@@ -97,14 +97,14 @@ class World:
             self.pages[vertex] = known._replace(places=rest[0])
             return PlaceCode(vertex, rest[0])
         if kind == "reorder":
-            orders = self.orders(vertex, known.code, rest[0])
+            orders = self.orders(known.code, rest[0])
             self.pages[vertex] = known._replace(orders=orders)
             return ReorderCode(vertex, orders)
         del self.pages[vertex]
         return DropCode(vertex)
 
-    def orders(self, vertex: str, code: str, keys: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        return tuple(self.order(len(code), key + vertex.encode()) for key in keys)
+    def orders(self, code: str, keys: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        return tuple(self.order(len(code), key) for key in keys)
 
     def solution(self, market: int) -> dict[tuple[int, str], tuple[str, float]]:
         """From the best to the worst: contained in the first page kept that has enough of it."""
