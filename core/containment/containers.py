@@ -19,13 +19,13 @@ candidate.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 from msgspec.structs import replace
 
-from dustream.core.containment.index import ContainmentIndex
+from dustream.core.containment.index import ContainmentIndex, Repeated
 from dustream.core.containment.rows import CodeRows, MarketRow
 from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Send
@@ -45,6 +45,7 @@ class Containers:
         self._index = index
         self._members: dict[str, list[Rank]] = {}
         self._kept: dict[str, list[Rank]] = {}
+        self._inside: dict[str, set[str]] = {}
         self._waiting: set[str] = set()
         self._due: list[Rank] = []
         self._nobody_waits = False
@@ -56,6 +57,8 @@ class Containers:
         _change(self._members, code, rank, True)
         if row.is_kept:
             _change(self._kept, code, rank, True)
+        if row.container:
+            self._move(vertex, "", row.container)
         if row.waiting:
             self._waiting.add(vertex)
 
@@ -70,15 +73,17 @@ class Containers:
         self.add(vertex, code, row)
         if row.container:
             heappush(self._due, (row.order, vertex))
-        if row.is_kept:
-            self._kept_now(vertex, code, row)
+        elif row.place == "winner":
+            self._kept_now((row.order, vertex), self._index.search(code))
 
     def go(self, vertex: str, code: str, row: MarketRow) -> None:
         _change(self._members, code, (row.order, vertex), False)
         self._waiting.discard(vertex)
+        if row.container:
+            self._move(vertex, row.container, "")
         if row.is_kept:
             _change(self._kept, code, (row.order, vertex), False)
-            self._not_kept_now(vertex, code, row)
+            self._not_kept_now(vertex)
 
     def settle(self, looks_max: int, *, all_waiting: bool) -> Iterator[Send]:
         """Look at pages from the best on: those that cannot wait, or all; each change may concern worse ones. If there
@@ -109,54 +114,65 @@ class Containers:
         return rank[1] in self._rows and self._row(rank[1]).order == rank[0]
 
     def _look(self, rank: Rank) -> Iterator[Send]:
+        """One search tells who may contain it and, if it is kept, whom it may contain."""
         vertex = rank[1]
         row, code = self._row(vertex), self._rows.code(vertex)
-        container, share = self._container(rank, code, row)
+        found = [] if row.place == "duplicate" else self._index.search(code)
+        container, share = self._container(rank, code, row, found)
         now = replace(row, container=container, share=share, waiting=False)
         self._waiting.discard(vertex)
-        if now != row:
-            self._rows.put_market(vertex, self._market, now)
+        if now == row:
+            return
+        self._rows.put_market(vertex, self._market, now)
+        self._concern(rank, code, row, now, found)
         if (now.container, now.share) != (row.container, row.share):
-            yield self._tell(vertex, code, row, now)
+            self._move(vertex, row.container, now.container)
+            verdict = Verdict(url_of(now.container), now.share, exact=False, contained=True) if now.container else None
+            yield Send("pages", url_of(vertex), Contained(vertex, self._market, verdict))
 
-    def _tell(self, vertex: str, code: str, before: MarketRow, now: MarketRow) -> Send:
+    def _concern(self, rank: Rank, code: str, before: MarketRow, now: MarketRow, found: list[Repeated]) -> None:
+        """The worse pages that a look at a page concerns. A page that waited has not taken anybody yet."""
         if before.is_kept != now.is_kept:
-            _change(self._kept, code, (now.order, vertex), now.is_kept)
-            (self._kept_now if now.is_kept else self._not_kept_now)(vertex, code, now)
-        verdict = Verdict(url_of(now.container), now.share, exact=False, contained=True) if now.container else None
-        return Send("pages", url_of(vertex), Contained(vertex, self._market, verdict))
+            _change(self._kept, code, rank, now.is_kept)
+        if now.is_kept and (before.waiting or not before.is_kept):
+            self._kept_now(rank, found)
+        elif before.is_kept and not now.is_kept:
+            self._not_kept_now(rank[1])
 
-    def _container(self, rank: Rank, code: str, row: MarketRow) -> tuple[str, float]:
+    def _container(self, rank: Rank, code: str, row: MarketRow, found: list[Repeated]) -> tuple[str, float]:
         """The best page that is kept, better than this one, and repeated by it; and the share that it has of it."""
         best: tuple[Rank, float] | None = None
         if row.place == "alone":
-            for other, _, common in self._index.search(code):
+            for other, _, common in found:
                 share = common / len(code)
                 kept = self._kept.get(other)
                 if share >= self._delta and kept and kept[0] < (rank if best is None else best[0]):
                     best = kept[0], share
         return ("", 0.0) if best is None else (best[0][1], best[1])
 
-    def _kept_now(self, vertex: str, code: str, row: MarketRow) -> None:
+    def _kept_now(self, rank: Rank, found: list[Repeated]) -> None:
         """Worse pages that it contains, and that are in none that is better, have another container."""
-        rank = (row.order, vertex)
-        for other in self._covered(rank, code):
-            known = self._row(other[1])
-            if known.place == "alone" and not self._has_better(known, rank):
-                self._wait(other[1], known)
-
-    def _not_kept_now(self, vertex: str, code: str, row: MarketRow) -> None:
-        """Pages that are contained in it must be told so at once."""
-        for other in self._covered((row.order, vertex), code):
-            if self._row(other[1]).container == vertex:
-                heappush(self._due, other)
-
-    def _covered(self, rank: Rank, code: str) -> Iterator[Rank]:
-        """All worse pages that repeat it."""
-        for covered, chars, common in self._index.search(code):
+        for other, chars, common in found:
             if common / chars >= self._delta:
-                members = self._members.get(covered, [])
-                yield from (other for other in members[bisect_left(members, rank) :] if other != rank)
+                members = self._members.get(other, [])
+                for covered in members[bisect_right(members, rank) :]:
+                    row = self._row(covered[1])
+                    if row.place == "alone" and not self._has_better(row, rank):
+                        self._wait(covered[1], row)
+
+    def _not_kept_now(self, vertex: str) -> None:
+        """Pages that are contained in it must be told so at once."""
+        for inside in self._inside.get(vertex, ()):
+            heappush(self._due, (self._row(inside).order, inside))
+
+    def _move(self, vertex: str, before: str, now: str) -> None:
+        """From one container to another, "" for none."""
+        if before:
+            self._inside[before].remove(vertex)
+            if not self._inside[before]:
+                del self._inside[before]
+        if now:
+            self._inside.setdefault(now, set()).add(vertex)
 
     def _has_better(self, row: MarketRow, rank: Rank) -> bool:
         if row.container not in self._rows:

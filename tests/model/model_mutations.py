@@ -85,13 +85,13 @@ def _takes_no_order(self: Any, news: Any) -> None:
         _TAKE(self, news)
 
 
-def _worst_container(self: Any, rank: Any, code: str, row: Any) -> tuple[str, float]:
+def _worst_container(self: Any, rank: Any, code: str, row: Any, found: Any) -> tuple[str, float]:
     """Any page that may contain it, instead of the best."""
-    found = []
-    for other, _, common in self._index.search(code) if row.place == "alone" else ():
+    containers = []
+    for other, _, common in found if row.place == "alone" else ():
         kept = [each for each in self._kept.get(other, ()) if each < rank]
-        found += [(each[1], common / len(code)) for each in kept if common / len(code) >= self._delta]
-    return max(found, default=("", 0.0))
+        containers += [(each[1], common / len(code)) for each in kept if common / len(code) >= self._delta]
+    return max(containers, default=("", 0.0))
 
 
 def _always_joins(self: Any, key: str, message: Any) -> bool:
