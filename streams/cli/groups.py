@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dustream.streams.cli.state_option import add_state, open_state
+from dustream.streams.cli.state_option import add_state_or_application, open_asked
 from dustream.streams.cli.terminal import print_json, shown
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ examples:
   dustream groups --state result --site example.com --json
   dustream groups --state result --held
   dustream groups --state result --contained
+  dustream groups --held --bootstrap 127.0.0.1:9092
 """
 
 
@@ -45,7 +46,7 @@ def add_parser(subparsers: Any) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_state(parser)
+    add_state_or_application(parser)
     parser.add_argument("--top", type=int, default=20, metavar="N", help="how many (default 20)")
     parser.add_argument("--by", choices=("size", "changed"), default="size", help="which come first (default: size)")
     which = parser.add_mutually_exclusive_group()
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         raise BadSetting(f"--top {args.top} makes no sense: use 1 or more")
     site = None if args.site is None else site_of(args.site)
     request = GroupRequest(top=args.top, by=args.by, held=args.held, site=site, market=args.market)
-    with open_state(args.state) as state, _progress() as on_progress:
+    with open_asked(args) as state, _progress() as on_progress:
         if args.contained:
             number = market_number(state, args.market)
             containers = list_containers(state, number, args.top, site, on_progress)

@@ -221,6 +221,16 @@ def test_cluster_tells_why_as_a_state_does(site: Site, capsys: pytest.CaptureFix
     assert on_kafka["evidence"]
 
 
+def test_cluster_lists_groups_as_a_state_does(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    def ask(*where: str) -> set[tuple[str, int, str, str]]:
+        assert main(["groups", "--json", "--top", "1000", *where]) == 0
+        found = [msgspec.json.decode(line) for line in capsys.readouterr().out.splitlines()]
+        return {(group["group"], group["size"], str(group["winners"]), str(group["sites"])) for group in found}
+
+    in_state = ask("--state", str(site.web.parent / "embedded/state"))
+    assert in_state and in_state <= ask("--bootstrap", site.cluster.bootstrap, "--name", site.application.name)
+
+
 def test_chaos(cluster: Cluster, broker: Broker, tmp_path: Path) -> None:
     plan = Plan(pages=200, workers=2, kills=2, pauses=1, broker_kills=1, seed=7, partitions=2, gap_s_max=4)
     report = run_chaos(plan, broker, tmp_path)
