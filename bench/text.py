@@ -116,7 +116,7 @@ def bare_pass(data: Any, classes: Any, multipliers: Any, addends: Any) -> Any:
 
 
 def bare(data: bytes) -> Any:
-    return bare_pass(np.frombuffer(data, dtype=np.uint8), CLASSES, minhash._MULTIPLIERS, minhash._ADDENDS)
+    return bare_pass(np.frombuffer(data, dtype=np.uint8), CLASSES, minhash.MULTIPLIERS_32, minhash.ADDENDS_32)
 
 
 CLASSES = np.array([b | 0x20 if chr(b).isalnum() or b >= 0x80 else 0 for b in range(256)], dtype=np.uint8)

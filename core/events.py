@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from datetime import date
+from datetime import date, datetime
 from typing import Final, Literal, NamedTuple
 from urllib.parse import urljoin
 
@@ -41,6 +41,9 @@ class Finding(NamedTuple):
     target: str | None = None
     via: str = "http"
     reason: str = ""
+
+
+_CONTENT: Final = Finding("content")
 
 
 class CheckedEvent(NamedTuple):
@@ -92,6 +95,8 @@ def parse_time_ms(value: str | int | float | None) -> int:
 
 
 def _text_time_ms(text: str) -> int:
+    if (plain := _plain_time_ms(text)) is not None:
+        return plain
     if found := _CDX_TIME.fullmatch(text):
         return _civil_ms(text, *map(int, found.groups()))
     found = _TIME.fullmatch(text)
@@ -103,6 +108,18 @@ def _text_time_ms(text: str) -> int:
     year, month, day, hour, minute, second = (int(found[i] or (i in (2, 3))) for i in range(1, 7))
     fraction_ms = int((found[7] or "0").ljust(3, "0")[:3])
     return _civil_ms(text, year, month, day, hour, minute, second) + fraction_ms - _offset_ms(found[8])
+
+
+def _plain_time_ms(text: str) -> int | None:
+    """Of a time written as nearly all are, 2024-05-01T12:00:00Z; None of any other, or if there is no such time."""
+    is_plain = len(text) == 20 and text[4] == text[7] == "-" and text[10] == "T" and text[19] == "Z"
+    if not is_plain or not text[13] == text[16] == ":":
+        return None
+    try:
+        time = datetime.fromisoformat(text[:19])
+    except ValueError:
+        return None
+    return (((time.toordinal() - _EPOCH_DAY) * 24 + time.hour) * 60 + time.minute) * 60_000 + time.second * 1000
 
 
 def _civil_ms(text: str, year: int, month: int, day: int, hour: int, minute: int, second: int) -> int:
@@ -349,7 +366,7 @@ def _revisit(revisit_of: str, url: str) -> Finding:
 
 def _content(event: CrawlEvent) -> Finding:
     if event.html is not None or event.text is not None:
-        return Finding("content")
+        return _CONTENT
     if event.body is None and event.digest is None:
         return Finding("skipped", reason="no content")
     if not is_page_type(event.content_type):

@@ -10,11 +10,15 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 
+from dustream.core.text.utf8 import is_utf8, utf8_of
+
 # HTML5 looks for a meta charset in the first 1,024 bytes; pages in the wild put it later.
 META_BYTES_MAX = 4096
+CHARSETS_CACHED_MAX = 1024
 
 # A page cut in the middle of a character, or with a few spoilt bytes, is still what it declares.
 _SPOILT_SHARE_MAX = 0.1
@@ -32,18 +36,15 @@ def decode(page: bytes, content_type: str | None = None) -> str:
     if (marked := _by_mark(page)) is not None:
         return marked
     declared = list(_declared(page, content_type))
-    text = _as_utf8(page, declared)
-    return text if text is not None else _by_charset(page, declared)
+    return page.decode() if _is_in_utf8(page, declared) else _by_charset(page, declared)
 
 
 def decode_to_utf8(page: bytes, content_type: str | None = None) -> bytes:
     """As `decode`, in UTF-8. Most pages are that already and are not copied."""
     if (marked := _by_mark(page)) is not None:
-        return marked.encode("utf-8", "replace")
+        return utf8_of(marked)
     declared = list(_declared(page, content_type))
-    if _as_utf8(page, declared) is not None:
-        return page
-    return _by_charset(page, declared).encode("utf-8", "replace")
+    return page if _is_in_utf8(page, declared) else utf8_of(_by_charset(page, declared))
 
 
 def _by_mark(page: bytes) -> str | None:
@@ -64,14 +65,8 @@ def _by_charset(page: bytes, declared: list[str]) -> str:
     return text if text is not None else page.decode((declared or [detected])[0], "replace")
 
 
-def _as_utf8(page: bytes, declared: list[str]) -> str | None:
-    """The page as text if it is UTF-8."""
-    if any(name in _ESCAPE_BASED or _is_utf16(name, page) for name in declared):
-        return None
-    try:
-        return page.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
+def _is_in_utf8(page: bytes, declared: list[str]) -> bool:
+    return not any(name in _ESCAPE_BASED or _is_utf16(name, page) for name in declared) and is_utf8(page)
 
 
 def _declared(page: bytes, content_type: str | None) -> Iterator[str]:
@@ -88,6 +83,7 @@ def _declared(page: bytes, content_type: str | None) -> Iterator[str]:
             yield name
 
 
+@lru_cache(maxsize=CHARSETS_CACHED_MAX)
 def _codec(label: str) -> str | None:
     """The Python codec of a charset label by the WHATWG names (latin1 means windows-1252); None if there is none."""
     try:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 TextMode = Literal["main", "full"]
 
@@ -18,8 +19,7 @@ _REFRESH = re.compile(r"\s*(\d{0,9}(?:\.\d*)?)[\s;,]*(?:url\s*=\s*)?(?P<quote>[\
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Extracted:
+class Extracted(Struct, frozen=True):
     """What a page says. Blocks are lines of the text. URLs are as written in the page, "" where there are none."""
 
     utf8: bytes  # the text as it is signed; people read `text`

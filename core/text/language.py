@@ -7,7 +7,7 @@ tokens are hashed anyway; then, for texts without any (tables, code, other langu
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numba import njit
@@ -21,6 +21,7 @@ from dustream.core.text.tokens import token_hashes
 SAMPLE_CHARS = 600
 SAMPLE_BYTES = 4 * SAMPLE_CHARS
 SAMPLE_TOKENS = 300
+TAGS_CACHED_MAX = 1024
 
 # Above this out-of-place rank the detector's answers are mostly wrong (its documentation says 1,200).
 RANK_MAX = 1200
@@ -46,10 +47,11 @@ _SCRIPT_SHARE_MIN = 0.1
 
 _SUBTAG = re.compile(r"\s*([A-Za-z]{2,3})(?![A-Za-z0-9])")
 
-_LANGUAGES = tuple(FUNCTION_WORDS)
+LANGUAGES = tuple(FUNCTION_WORDS)
 _SLOTS = 4096  # of the table of little words, a quarter full
 
 
+@lru_cache(maxsize=TAGS_CACHED_MAX)
 def primary_subtag(tag: str) -> str:
     """ "zh-CN", "zh_TW" → "zh"; "" for what is no language tag ("x-default", "english")."""
     match = _SUBTAG.match(tag)
@@ -58,10 +60,30 @@ def primary_subtag(tag: str) -> str:
 
 def detect_language(text: str | bytes, tokens: NDArray[np.uint64] | None = None) -> str:
     """The language of a text; `tokens` are its hashed tokens, where they are known already."""
-    sample = (text if isinstance(text, str) else text[:SAMPLE_BYTES].decode("utf-8", "ignore"))[:SAMPLE_CHARS]
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
     if tokens is None:
-        tokens = token_hashes(text)
-    return by_script(sample) or _by_words(tokens) or _by_letters(sample)
+        tokens = token_hashes(data)
+    by_words = language_of_tokens(tokens[:SAMPLE_TOKENS], *word_table(), len(LANGUAGES))
+    return language_of(data, may_have_script(np.frombuffer(data, dtype=np.uint8)), by_words)
+
+
+def language_of(data: bytes, has_script: bool, by_words: int) -> str:
+    """The language of a text in UTF-8, given what compiled code says of it: `may_have_script`, `language_of_tokens`."""
+    lang = by_script(_sample(data)) if has_script else ""
+    return lang or (LANGUAGES[by_words] if by_words >= 0 else _by_letters(_sample(data)))
+
+
+def _sample(data: bytes) -> str:
+    return data[:SAMPLE_BYTES].decode("utf-8", "ignore")[:SAMPLE_CHARS]
+
+
+@njit(cache=True)
+def may_have_script(data: NDArray[np.uint8]) -> bool:
+    """Whether the sample has a byte that the scripts of `by_script` begin with; most texts do not."""
+    has = False
+    for i in range(min(SAMPLE_BYTES, data.size)):
+        has |= 0xE0 <= data[i] <= 0xED and data[i] != 0xE2  # E2: dashes, quotes, arrows
+    return has
 
 
 def by_script(sample: str) -> str:
@@ -74,11 +96,6 @@ def by_script(sample: str) -> str:
     return ""
 
 
-def _by_words(tokens: NDArray[np.uint64]) -> str:
-    language = _language_of_tokens(tokens[:SAMPLE_TOKENS], *_word_table(), len(_LANGUAGES))
-    return _LANGUAGES[language] if language >= 0 else ""
-
-
 def _by_letters(sample: str) -> str:
     if not sample.strip():
         return ""
@@ -87,7 +104,7 @@ def _by_letters(sample: str) -> str:
 
 
 @cache
-def _word_table() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+def word_table() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     """Open addressing by a token's lowest bits: the little words, and in which languages they are (a bit for each)."""
     keys, languages = np.zeros(_SLOTS, dtype=np.uint64), np.zeros(_SLOTS, dtype=np.uint32)
     for number, words in enumerate(FUNCTION_WORDS.values()):
@@ -101,7 +118,7 @@ def _word_table() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
 
 
 @njit(cache=True)
-def _language_of_tokens(
+def language_of_tokens(
     tokens: NDArray[np.uint64], keys: NDArray[np.uint64], languages: NDArray[np.uint32], count: int
 ) -> int:
     """The number of the language whose little words the tokens are; -1 if none stands out."""

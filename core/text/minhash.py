@@ -20,8 +20,8 @@ PERMUTATIONS = 128
 DATASKETCH_SEED = 1
 DATASKETCH_SCHEME = "affine32"
 
-_MULTIPLIERS = np.array(MULTIPLIERS, dtype=np.uint32)
-_ADDENDS = np.array(ADDENDS, dtype=np.uint32)
+MULTIPLIERS_32 = np.array(MULTIPLIERS, dtype=np.uint32)
+ADDENDS_32 = np.array(ADDENDS, dtype=np.uint32)
 
 
 @njit(cache=True)
@@ -35,7 +35,7 @@ def _fmix32(h: np.uint32) -> np.uint32:
 
 
 @njit(cache=True)
-def _minhash(
+def minima(
     shingles: NDArray[np.uint64], multipliers: NDArray[np.uint32], addends: NDArray[np.uint32]
 ) -> NDArray[np.uint32]:
     """Four shingles at a time, all permutations in the inner loop: it becomes vector instructions."""
@@ -58,7 +58,7 @@ def _minhash(
 
 def minhash(shingles: NDArray[np.uint64]) -> NDArray[np.uint32]:
     """The 128 minima; all ones for an empty set."""
-    return _minhash(shingles, _MULTIPLIERS, _ADDENDS)
+    return minima(shingles, MULTIPLIERS_32, ADDENDS_32)
 
 
 def minhash_jaccard(a: NDArray[np.uint32], b: NDArray[np.uint32]) -> float:
@@ -80,6 +80,6 @@ def to_datasketch(signature: PageSignature) -> MinHash:
         seed=DATASKETCH_SEED,
         hashfunc=lambda shingle: int(shingle) & 0xFFFFFFFF,
         hashvalues=values,
-        permutations=np.array([_MULTIPLIERS, _ADDENDS]),
+        permutations=np.array([MULTIPLIERS_32, ADDENDS_32]),
         scheme=DATASKETCH_SCHEME,
     )

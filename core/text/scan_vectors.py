@@ -51,6 +51,15 @@ def _equal_in(typing_context: Any, page: Any, at: Any, byte: Any) -> Any:
 
 
 @intrinsic
+def _high_in(typing_context: Any, page: Any, at: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _VECTOR), align=1)
+        return _bits(builder, builder.icmp_signed("<", loaded, ir.Constant(_VECTOR, [0] * WIDTH)))
+
+    return types.uint64(page, types.uint64), codegen
+
+
+@intrinsic
 def _copied(typing_context: Any, source: Any, at: Any, target: Any, out: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _VECTOR), align=1)
@@ -78,6 +87,7 @@ def _first_in(typing_context: Any, mask: Any) -> Any:
 
 # What compiled code calls, as type checkers see it.
 _equal = cast("Callable[[Bytes, np.uint64, np.uint8], np.uint64]", _equal_in)
+_high = cast("Mask", _high_in)
 _copy = cast("Callable[[Bytes, np.uint64, Bytes, np.uint64], None]", _copied)
 _word = cast("Mask", _word_in)
 _first = cast("Callable[[np.uint64], np.uint64]", _first_in)
@@ -94,6 +104,13 @@ def equal_mask(page: Bytes, at: np.uint64, byte: np.uint8) -> np.uint64:
     """Which of the 32 bytes from `at` on are this one. They are all inside the page."""
     _check(page, at, WIDTH)
     return _equal(page, at, byte)
+
+
+@njit(cache=True)
+def high_mask(page: Bytes, at: np.uint64) -> np.uint64:
+    """Which of the 32 bytes from `at` on are not ASCII."""
+    _check(page, at, WIDTH)
+    return _high(page, at)
 
 
 @njit(cache=True)

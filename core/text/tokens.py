@@ -241,7 +241,7 @@ def _split(data: NDArray[np.uint8], table: NDArray[np.uint32], tokens: NDArray[n
 
 
 @njit(cache=True)
-def _hash_tokens(
+def hash_tokens(
     data: NDArray[np.uint8], table: NDArray[np.uint32]
 ) -> tuple[NDArray[np.uint64], np.uint64, np.uint64, bool]:
     """(token hashes, the two halves of the content hash, whether NFC may change the text)."""
@@ -269,25 +269,27 @@ def hash_stream(data: bytes) -> tuple[NDArray[np.uint64], bytes]:
     The content hash is 128 bits over the stream of token hashes. Text that differs only in case, spacing or
     punctuation has the same.
     """
-    tokens, low, high, may_compose = _hash_tokens(np.frombuffer(data, dtype=np.uint8), char_table())
+    tokens, low, high, may_compose = hash_tokens(np.frombuffer(data, dtype=np.uint8), char_table())
     if may_compose and (nfc := composed(data)) != data:
-        tokens, low, high, _ = _hash_tokens(np.frombuffer(nfc, dtype=np.uint8), char_table())
+        tokens, low, high, _ = hash_tokens(np.frombuffer(nfc, dtype=np.uint8), char_table())
     return tokens, int(low).to_bytes(8, "little") + int(high).to_bytes(8, "little")
 
 
 @njit(cache=True)
-def _count_by_table(hashes: NDArray[np.uint64], table: NDArray[np.uint8]) -> NDArray[np.int64]:
-    counts = np.zeros(int(table.max()) + 1, dtype=np.int64)
+def count_into(hashes: NDArray[np.uint64], table: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    """As `count_by_table`, into an array that has a place for each sub-dictionary."""
+    counts[:] = 0
     for h in hashes:
         counts[table[h >> np.uint64(64 - BUCKET_BITS)]] += 1
-    return counts
 
 
 def count_by_table(hashes: NDArray[np.uint64], table: NDArray[np.uint8]) -> NDArray[np.int64]:
     """How many hashes fall into each sub-dictionary; `table` gives the sub-dictionary of each of the 4,096 buckets."""
     if table.shape != (BUCKETS,) or table.dtype != np.uint8:  # the compiled loop trusts it
         raise ValueError(f"a sub-dictionary table is {BUCKETS} uint8 values, not {table.dtype} {table.shape}")
-    return _count_by_table(hashes, table)
+    counts = np.empty(int(table.max()) + 1, dtype=np.int64)
+    count_into(hashes, table, counts)
+    return counts
 
 
 def token_length_vector(text: str | bytes, table: NDArray[np.uint8]) -> NDArray[np.int64]:
