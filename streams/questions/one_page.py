@@ -187,7 +187,8 @@ def _words(status: DuplicateStatus, role: str, verdict: Verdict | None, page: Kn
         return "gone: the last fetch did not find it any more"
     if status.problem is not None:
         return f"a redirect that leads to no page: {PROBLEMS[status.problem]}"
-    kept = "" if winner == status.target else f", which is a duplicate of {winner}"
+    related = "contained in" if verdict is not None and verdict.contained else "a duplicate of"
+    kept = "" if winner == status.target else f", which is {related} {winner}"
     return f"a redirect to {status.target}{kept}"
 
 

@@ -239,6 +239,8 @@ def test_commands_tell_it(tmp_path: Path) -> None:
     assert "https://short.example/1" not in (out / "keep.txt").read_text().split()
     assert f"{long} (contained, share 1.0000)" in dustream("status", short, "--state", out)
     assert f"contained in {long}: 100% of its feature code" in dustream("why", short, "--state", out)
+    redirect = dustream("why", "https://old.example/", "--state", out)
+    assert f"a redirect to {short}, which is contained in {long}" in redirect
     pair = dustream("why", short, long, "--state", out)
     assert f"{short} is contained in {long}" in pair and "1.0000 of its feature code" in pair
     containers = dustream("groups", "--contained", "--state", out)
