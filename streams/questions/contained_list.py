@@ -50,20 +50,22 @@ def list_containers(
         if site is None or site in (site_of(container), site_of(page.url)):
             wanted.add(container)
     most = sorted(wanted, key=lambda url: (-counts[url], url))[:top]
-    some = contained_in(state, market, set(most))
+    some = contained_in(state, market, set(most), on_progress)
     return [ContainerAnswer(url, counts[url], some[url][:PAGES_SHOWN_MAX]) for url in most]
 
 
-def contained_in(state: State, market: int, containers: set[str]) -> dict[str, list[ContainedPage]]:
-    """The pages contained in each of these, by URL."""
+def contained_in(
+    state: State, market: int, containers: set[str], on_progress: OnProgress
+) -> dict[str, list[ContainedPage]]:
+    """The pages contained in each of these, by URL. Passes over all rows: they do not tell whom a page contains."""
     found: dict[str, list[ContainedPage]] = {url: [] for url in containers}
-    for container, page in _pairs(state, market) if containers else ():
+    for container, page in _pairs(state, market, on_progress) if containers else ():
         if container in found:
             found[container].append(page)
     return {url: sorted(pages, key=lambda page: page.url) for url, pages in found.items()}
 
 
-def _pairs(state: State, market: int, on_progress: OnProgress = lambda rows: None) -> Iterator[_Pair]:
+def _pairs(state: State, market: int, on_progress: OnProgress) -> Iterator[_Pair]:
     if state.settings.containment == "off":
         return
     rows = 0

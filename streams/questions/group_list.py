@@ -79,7 +79,7 @@ def list_groups(state: State, request: GroupRequest, on_progress: OnProgress = l
     market = market_number(state, request.market)
     found = nsmallest(request.top, _candidates(state, request, on_progress), key=lambda each: each.rank)
     answers = [_answer(state, each, market) for each in found]
-    inside = contained_in(state, market, {url for answer in answers for url in answer.winners})
+    inside = contained_in(state, market, {url for answer in answers for url in answer.winners}, on_progress)
     return [_with_contained(answer, inside) for answer in answers]
 
 
