@@ -47,9 +47,9 @@ from dustream.streams.kafka.publish import publish_files
 from dustream.streams.kafka.settled import unsettled
 from dustream.streams.store.memory import MemoryStore
 
-STAGES = ("intake", "pages", "tier2", "groups", "sites", "rules")
+STAGES = ("intake", "pages", "tier2", "groups", "sites", "containment", "rules")
 WAIT_S_MAX = 3600.0
-POLL_S = 0.1
+POLL_S = 0.2
 QUIET_S = 0.5
 RECOVERY_PAGES = 100_000
 RECOVERY_MARKUP_BYTES = 2_000  # markup is parsed, not kept: it takes no part in recovery
@@ -198,13 +198,13 @@ def recover(cluster: Cluster, folder: Path, settings: Settings, count: int) -> R
 
 
 def stage_table(measured: Measured, pages: int) -> str:
-    lines = [f"{'stage':<8} {'messages/page':>14} {'µs/message':>11} {'rows/page':>10} {'messages/transaction':>21}"]
+    lines = [f"{'stage':<12} {'messages/page':>14} {'µs/message':>11} {'rows/page':>10} {'messages/transaction':>21}"]
     for stage in STAGES:
         value = {name: measured.metrics.get(f'dustream_{name}_total{{processor="{stage}"}}', 0.0)
                  for name in ("messages", "handling_seconds", "state_rows", "transactions")}  # fmt: skip
         messages = max(value["messages"], 1)
         lines.append(
-            f"{stage:<8} {messages / pages:>14.2f} {value['handling_seconds'] / messages * 1e6:>11.0f} "
+            f"{stage:<12} {messages / pages:>14.2f} {value['handling_seconds'] / messages * 1e6:>11.0f} "
             f"{value['state_rows'] / pages:>10.2f} {messages / max(value['transactions'], 1):>21.1f}"
         )
     return "\n".join(lines)

@@ -348,7 +348,7 @@ class Task:
         self._runtime.faults("before-transaction")
         await producer.begin_transaction()
         ends = await _write(producer, by_partition)
-        if self._hints_on_the_way and time.monotonic() - self._hinted_at_s > OFFSET_HINT_INTERVAL_S:
+        if not self.works_at_rest and time.monotonic() - self._hinted_at_s > OFFSET_HINT_INTERVAL_S:
             await self._send_hint(producer, prepared.progress.position)
         self._runtime.faults("inside-transaction")
         await producer.commit_transaction()
@@ -360,10 +360,10 @@ class Task:
         await self.apply(Admission([], ahead, None))
 
     @property
-    def _hints_on_the_way(self) -> bool:
+    def works_at_rest(self) -> bool:
         """Who has work for later is where the group believes it to be only when that is done: else an application would
         seem at rest before it is."""
-        return not isinstance(self._processor, Resting)
+        return isinstance(self._processor, Resting)
 
     async def rest(self) -> None:
         """Nothing has come for a while: do what could wait, and tell the group where the task stands."""
