@@ -54,7 +54,7 @@ class EvidenceIndex:
     def evidence(self, rows: Ints, operations: Operations) -> Evidence:
         """What rewriting these rows does."""
         training = self.training
-        rewritten = rewritten_hashes(training.values, rows, operations.copied, operations.fixed)
+        rewritten = rewritten_hashes(training, rows, operations)
         counts = _evidence_counts(
             rows,
             rewritten,
@@ -70,7 +70,7 @@ class EvidenceIndex:
     def speaking_rows(self, rows: Ints, operations: Operations) -> Ints:
         """Those of the rows that the operations change and that then have the URL of a duplicate of theirs."""
         training = self.training
-        rewritten = rewritten_hashes(training.values, rows, operations.copied, operations.fixed)
+        rewritten = rewritten_hashes(training, rows, operations)
         met = _met(rows, self.rows_at(rewritten), self._marks)
         _, _, cells, counts = _cells(
             np.concatenate((rewritten, training.hashes[met])),
@@ -94,19 +94,26 @@ def _rows_at(asked: Hashes, slots: Ints, hashes: Hashes) -> Ints:
     return found
 
 
-@njit(cache=True)
-def rewritten_hashes(values: Ints, rows: Ints, copied: Ints, fixed: Ints) -> Hashes:
+def rewritten_hashes(training: TrainingSet, rows: Ints, operations: Operations) -> Hashes:
     """The hash of each row's URL after the operations."""
-    hashes = np.zeros(len(rows), np.uint64)
-    for key in range(len(copied)):
-        if copied[key] < 0:
-            added = pair_hash(key, fixed[key])
-            for i in range(len(rows)):
-                hashes[i] += added
-        else:
-            for i in range(len(rows)):
-                hashes[i] += pair_hash(key, values[copied[key], rows[i]])
+    hashes: Hashes = _rewritten_hashes(training.hashes, training.values, rows, operations.copied, operations.fixed)
     return hashes
+
+
+@njit(cache=True)
+def _rewritten_hashes(hashes: Hashes, values: Ints, rows: Ints, copied: Ints, fixed: Ints) -> Hashes:
+    """A hash is a sum over pairs: only what changes is taken out and put in."""
+    after = hashes[rows]
+    for key in range(len(copied)):
+        if copied[key] == key:
+            continue
+        put = pair_hash(key, fixed[key])
+        before, source = values[key], values[max(copied[key], 0)]
+        for i in range(len(rows)):
+            if copied[key] >= 0:
+                put = pair_hash(key, source[rows[i]])
+            after[i] += put - pair_hash(key, before[rows[i]])
+    return after
 
 
 @njit(cache=True)

@@ -13,7 +13,7 @@ comes when the tree has nothing more to say.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -37,8 +37,10 @@ from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree
 from dustream.core.rules.rewrite import (
     Pattern,
+    PatternRewriter,
     Rewrite,
     Rewriter,
+    Taken,
     as_regex,
     matching_rows,
     rewrite_of,
@@ -317,7 +319,7 @@ def _landing(index: EvidenceIndex, speaking: Ints, operations: Operations) -> Op
 def _landed(index: EvidenceIndex, rows: Ints, operations: Operations) -> int:
     """How many of the rows become known URLs that may be led to."""
     training = index.training
-    landed = index.rows_at(rewritten_hashes(training.values, rows, operations.copied, operations.fixed))
+    landed = index.rows_at(rewritten_hashes(training, rows, operations))
     return int((~training.avoid[landed[landed >= 0]]).sum())
 
 
@@ -433,27 +435,44 @@ class Judge:
 
     def _changes(self, proposal: Proposal) -> list[tuple[str, str]] | None:
         """Where the URLs end if the proposal joins the rules; None if it leads in a circle with them."""
-        run = rewriter(proposal.rewrite)
+        step = self._step(rewriter(proposal.rewrite))
         accepted = SiteRules(self._site, self._accepted)
         changes = []
         for url in self._groups if proposal.urls is None else proposal.urls:
-            end = self._end(run, accepted, url) if url in self._groups else url
+            end = self._end(step, accepted, url) if url in self._groups else url
             if end is None:
                 return None
             if end != url:
                 changes.append((url, end))
         return changes
 
-    def _end(self, run: Rewriter, accepted: SiteRules, url: str) -> str | None:
+    def _end(self, step: Callable[[str], str | None], accepted: SiteRules, url: str) -> str | None:
         """Where a URL ends by the new rule and the accepted ones together; None if it never does."""
         seen = [url]
-        while (after := run.apply(seen[-1])) is not None:
+        while (after := step(seen[-1])) is not None:
             if after not in self._groups:  # what is there is as the accepted rules leave it
                 after, _ = accepted.apply(after)
             if after in seen or len(seen) > PASSES_MAX:
                 return None
             seen.append(after)
         return seen[-1]
+
+    def _step(self, run: Rewriter) -> Callable[[str], str | None]:
+        """`run.apply`, but for rules by key on URLs that are taken apart already: by the table, or the step before."""
+        if not isinstance(run, PatternRewriter):
+            return run.apply
+        last = Taken("", (), ())
+
+        def step(url: str) -> str | None:
+            nonlocal last
+            taken = last if last.url == url else Taken(url, *self._table.apart(url))
+            writer = run.writer_of(taken.keys)
+            if writer is None or not writer.tests.passed_by(taken.values):
+                return None
+            last = writer.write(taken)
+            return None if last.url == url else last.url
+
+        return step
 
     def _after(self, changes: list[tuple[str, str]], groups: dict[str, Group]) -> dict[str, Group]:
         """The groups with the changes made. All of them at once: what is rewritten to a URL that itself moves stays."""

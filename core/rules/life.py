@@ -104,7 +104,7 @@ def _rewritten_rows(rule: UrlRule, index: EvidenceIndex) -> tuple[Ints, Ints]:
             return np.zeros(0, np.int32), np.zeros(0, np.int32)
         pattern, operations = coded
         rows = matching_rows(known, pattern)
-        landed = index.rows_at(rewritten_hashes(known.values, rows, operations.copied, operations.fixed))
+        landed = index.rows_at(rewritten_hashes(known, rows, operations))
         return rows[landed >= 0], landed[landed >= 0]
     return _replaced_rows(rule, known)
 

@@ -190,17 +190,25 @@ def pattern_writer(keys: Keys, tests: ValueTests, writes: Sequence[KeyWrite]) ->
 
 
 def _is_in_place(keys: Keys, writes: Sequence[KeyWrite]) -> bool:
-    """Whether path parts and query values are only set where they stand, and query keys dropped."""
+    """Whether values are only set where they stand, and query keys dropped."""
     return all(
         write.key[0] == "?"
         if write.op == "drop"
-        else write.op == "set" and write.key in keys and _is_after_host(write.key)
+        else write.op == "set" and write.key in keys and _is_plain(write, keys)
         for write in writes
     )
 
 
-def _is_after_host(key: str) -> bool:
-    return _place(key) >= _place("path_0")
+def _is_plain(write: KeyWrite, keys: Keys) -> bool:
+    """Whether the value cannot make another kind of URL of the values beside it: numbers can become an address, another
+    scheme another default port."""
+    if write.key not in keys:
+        return False
+    if write.key == "scheme":
+        return "port" not in keys
+    if write.key.startswith("host_"):
+        return any(character.isalpha() for character in write.value)
+    return _place(write.key) >= _place("path_0")
 
 
 def _is_read_back(after: Keys, places: list[int], kept: int, constants: list[str]) -> bool:
@@ -415,7 +423,8 @@ def _substring_regex(rewrite: SubstringRewrite) -> tuple[str, str]:
             "" if rewrite.at_end else "\\1"
         )
     head, tail = ("(.*)", "") if rewrite.at_end else ("(.*?)", "(.*)")
-    return f"^{scope}{head}{find}{tail}$", "\\1" + rewrite.put + ("\\2" if tail else "")
+    before = "\\g<1>" if rewrite.put[:1].isdecimal() else "\\1"  # \\1 and a digit would name another group
+    return f"^{scope}{head}{find}{tail}$", before + rewrite.put + ("\\2" if tail else "")
 
 
 def describe(rewrite: Rewrite) -> str:

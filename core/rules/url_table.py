@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -34,7 +35,9 @@ class UrlTable:
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
         self._structures: dict[Keys, int] = {}
+        self._keys: list[Keys] = []
         self._codes: dict[str, int] = {}
+        self._texts: list[str] = [""]
         self._structure_of = array("i")
         self._starts = array("q")
         self._flat = array("i")
@@ -58,8 +61,7 @@ class UrlTable:
         counts, structures, begins, stops = _taken_apart(np.frombuffer(data, np.uint8), ends)
         own, firsts = numbered(structures)
         number_of = [
-            self._structures.setdefault(keys_and_values(urls[first])[0], len(self._structures)) if counts[first] else -1
-            for first in firsts.tolist()
+            self._structure(keys_and_values(urls[first])[0]) if counts[first] else -1 for first in firsts.tolist()
         ]
         own = np.array(number_of, np.int32)[own]
         if not counts.all():
@@ -68,6 +70,12 @@ class UrlTable:
         self._starts.frombytes((len(self._flat) + np.cumsum(counts) - counts).astype(np.int64).tobytes())
         self._structure_of.frombytes(own.tobytes())
         self._flat.frombytes(self._coded(data, begins, stops).tobytes())
+
+    def _structure(self, keys: Keys) -> int:
+        number = self._structures.setdefault(keys, len(self._structures))
+        if number == len(self._keys):
+            self._keys.append(keys)
+        return number
 
     def _with_others(
         self,
@@ -82,7 +90,7 @@ class UrlTable:
         """With the values of the URLs that are not plain where they belong; fills in their counts and structures."""
         apart = [keys_and_values(url) for url in urls]
         counts[at] = [len(keys) for keys, _ in apart]
-        own[at] = [self._structures.setdefault(keys, len(self._structures)) for keys, _ in apart]
+        own[at] = [self._structure(keys) for keys, _ in apart]
         texts = [value.encode("utf-8", "surrogatepass") for _, values in apart for value in values]
         more_stops = len(data) + np.cumsum([len(text) for text in texts])
         more_begins = more_stops - [len(text) for text in texts]
@@ -103,12 +111,22 @@ class UrlTable:
             for begin, stop in zip(begins[firsts].tolist(), stops[firsts].tolist(), strict=True)
         ]
         of_local = np.array([codes.setdefault(text, len(codes) + 1) for text in texts], np.int32)
+        self._texts.extend(islice(codes, len(self._texts) - 1, None))
         coded: Ints = of_local[local]
         return coded
 
+    def apart(self, url: str) -> tuple[Keys, list[str]]:
+        """The keys and values of a URL, as `keys_and_values` gives them; at once, if the table has it."""
+        row = self._rows.get(url)
+        if row is None:
+            return keys_and_values(url)
+        keys = self._keys[self._structure_of[row]]
+        start = self._starts[row]
+        return keys, [self._texts[code] for code in self._flat[start : start + len(keys)]]
+
     def structures(self, rows: npt.NDArray[np.int64]) -> tuple[list[Keys], Ints]:
         """All structures, and for each row the number of its own."""
-        return list(self._structures), np.array(self._structure_of, np.int32)[rows]
+        return self._keys, np.array(self._structure_of, np.int32)[rows]
 
     def values(self, rows: npt.NDArray[np.int64], keys: dict[str, int]) -> Ints:
         """`values[key, row]` of rows all of whose keys are among these."""
@@ -123,7 +141,7 @@ class UrlTable:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        return ("", *self._codes)
+        return tuple(self._texts)
 
 
 @njit(cache=True)

@@ -35,7 +35,7 @@ def to_nutch(rule_sets: Iterable[RuleSet]) -> Export:
     for rules in rule_sets:
         for rule in _active(rules):
             # Java writes groups as $1 and needs other dollar signs and backslashes escaped.
-            substitution = re.sub(r"\\(\d+)|([\\$])", _java, rule.replacement)
+            substitution = re.sub(r"\\(?:(\d+)|g<(\d+)>)|[\\$]", _java, rule.replacement)
             lines += [
                 "<regex>",
                 f"  <pattern>{escape(rule.pattern)}</pattern>",
@@ -46,7 +46,8 @@ def to_nutch(rule_sets: Iterable[RuleSet]) -> Export:
 
 
 def _java(found: re.Match[str]) -> str:
-    return f"${found[1]}" if found[1] else "\\" + found[0]
+    group = found[1] or found[2]
+    return f"${group}" if group else "\\" + found[0]
 
 
 def to_adguard(rule_sets: Iterable[RuleSet]) -> Export:

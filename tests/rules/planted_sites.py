@@ -7,8 +7,9 @@ pages that no learner has seen, with the URL they duplicate.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from dustream.core.rules.learn import SiteUrl
 
@@ -145,11 +146,19 @@ def mislabelled(known: list[SiteUrl], percent: int, seed: int = 1) -> list[SiteU
 
 def big_site(urls: int, seed: int = 7) -> list[SiteUrl]:
     """A site of many URLs as Lei's Table 1 has them: about 3.8 URLs per cluster, few very large clusters."""
-    draw = Draw(seed)
     known: dict[str, str] = {}
-    page = 0
-    while len(known) < urls:
-        page += 1
+    pages = ""
+    for url, page in big_site_urls(seed):
+        if len(known) >= urls and page != pages:
+            break
+        known[url] = pages = page
+    return [SiteUrl(url, cluster) for url, cluster in known.items()]
+
+
+def big_site_urls(seed: int = 7) -> Iterator[tuple[str, str]]:
+    """Its URLs without end, page by page, each with its page; a few come twice."""
+    draw = Draw(seed)
+    for page in count(1):
         copies = 1 + draw.below(4) if draw.chance(97) else 20 + draw.below(60)
         copies = 1500 if page % 4000 == 0 else copies
         section = ("news", "shop", "forum", "wiki")[page % 4]
@@ -160,5 +169,16 @@ def big_site(urls: int, seed: int = 7) -> list[SiteUrl]:
                 url += f"&sid={draw.hex(8)}"
             if draw.chance(30):
                 url += f"&ref={draw.choice(TOPICS)}"
-            known[url] = str(page)
+            yield url, str(page)
+
+
+def sectioned_site(urls: int) -> list[SiteUrl]:
+    """A site of many URLs that no single rule settles: every section has a kind of duplicates of its own."""
+    draw = Draw(11)
+    known: dict[str, str] = {}
+    page = 0
+    while len(known) < urls:
+        page += 1
+        kind = KINDS[page % len(KINDS)]
+        _add(known, draw, kind, f"http://site.com/s{page % len(KINDS)}{kind.name[0]}/", page, "none", 80)
     return [SiteUrl(url, cluster) for url, cluster in known.items()]
