@@ -456,12 +456,12 @@ class PagesProcessor:
         if page is None or not _is_live(page, vertex):
             self._dying.delete(vertex)
             return
-        page = replace(page, entering="")
+        before, page = page, replace(page, entering="")
         if page.parked_count or not isinstance(message.request, Dead):
             page = self._make_group(url, page, vertex, message.request)
         if page.parked_count:
             page = self._unpark(url, replace(page, unparking=page.parked_count), vertex)
-        self._pages.put(url, page)
+        self._save(url, before, page)
 
     def _dies_on_the_way(self, vertex: str) -> None:
         """It leaves as soon as it is known which group it came to."""
@@ -538,8 +538,15 @@ class PagesProcessor:
         if page is None or not _is_live(page, vertex):
             self._sync_dying(message)
         elif message.counter > page.token_counter:
-            now = replace(page, owner=message.owner, token_counter=message.counter, standing=message.standing)
-            now = replace(now, group_size=message.size, unparking=page.parked_count, entering="")
+            now = replace(
+                page,
+                owner=message.owner,
+                token_counter=message.counter,
+                standing=message.standing,
+                group_size=message.size,
+                unparking=page.parked_count,
+                entering="",
+            )
             if page.parked_count and not page.unparking:  # else the steps under way take the others along
                 now = self._unpark(url, now, vertex)
             self._save(url, page, now)
@@ -562,7 +569,12 @@ class PagesProcessor:
         if page is None or not _is_live(page, message.vertex):
             return
         verdicts = (*page.verdicts[: message.market], message.verdict, *page.verdicts[message.market + 1 :])
-        if verdicts != page.verdicts:
+        if verdicts == page.verdicts:
+            return
+        if page.entering and not page.follower_count and page.code_language is None:
+            # the public hears of the winner with the group, which is known in a moment; nobody else waits for it
+            self._pages.put(url, replace(page, verdicts=verdicts, unsaid=True))
+        else:
             self._save(url, page, replace(page, verdicts=verdicts))
 
     def _contained(self, message: Contained) -> None:
@@ -676,7 +688,7 @@ class PagesProcessor:
 
     def _save(self, url: str, before: PageRow | None, now: PageRow) -> None:
         """Keep the page, and tell followers and the public what changed for them."""
-        if before is not None and looks_alike(before, now):
+        if before is not None and looks_alike(before, now) and not before.unsaid:
             self._pages.put(url, now)
             return
         self._say_place(url, before, now)
@@ -697,10 +709,10 @@ class PagesProcessor:
 
     def _publish(self, url: str, before: PageRow | None, now: PageRow) -> PageRow:
         names = self._markets.names
-        seen = view(url, now, names, self._hops_max)
-        if seen is None or seen == view(url, before, names, self._hops_max):
+        seen, unsaid = view(url, now, names, self._hops_max), before is not None and before.unsaid
+        if seen is None or (not unsaid and seen == view(url, before, names, self._hops_max)):
             return now
-        now = replace(now, status_counter=now.status_counter + 1)
+        now = replace(now, status_counter=now.status_counter + 1, unsaid=False)
         said = status(now, seen)
         self._out.append(Send("duplicate.status", url, said))
         self._updates.add(self._site_of(url), said)

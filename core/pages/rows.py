@@ -54,6 +54,8 @@ class PageRow(Struct, frozen=True, array_like=True):
     contained: tuple[Verdict | None, ...] = ()
     # no group yet, and the token is on its way into the group of this vertex
     entering: str = ""
+    # something changed while the page was entering: it is said together with the group
+    unsaid: bool = False
 
 
 class FollowerRow(Struct, frozen=True, array_like=True):

@@ -264,6 +264,16 @@ def candidate_texts(t: Tables, slots: Words, content_key: np.uint64, content: Wo
 
 
 @njit(cache=True)
+def have_candidates(t: Tables, keys: Words, contents: Words, bare: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Per query: does any text share a band or the content hash with it?"""
+    slots = band_slots(t, keys, bare)
+    found = np.zeros(len(keys), dtype=np.bool_)
+    for row in range(len(keys)):
+        found[row] = np.any(slots[row] != EMPTY) or len(texts_with_content(t, keys[row, -1], contents[row])) > 0
+    return found
+
+
+@njit(cache=True)
 def candidate_pages(t: Tables, keys: Words, contents: Words, bare: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     """Per query its candidate pages: those of query q are pages[starts[q] : starts[q + 1]]."""
     starts, pages, count = np.zeros(len(keys) + 1, dtype=np.int64), np.empty(len(keys), dtype=np.int64), 0

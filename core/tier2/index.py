@@ -236,18 +236,24 @@ class SimilarityIndex:
 
     def queries(self, signatures: Sequence[PageSignature]) -> list[Query]:
         """Pages, made ready for any index of the same threshold."""
+        return _queries(signatures, *self._signature_keys(signatures))
+
+    def promising(self, signatures: Sequence[PageSignature]) -> list[Query | None]:
+        """Pages made ready, None in place of those that have no candidate here."""
+        keys, contents, bare = self._signature_keys(signatures)
+        have = bucket_search.have_candidates(self._tables, keys, contents, bare)
+        some = [page for page, has in zip(signatures, have.tolist(), strict=True) if has]
+        ready = iter(_queries(some, keys[have], contents[have], bare[have]))
+        return [next(ready) if has else None for has in have.tolist()]
+
+    def _signature_keys(
+        self, signatures: Sequence[PageSignature]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
         minhashes = np.frombuffer(b"".join([page.minhash for page in signatures]), dtype="<u4")
         if len(minhashes) != len(signatures) * self.permutations:
             raise ValueError(f"this index takes one MinHash of {self.permutations} permutations per page")
-        keys, contents, bare = self._keys(
-            [page.content_hash for page in signatures], minhashes.reshape(len(signatures), -1)
-        )
-        sets = np.frombuffer(bytearray().join([page.shingles for page in signatures]), dtype=np.uint64)
-        end, made = 0, []
-        for page, row, content, is_bare in zip(signatures, keys, contents, bare.tolist(), strict=True):
-            start, end = end, end + len(page.shingles) // SHINGLE_BYTES
-            made.append(Query(page, sets[start:end], row, content, is_bare))
-        return made
+        hashes = [page.content_hash for page in signatures]
+        return self._keys(hashes, minhashes.reshape(len(signatures), -1))
 
     def candidates(self, query: Query) -> NDArray[np.int64]:
         """Pages present that share a band or the content hash, ascending; the page itself too, if it is present."""
@@ -512,6 +518,20 @@ def set_starts(signatures: Sequence[PageSignature]) -> NDArray[np.int64]:
     """Where each page's shingles start when all are laid end to end, and where the last ones end."""
     sizes = [len(page.shingles) // SHINGLE_BYTES for page in signatures]
     return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)))
+
+
+def _queries(
+    signatures: Sequence[PageSignature],
+    keys: NDArray[np.uint64],
+    contents: NDArray[np.uint64],
+    bare: NDArray[np.bool_],
+) -> list[Query]:
+    sets = np.frombuffer(bytearray().join([page.shingles for page in signatures]), dtype=np.uint64)
+    end, made = 0, []
+    for page, row, content, is_bare in zip(signatures, keys, contents, bare.tolist(), strict=True):
+        start, end = end, end + len(page.shingles) // SHINGLE_BYTES
+        made.append(Query(page, sets[start:end], row, content, is_bare))
+    return made
 
 
 def _sets(shingles: NDArray[np.uint64] | bytes) -> NDArray[np.uint64]:

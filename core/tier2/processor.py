@@ -12,7 +12,7 @@ Rules (docs/protocol.md):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -66,8 +66,6 @@ class Tier2Processor:
         self._work_max = work_max
         self._out: list[Send] = []
         self._handlers: dict[type, Callable[[Any], None]] = {
-            Store: self._store,
-            Probe: self._probe,
             Remove: self._remove,
             Unprobe: self._unprobe,
             Rekey: self._rekey,
@@ -106,29 +104,49 @@ class Tier2Processor:
 
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
         self._out = []
-        self._queries = self._made_ready(messages)
-        was_cut = self._is_cut()
-        for message in messages:
-            self._handlers[type(message)](message)
-            if was_cut or not self._is_quiet():
-                resume = isinstance(message, ContinueTier2)
-                self._settle(resume=resume)
-                is_cut = self._is_cut()
-                if is_cut and (resume or not was_cut):  # one message to go on with is under way while work is left
-                    self._out.append(Send("tier2", self._partition, ContinueTier2(self._partition)))
-                was_cut = is_cut
+        self._was_cut = self._is_cut()
+        for kind, run in groupby(messages, type):
+            if kind is Store:
+                self._stores(run)
+            elif kind is Probe:
+                self._probes(run)
+            else:
+                for message in run:
+                    self._handlers[kind](message)
+                    self._after(message)
         return self._out
 
-    def _made_ready(self, messages: Sequence[Any]) -> Iterator[Query]:
-        """The pages of the messages, in their order."""
-        signatures = (message.signature for message in messages if isinstance(message, Store | Probe))
-        while portion := list(islice(signatures, QUERIES_AT_ONCE)):
-            yield from self._present.queries(portion)
+    def _stores(self, messages: Iterator[Store]) -> None:
+        while some := list(islice(messages, QUERIES_AT_ONCE)):
+            for message, query in zip(some, self._present.queries([page.signature for page in some]), strict=True):
+                self._store(message, query)
+                self._after(message)
+
+    def _probes(self, messages: Iterator[Probe]) -> None:
+        """Most match nobody, and a probe changes nothing for the next one: these are told apart all at once."""
+        while some := list(islice(messages, QUERIES_AT_ONCE)):
+            if not len(self._present.entries):
+                continue
+            promising = self._present.entries.promising([page.signature for page in some])
+            for message, query in zip(some, promising, strict=True):
+                if query is not None:
+                    self._probe(message, query)
+                    self._after(message)
+
+    def _after(self, message: Any) -> None:
+        """Settle what the message brought; while work is left, one message to go on with is under way."""
+        if self._was_cut or not self._is_quiet():
+            resume = isinstance(message, ContinueTier2)
+            self._settle(resume=resume)
+            is_cut = self._is_cut()
+            if is_cut and (resume or not self._was_cut):
+                self._out.append(Send("tier2", self._partition, ContinueTier2(self._partition)))
+            self._was_cut = is_cut
 
     # Vertices come and go
 
-    def _store(self, message: Store) -> None:
-        content, query, key = message.signature, next(self._queries), order_key(message.vertex)
+    def _store(self, message: Store, query: Query) -> None:
+        content, key = message.signature, order_key(message.vertex)
         matches = _matches(self._present.entries, query, key)
         seen = _seen(matches or _matches(self._present.visitors, query, key))
         stars = tuple(StarRow(key) for key in message.keys)
@@ -139,8 +157,8 @@ class Tier2Processor:
             probe = Probe(message.vertex, self._partition, content, message.keys, winner)
             self._out.append(Send("tier2", partition, probe))
 
-    def _probe(self, message: Probe) -> None:
-        content, query = message.signature, next(self._queries)
+    def _probe(self, message: Probe, query: Query) -> None:
+        content = message.signature
         matches = _matches(self._present.entries, query, order_key(message.vertex))
         if not matches:
             return

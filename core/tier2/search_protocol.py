@@ -60,6 +60,9 @@ class Search(Protocol):
     def queries(self, signatures: Sequence[PageSignature]) -> list[Query]:
         """Pages, made ready for any search of the same threshold: many at once cost little more than one."""
 
+    def promising(self, signatures: Sequence[PageSignature]) -> list[Query | None]:
+        """Pages made ready, but for those that match nobody here, as far as that is seen at a glance."""
+
     def insert(self, number: int, query: Query, component: int | None = None) -> None: ...
 
     def rebuild(self, pages: Iterable[IndexedPage]) -> None:
@@ -108,6 +111,9 @@ class BruteForceSearch:
             Query(signature, np.frombuffer(signature.shingles, dtype="<u8"), _NO_KEYS, _NO_KEYS, False)
             for signature in signatures
         ]
+
+    def promising(self, signatures: Sequence[PageSignature]) -> list[Query | None]:
+        return [*self.queries(signatures)]
 
     def insert(self, number: int, query: Query, component: int | None = None) -> None:
         self._insert(number, query.signature.content_hash, component)
