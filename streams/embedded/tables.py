@@ -214,9 +214,10 @@ class TaskTable(Generic[Row]):
         self._undo.clear()
         self._sorted_keys, self._unsorted_keys = [], list(self._dirty)
 
-    def drain(self) -> Iterator[Change]:
+    def drain(self) -> list[Change]:
         """The uncommitted changes, encoded. They count as committed from here on."""
         encode, prefix, stored, salt = _ENCODER.encode, self._prefix, self._stored, self._salt
+        changes: list[Change] = []
         for key, row in self._dirty.items():
             if row is not None:
                 if stored is not None:
@@ -224,8 +225,9 @@ class TaskTable(Generic[Row]):
             elif stored is not None and not stored.may_hold(hash(key) ^ salt):
                 continue
             self._cache.put(key, row)
-            yield prefix + key.encode(), None if row is None else encode(row)
+            changes.append((prefix + key.encode(), None if row is None else encode(row)))
         self._dirty, self._sorted_keys, self._unsorted_keys = {}, [], []
+        return changes
 
 
 class TaskTables:
