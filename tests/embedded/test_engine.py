@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar
 
 import msgspec
 import pytest
@@ -13,7 +16,7 @@ from msgspec import Struct
 from dustream.core.errors import BadSetting
 from dustream.core.processor import Send, TaskState
 from dustream.core.topology import ProcessorSpec, TableSpec, Topic, Topology
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed, view_prefix
+from dustream.streams.embedded.engine import GATHERED_MESSAGES, EmbeddedEngine, Feed, view_prefix
 from dustream.streams.store.base import Change, Store
 from dustream.streams.store.memory import MemoryStore
 
@@ -138,6 +141,25 @@ def test_killed_and_resumed_equals_undisturbed(
     assert {k: v for k, v in got.items() if b"dead" not in k} == {k: v for k, v in expected.items() if b"dead" not in k}
     assert sum(b"dead" in k for k in got) == sum(b"dead" in k for k in expected)
     assert not list(store.scan(b"queue/")), "messages were left behind"
+
+
+class Watching(Counter):
+    """Notes how many messages each step had."""
+
+    steps: ClassVar[list[int]] = []
+
+    def process(self, state: TaskState, messages: Sequence[Word]) -> list[Send]:
+        self.steps.append(len(messages))
+        return super().process(state, messages)
+
+
+def test_small_feeds_are_gathered_and_the_collector_is_left_as_it_was() -> None:
+    Watching.steps, thresholds = [], gc.get_threshold()
+    spec = replace(topology(1).processors[0], make=Watching)
+    engine = EmbeddedEngine(replace(topology(1), processors=(spec,)), MemoryStore())
+    engine.run(Feed([Send("words", "a", Word("a", 0))]) for _ in range(GATHERED_MESSAGES + 5))
+    assert Watching.steps == [GATHERED_MESSAGES, 5]
+    assert gc.get_threshold() == thresholds
 
 
 def test_failing_message_becomes_a_dead_letter_and_leaves_no_trace() -> None:

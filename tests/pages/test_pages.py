@@ -26,6 +26,13 @@ def test_a_page_is_unique_until_another_matches_it() -> None:
     assert (status.winner, status.group, status.relation, status.similarity) == (A, A, "near", 95 / 105)
 
 
+def test_a_page_that_joins_a_group_says_its_winner_and_its_group_at_once() -> None:
+    pipeline = Pipeline().feed(page(A, 1, TEXT), page(B, 2, TEXT)).feed(page(C, 3, TEXT))
+    status = pipeline.status(C)
+    assert status is not None and (status.group, status.role) == (A, "duplicate")
+    assert status.version == (3, 2), "unique, then a duplicate in its group"
+
+
 def test_an_exact_copy_says_so() -> None:
     status = Pipeline().feed(page(A, 1, TEXT), page(B, 2, TEXT)).status(B)
     assert status is not None

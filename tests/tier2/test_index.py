@@ -185,6 +185,16 @@ def test_batches_are_the_same_as_single_pages() -> None:
         assert row in numbers[starts[row] : starts[row + 1]]
 
 
+def test_pages_are_promising_if_they_have_candidates() -> None:
+    pages, strangers = families(seed=12, count=40, members_max=4), families(seed=13, count=10, members_max=1)
+    index = filled(pages[::2])
+    asked = [*pages, *strangers, signature(np.zeros(0, dtype=np.uint64))]
+    ready = index.promising(asked)
+    assert [one is not None for one in ready] == [len(index.candidates(query(index, page))) > 0 for page in asked]
+    assert [one.signature for one in ready if one] == [page for page, one in zip(asked, ready, strict=True) if one]
+    assert 0 < sum(one is None for one in ready) < len(asked)
+
+
 def test_many_queries_at_once_find_what_each_finds_alone() -> None:
     pages = families(seed=10, count=60, members_max=5)
     strangers = families(seed=11, count=3, members_max=2)
