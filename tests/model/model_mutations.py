@@ -94,6 +94,14 @@ def _worst_container(self: Any, rank: Any, code: str, row: Any, found: Any) -> t
     return max(containers, default=("", 0.0))
 
 
+def _forgets_unsaid(self: Any, message: Any) -> None:
+    url = url_of(message.vertex)
+    page = self._pages.get(url)
+    if page is not None and page.unsaid:
+        self._pages.put(url, replace(page, unsaid=False))
+    _SYNC(self, message)
+
+
 def _always_joins(self: Any, key: str, message: Any) -> bool:
     return self._members.eldest(key) != ""
 
@@ -227,6 +235,7 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "a request that comes back is dropped, not parked": [(PagesProcessor, "_park", _nothing)],
     "a leave that comes back is dropped": [(PagesProcessor, "_bounce_leave", _nothing)],
     "the last Sync counts, not the highest": [(PagesProcessor, "_sync", _sync_any)],
+    "what changed while a page was entering is not said": [(PagesProcessor, "_sync", _forgets_unsaid)],
     "the dying do not hear where their token went": [(PagesProcessor, "_sync_dying", _nothing)],
     "the dead do not answer": [(PagesProcessor, "_answer_dead", _nothing)],
     "a token given back is lost": [(PagesProcessor, "_returned", _nothing)],
