@@ -198,7 +198,7 @@ def _put_preformatted(page: NDArray[np.uint8], at: int, text: NDArray[np.uint8],
     return out + 1
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _behind_blanks(page: NDArray[np.uint8], at: int, end: int) -> int:
     """Where something else than a blank comes."""
     start, stop = np.uint64(at), np.uint64(end)
@@ -212,7 +212,7 @@ def _behind_blanks(page: NDArray[np.uint8], at: int, end: int) -> int:
     return np.int64(start)  # type: ignore[return-value]
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _copy_ordinary(page: NDArray[np.uint8], at: int, end: int, text: NDArray[np.uint8], out: int) -> tuple[int, int]:
     """Copy text as long as it is ordinary, single spaces inside it too: (where it ends, where the copy ends)."""
     start, stop, place = np.uint64(at), np.uint64(end), np.uint64(out)
@@ -233,7 +233,7 @@ def _copy_ordinary(page: NDArray[np.uint8], at: int, end: int, text: NDArray[np.
     return np.int64(start), np.int64(place)  # type: ignore[return-value]
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _copy_text(
     page: NDArray[np.uint8],
     at: int,
@@ -285,7 +285,7 @@ def _copy_text(
     return at
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _end_block(text: NDArray[np.uint8], blocks: NDArray[np.int32], state: NDArray[np.int64]) -> None:
     """What was written since the last block's end, if anything, is a block. There is room for one more."""
     text, blocks, state = borrowed(text), borrowed(blocks), borrowed(state)
@@ -307,7 +307,7 @@ def _end_block(text: NDArray[np.uint8], blocks: NDArray[np.int32], state: NDArra
 # --- open elements
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _pop(to: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
     """Close open elements until `to` are left."""
     depth = state[AT_DEPTH]
@@ -325,7 +325,7 @@ def _pop(to: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: ND
     state[AT_BEYOND] = 0
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _push(
     name: np.uint64, kind: int, is_hidden: bool, stack: NDArray[np.int64], state: NDArray[np.int64],
     counts: NDArray[np.int32], container: int,
@@ -371,7 +371,7 @@ def _close_nearest(
         _pop(at, stack, state, counts)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _close_implied(kind: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
     """What the start tag of a block closes that has no end tag of its own."""
     stack, state, counts = borrowed(stack), borrowed(state), borrowed(counts)
@@ -387,7 +387,7 @@ def _close_implied(kind: int, stack: NDArray[np.int64], state: NDArray[np.int64]
         _close_nearest(kinds, barrier, soft, stack, state, counts)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _find_open(name: np.uint64, kind: int, stack: NDArray[np.int64], depth: int) -> int:
     """Where the open element stands that this end tag closes; -1 if there is none in scope."""
     barrier = SCOPE
@@ -405,7 +405,7 @@ def _find_open(name: np.uint64, kind: int, stack: NDArray[np.int64], depth: int)
     return at
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _close(
     name: np.uint64, kind: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]
 ) -> None:
@@ -432,13 +432,13 @@ def _close(
 # --- tags
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _note_fact(facts: NDArray[np.int64], fact: int, start: int, end: int) -> None:
     if facts[fact, 0] < 0:
         facts[fact, 0], facts[fact, 1] = start, end
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _note_meta(
     page: NDArray[np.uint8], present: int, found: NDArray[np.int64], facts: NDArray[np.int64], state: NDArray[np.int64]
 ) -> None:
@@ -456,7 +456,7 @@ def _note_meta(
         state[AT_REFRESHES] += 1
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _note_facts(
     page: NDArray[np.uint8], kind: int, present: int, found: NDArray[np.int64], facts: NDArray[np.int64],
     state: NDArray[np.int64],
@@ -474,7 +474,7 @@ def _note_facts(
             _note_fact(facts, FACT_XML_LANG, found[XML_LANG, 0], found[XML_LANG, 1])
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _roles(
     page: NDArray[np.uint8], present: int, found: NDArray[np.int64], keys: NDArray[np.uint64],
     values: NDArray[np.int64],
@@ -488,7 +488,7 @@ def _roles(
     return roles
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _add_container(kind: int, roles: int, containers: NDArray[np.int32], state: NDArray[np.int64]) -> int:
     """There is room for one more."""
     row, parent = state[AT_CONTAINERS], state[AT_CONTAINER]
@@ -498,7 +498,7 @@ def _add_container(kind: int, roles: int, containers: NDArray[np.int32], state: 
     return int(row)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _raw_text(
     page: NDArray[np.uint8], at: int, name: np.uint64, kind: int, text: NDArray[np.uint8], state: NDArray[np.int64],
     facts: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
@@ -515,7 +515,7 @@ def _raw_text(
     return end
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _open(
     page: NDArray[np.uint8], name: np.uint64, kind: int, roles: int, present: int, text: NDArray[np.uint8],
     blocks: NDArray[np.int32], containers: NDArray[np.int32], found: NDArray[np.int64], stack: NDArray[np.int64],
@@ -535,7 +535,7 @@ def _open(
         state[AT_LINK] = state[AT_DEPTH]
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _start_tag(
     page: NDArray[np.uint8], at: int, text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32],
     facts: NDArray[np.int64], found: NDArray[np.int64], stack: NDArray[np.int64], counts: NDArray[np.int32],
@@ -567,7 +567,7 @@ def _start_tag(
     return at
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _end_tag(
     page: NDArray[np.uint8], at: int, text: NDArray[np.uint8], blocks: NDArray[np.int32], found: NDArray[np.int64],
     stack: NDArray[np.int64], counts: NDArray[np.int32], state: NDArray[np.int64], keys: NDArray[np.uint64],
@@ -588,7 +588,7 @@ def _end_tag(
     return at
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _step(
     page: NDArray[np.uint8], at: int, text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32],
     facts: NDArray[np.int64], found: NDArray[np.int64], stack: NDArray[np.int64], counts: NDArray[np.int32],

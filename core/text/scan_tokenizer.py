@@ -100,20 +100,20 @@ def _name_hash(page: NDArray[np.uint8], start: int, end: int, domain: np.uint64)
     return mix_word(h, _lower(_last_word(page, at, left))) if left else h
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _letters(word: np.uint64) -> np.uint64:
     """How many bytes come before the first below "?": letters go on, and whatever ends a name does not."""
     below = (word - np.uint64(0x3F3F3F3F3F3F3F3F)) & ~word & np.uint64(0x8080808080808080)
     return first_bit(below) >> np.uint64(3)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _short_hash(word: np.uint64, length: np.uint64, domain: np.uint64) -> np.uint64:
     """The hash of the name that is the first `length` bytes of the word."""
     return mix_word(domain ^ length, _lower(word & ((np.uint64(1) << (np.uint64(8) * length)) - np.uint64(1))))
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def tag_name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
     """(hash of the lower-case tag name at `at`, where it ends)."""
     if at + WORD_BYTES <= page.size:  # nearly all names are short and end in ">" or a blank
@@ -147,7 +147,7 @@ def _value(page: NDArray[np.uint8], at: int) -> tuple[int, int, int]:
     return start, at, at
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _short_name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
     """Of an attribute as most are, name="value" with few letters: (hash of its name, where the value starts); else
     the start is -1."""
@@ -174,7 +174,7 @@ def _attribute(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int, int, i
     return h, start, end, at
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def attributes(
     page: NDArray[np.uint8],
     at: int,
