@@ -3,6 +3,7 @@
 #   make test    all tests; those of the Kafka engine need Java 17 and Maven, installed if that is possible (Debian, root)
 #   make check   ruff, mypy (strict on core and schemas)
 #   make model   many more random histories through the real processors, and each rule disabled once
+#   make fuzz    100,000 mutated pages through the scanner, compiled with bounds checks
 #   make bench   benchmarks, as ratios in one run
 #   make test-kafka, make chaos, make bench-kafka   the Kafka engine on a real broker
 
@@ -13,7 +14,7 @@ RUN := $(VENV)/.run-ready
 DEV := $(VENV)/.dev-ready
 TYPES := $(VENV)/types
 
-.PHONY: demo test test-kafka kafka-tools chaos model check format bench bench-kafka schemas lock clean help
+.PHONY: demo test test-kafka kafka-tools chaos fuzz model check format bench bench-kafka schemas lock clean help
 
 help:
 	@sed -n '1,/^$$/s/^#  *//p' Makefile
@@ -64,6 +65,9 @@ kafka-tools:
 
 chaos: $(DEV) kafka-tools
 	$(BIN)/python tests/kafka/chaos.py
+
+fuzz: $(DEV)
+	$(BIN)/python tests/text/fuzz.py
 
 HISTORIES ?= 20000
 model: $(DEV)
