@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import msgspec
 import pytest
 import toy
 import zstandard
+from faust.types import TP
 
 from dustream.core.errors import BadSetting
 from dustream.core.intake import take_in
@@ -27,6 +29,7 @@ from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.cluster import Cluster, read_cluster
 from dustream.streams.kafka.compare import compare
 from dustream.streams.kafka.counted import GroupsCounted
+from dustream.streams.kafka.inbox import Inboxes
 from dustream.streams.kafka.intake import CrashGuard, IntakeProcessor, pack, unpack
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.progress import read_link
@@ -90,6 +93,33 @@ def test_outbox_numbers_links_and_cuts_large_records() -> None:
     ]
     assert [echoes for _, echoes in together] == list(range(7)), "order is kept across the cuts"
     assert outbox.sent == {"words-1": 5 + len(numbers), "words-0": 1}
+
+
+def test_a_round_begins_when_what_is_known_to_come_has_come() -> None:
+    here = TP("words", 0)
+
+    def record(offset: int, size: int = 1) -> InRecord:
+        return InRecord("words", 0, offset, offset, None, b"x" * size, {})
+
+    async def check() -> None:
+        inboxes = Inboxes(bytes_max=1 << 20, round_bytes=100)
+        inboxes.expect(here, 5)
+        ready = asyncio.create_task(inboxes.gathered(patience_s=60))
+        inboxes.put(here, record(3))
+        await asyncio.sleep(0.01)
+        assert not ready.done(), "4 is still to come"
+        inboxes.put(here, record(4))
+        await asyncio.wait_for(ready, 10)
+        inboxes.expect(here, 5)
+        await asyncio.wait_for(inboxes.gathered(patience_s=60), 10)  # it was there before it was expected
+        inboxes.expect(here, 9)
+        await inboxes.gathered(patience_s=0.01)  # it went to another worker, perhaps
+        await asyncio.wait_for(inboxes.gathered(patience_s=60), 10)
+        inboxes.expect(here, 9)
+        inboxes.put(here, record(5, size=100))  # enough for a round
+        await asyncio.wait_for(inboxes.gathered(patience_s=60), 10)
+
+    asyncio.run(check())
 
 
 def test_password_is_never_shown() -> None:
