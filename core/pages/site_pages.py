@@ -63,7 +63,8 @@ class SitePages:
             return now
         site = self._site_of(url)
         self._add(site, pages, was_lost, lost)
-        self._list(site, url, lost)
+        if lost or was_lost:
+            self._list(site, url, lost)
         return replace(now, lost=lost, site_held=lost & self._held(site) if lost else 0)
 
     def _lost_markets(self, url: str, page: PageRow) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -59,7 +60,7 @@ class StoredKeys:
     Its size is fixed; with very many keys it says "perhaps" more often, which costs what it would without it."""
 
     def __init__(self) -> None:
-        self._bits = bytearray((FILTER_MASK + 1) // 8)
+        self._bits = mmap.mmap(-1, (FILTER_MASK + 1) // 8)  # zeros that take no memory, and no time, until they are set
 
     def add(self, fingerprint: int) -> None:
         one, other = fingerprint & FILTER_MASK, fingerprint >> FILTER_SHIFT & FILTER_MASK
