@@ -18,7 +18,7 @@ Row = TypeVar("Row")
 CACHE_ROWS_MAX = 16_384  # decoded rows of one table, over all partitions
 CACHE_ROWS_MIN = 256  # of each partition
 
-FILTER_MASK = (1 << 27) - 1  # bits: 16 MB, good for ten million keys
+FILTER_MASK = (1 << 25) - 1  # bits: 4 MB, of most use up to ten million keys
 FILTER_SHIFT = 32
 
 ROWS_PER_REPORT = 1_000  # read from the store, while somebody watches
