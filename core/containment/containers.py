@@ -22,6 +22,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -33,6 +34,8 @@ from dustream.schemas.pages import Contained, Verdict
 
 Rank = tuple[bytes, str]
 """(order, vertex): the smaller is better."""
+
+Who = Literal["urgent", "waited", "all"]
 
 
 class Containers:
@@ -47,6 +50,7 @@ class Containers:
         self._kept: dict[str, list[Rank]] = {}
         self._inside: dict[str, set[str]] = {}
         self._waiting: set[str] = set()
+        self._waited: set[str] = set()  # those of them that waited when pages were last looked at
         self._due: list[Rank] = []
         self._nobody_waits = False
         self.is_cut = False
@@ -85,13 +89,16 @@ class Containers:
             _change(self._kept, code, (row.order, vertex), False)
             self._not_kept_now(vertex)
 
-    def settle(self, looks_max: int, *, all_waiting: bool) -> Iterator[Send]:
-        """Look at pages from the best on: those that cannot wait, or all; each change may concern worse ones. If there
-        are more than `looks_max`, it `is_cut`, and the others wait."""
-        self._nobody_waits = all_waiting
-        if all_waiting:
-            self._due += [(self._row(vertex).order, vertex) for vertex in self._waiting]
+    def settle(self, looks_max: int, who: Who) -> Iterator[Send]:
+        """Look at pages from the best on: those that cannot wait, also those that have waited since before the last
+        time, or all; each change may concern worse ones. If there are more than `looks_max`, it `is_cut`, and the rest
+        waits."""
+        self._nobody_waits = who == "all"
+        if who != "urgent":
+            called = self._waiting if who == "all" else self._waited & self._waiting
+            self._due += [(self._row(vertex).order, vertex) for vertex in called]
             heapify(self._due)
+            self._waited = self._waiting - called
         last: Rank | None = None
         while self._due and looks_max:
             rank = heappop(self._due)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from dustream.core.containment.containers import Containers
+from dustream.core.containment.containers import Containers, Who
 from dustream.core.containment.index import ContainmentIndex
 from dustream.core.containment.rows import CodeRow, CodeRows, MarketRow
 from dustream.core.processor import Send
@@ -28,9 +28,9 @@ class LanguageCodes:
         for market, each in zip(self._markets, row.markets, strict=True):
             market.add(vertex, row.code, each)
 
-    def settle(self, looks_max: int, *, all_waiting: bool) -> Iterator[Send]:
+    def settle(self, looks_max: int, who: Who) -> Iterator[Send]:
         for market in self._markets:
-            yield from market.settle(looks_max, all_waiting=all_waiting)
+            yield from market.settle(looks_max, who)
 
     @property
     def is_cut(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dustream.core.containment.containers import Who
 from dustream.core.containment.language_codes import LanguageCodes
 from dustream.core.containment.rows import CodeRow, CodeRows
 from dustream.core.processor import Send, TaskState
@@ -17,7 +18,7 @@ from dustream.schemas.containment import Codes, ContainmentMessage, ContinueCont
 TABLES: dict[str, Any] = {"codes": CodeRow}
 
 
-SETTLE_NEWS = 1_000  # while news keep coming, pages that wait are looked at after so many
+SETTLE_NEWS = 1_000  # while news keep coming, a page that waits is looked at after once to twice so many
 LOOKS_MAX = 2_000  # pages of a language and market that are looked at in a step
 
 
@@ -48,10 +49,10 @@ class ContainmentProcessor:
                 self._take(message)
             else:
                 goes_on, self._going_on = True, False
-        return self._settle(all_waiting=goes_on or self._news >= self._settle_news)
+        return self._settle("all" if goes_on else "waited" if self._news >= self._settle_news else "urgent")
 
     def at_rest(self, state: TaskState) -> list[Send]:
-        return self._settle(all_waiting=True)
+        return self._settle("all")
 
     def _take(self, message: Codes) -> None:
         codes = self._of(message.language)
@@ -59,11 +60,11 @@ class ContainmentProcessor:
             codes.take(news)
         self._news += len(message.news)
 
-    def _settle(self, *, all_waiting: bool) -> list[Send]:
+    def _settle(self, who: Who) -> list[Send]:
         sends: list[Send] = []
         for codes in self._languages.values():
-            sends += codes.settle(self._looks_max, all_waiting=all_waiting)
-        self._news = 0 if all_waiting else self._news
+            sends += codes.settle(self._looks_max, who)
+        self._news = self._news if who == "urgent" else 0
         if not self._going_on and any(codes.is_cut for codes in self._languages.values()):
             self._going_on = True  # forgotten by a restart: then two are under way, one of which leads to no other
             sends.append(Send("containment", self._partition, ContinueContainment()))
