@@ -158,14 +158,16 @@ def _check_header(path: Path, row: bytes, wanted: StateHeader) -> None:
             "use a fresh --state and run the inputs again"
         )
     if known["fingerprint"] != wanted.fingerprint:
-        now = msgspec.to_builtins(wanted.settings)
-        differing = [
-            f"{name} was {known['settings'].get(name)}" for name in now if known["settings"].get(name) != now[name]
-        ]
-        why = ", ".join(differing) or "another version of the signatures"
-        raise StateMismatch(
-            f"the state in {path} was made with other settings ({why}): use the same, or a fresh --state"
-        )
+        raise StateMismatch(f"the state in {path} {_difference(known['settings'], wanted.settings)}")
+
+
+def _difference(known: dict[str, Any], wanted: Settings) -> str:
+    """What keeps a state with these settings from being used, and what to do."""
+    now = msgspec.json.decode(msgspec.json.encode(wanted))  # as they are stored: lists for tuples
+    differing = [f"{name} was {known.get(name)}" for name in now if known.get(name) != now[name]]
+    if not differing:
+        return "has signatures of another version of this program: use a fresh --state and run the inputs again"
+    return f"was made with other settings ({', '.join(differing)}): use the same, or a fresh --state"
 
 
 class _Run:
