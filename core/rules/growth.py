@@ -88,7 +88,8 @@ def summary(values: Ints, rows: Ints, decimal: Bools) -> tuple[Kinds, Ints]:
     kinds = np.zeros(values.shape[0], np.int8)
     codes = np.zeros(values.shape[0], np.int32)
     for key in range(values.shape[0]):
-        kinds[key], codes[key] = _kind(values[key][rows], decimal)
+        column = values[key] if len(rows) == values.shape[1] else values[key][rows]
+        kinds[key], codes[key] = _kind(column, decimal)
     return kinds, codes
 
 

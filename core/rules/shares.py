@@ -165,23 +165,25 @@ def _difference_ratio(column: Ints, clusters: Ints, counts: Ints) -> float:
         while end < len(column) and clusters[end] == clusters[start]:
             end += 1
         if end - start > 1:
-            inside += (end - start) * _differing(column[start:end], counts)
+            inside += (end - start) * _differing(column, start, end, counts)
             weight += end - start
         start = end
-    overall = _differing(column, counts)
+    overall = _differing(column, 0, len(column), counts)
     return inside / weight / overall if weight and overall > 0.0 else 0.0
 
 
 @njit(cache=True)
-def _differing(codes: Ints, counts: Ints) -> float:
+def _differing(codes: Ints, start: int, end: int, counts: Ints) -> float:
     """The share of pairs with different values."""
-    total = len(codes)
+    total = end - start
     if total < 2:
         return 0.0
+    if total == 2:
+        return 0.0 if codes[start] == codes[start + 1] else 1.0
     equal = 0
-    for code in codes:
-        equal += 2 * counts[code]
-        counts[code] += 1
-    for code in codes:
-        counts[code] = 0
+    for i in range(start, end):
+        equal += 2 * counts[codes[i]]
+        counts[codes[i]] += 1
+    for i in range(start, end):
+        counts[codes[i]] = 0
     return 1.0 - equal / (total * (total - 1.0))
