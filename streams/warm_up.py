@@ -5,28 +5,45 @@ The machine code is cached beside the source (or in NUMBA_CACHE_DIR) and used by
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import time
 
 from dustream.core.intake import take_in
 from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
+from dustream.core.rules.processor import RulesSettings, SiteUrlRow, learned_rules
 from dustream.core.settings import Settings
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.generate import generate
 from dustream.streams.store.memory import MemoryStore
 
 PAGES_TO_TRY = 200  # enough to meet every common case: copies, near copies, redirects, updates, deaths
+ITEMS_TO_LEARN_FROM = 40  # of each kind
 
 
 def warm_up() -> float:
-    """Run a small web through the pipeline; the seconds it took."""
+    """Run a small web through the pipeline; the seconds it took. Learning rules is compiled beside it."""
     started = time.perf_counter()
+    beside = multiprocessing.get_context("spawn").Process(target=learn_some_rules)
+    beside.start()
     settings = Settings(partitions=2)
     crawls = take_in(list(generate(pages=PAGES_TO_TRY, seed=1)), settings.text_source).crawls
     engine = EmbeddedEngine(pipeline(settings), MemoryStore())
     engine.run([Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])])
+    beside.join()
     return time.perf_counter() - started
+
+
+def learn_some_rules() -> None:
+    """Of a site whose pages have a session in their URLs."""
+    rows = [
+        SiteUrlRow(f"https://site.example/{kind}/item.html?id={item}&session={session}", (session, 0), f"{kind} {item}")
+        for kind in ("article", "product", "review")
+        for item in range(ITEMS_TO_LEARN_FROM)
+        for session in range(item * 5, item * 5 + 3)
+    ]
+    learned_rules("site.example", rows, RulesSettings())
 
 
 if __name__ == "__main__":
