@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from threading import local
 from typing import Generic, TypeVar
 
 KEPT_BYTES_MAX = 1 << 20
@@ -11,7 +11,7 @@ KEPT_BYTES_MAX = 1 << 20
 Room = TypeVar("Room")
 
 
-class Kept(threading.local, Generic[Room]):
+class Kept(local, Generic[Room]):
     """Room for one page at a time, each thread its own. What is in it is lost when the next page comes."""
 
     def __init__(self, room_for: Callable[[int], Room]) -> None:

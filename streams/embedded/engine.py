@@ -290,7 +290,8 @@ class EmbeddedEngine:
 @contextmanager
 def _rare_collections() -> Iterator[None]:
     """Rows and messages are many and refer to no one in a ring: they go when nobody refers to them. Going through all
-    of them for rings, again and again, took a fifth of a run's time, and more with every row in the caches."""
+    of them for rings, again and again, costs more with every row in the caches (a fifth of the time at 8,000
+    copies)."""
     before = gc.get_threshold()
     gc.set_threshold(*COLLECTION_THRESHOLDS)
     try:
