@@ -8,6 +8,11 @@ from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
 
+def compression_rate(urls_before: int, urls_after: int) -> float:
+    """Eq. 1: 1 − N_norm / N_ori."""
+    return 1 - urls_after / urls_before if urls_before else 0.0
+
+
 class Score(NamedTuple):
     """Counts over a set of URLs with known clusters before and after normalization."""
 
@@ -20,8 +25,7 @@ class Score(NamedTuple):
 
     @property
     def compression_rate(self) -> float:
-        """Eq. 1: 1 − N_norm / N_ori."""
-        return 1 - self.urls_after / self.urls_before if self.urls_before else 0.0
+        return compression_rate(self.urls_before, self.urls_after)
 
     @property
     def dup_reduction_rate(self) -> float:
@@ -64,8 +68,7 @@ class SizeScore(NamedTuple):
 
     @property
     def compression_rate(self) -> float:
-        """Eq. 1: 1 − N_norm / N_ori."""
-        return 1 - self.urls_after / self.urls_before if self.urls_before else 0.0
+        return compression_rate(self.urls_before, self.urls_after)
 
 
 def size_score(normalized: Iterable[tuple[str, tuple[int, int]]]) -> SizeScore:
