@@ -19,8 +19,8 @@ from planted_sites import big_site_urls
 
 from dustream.core.pipeline import UPDATES, pipeline
 from dustream.core.processor import Send
+from dustream.core.rules.known_site import RulesSettings, SiteUrlRow, learned_rules
 from dustream.core.rules.normalize import Normalizer
-from dustream.core.rules.processor import RulesSettings, SiteUrlRow, learned_rules
 from dustream.core.rules.scores import score
 from dustream.core.settings import Settings
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate

@@ -17,6 +17,7 @@ from dustream.core.pages.code_order import criteria_first, longer_first
 from dustream.core.pages.processor import TABLES as PAGES_TABLES
 from dustream.core.pages.processor import PagesProcessor
 from dustream.core.pages.small_changes import ByAnchor, ByRepresentative, SmallChanges
+from dustream.core.rules.known_site import RulesSettings
 from dustream.core.rules.processor import TABLES as RULES_TABLES
 from dustream.core.rules.processor import RulesProcessor
 from dustream.core.settings import Settings
@@ -47,7 +48,9 @@ CONTAINMENT = "containment"
 STATUS, UPDATES, URL_RULES = "duplicate.status", "cluster.updates", "url.rules"
 ALARMS, DEAD_LETTERS = "alarms", "dead.letters"
 
-SHINGLE_CACHE_BYTES = 128 << 20  # of all tasks together, if one process runs them all
+# Of all tasks together, if one process runs them all:
+SHINGLE_CACHE_BYTES = 128 << 20
+RULE_URLS_KEPT = 1_000_000  # in memory, some 400 bytes each: sites that change again are learned without reading them
 
 TOPICS = (
     Topic(CRAWL_PAGES, "url", CrawlEvent, public=True, kept=False),
@@ -76,6 +79,7 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
     count = settings.partitions
     sites = partial(SitesProcessor, count, share_max=settings.site_share_max, pages_min=settings.site_pages_min)
     containment = partial(ContainmentProcessor, settings.containment_share, len(settings.markets))
+    rules = partial(RulesProcessor, RulesSettings(kept_urls_max=RULE_URLS_KEPT // count))
     told = (TIER2, GROUPS, SITES, CONTAINMENT, PAGES, STATUS, UPDATES, ALARMS)
     return Topology(
         topics=TOPICS,
@@ -87,7 +91,7 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
             ProcessorSpec(
                 CONTAINMENT, CONTAINMENT, (PAGES, CONTAINMENT), _specs(CONTAINMENT_TABLES), count, containment
             ),
-            ProcessorSpec(RULES, UPDATES, (URL_RULES,), _specs(RULES_TABLES), count, RulesProcessor),
+            ProcessorSpec(RULES, UPDATES, (URL_RULES,), _specs(RULES_TABLES), count, rules),
         ),
     )
 

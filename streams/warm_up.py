@@ -12,7 +12,7 @@ import time
 from dustream.core.intake import take_in
 from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
-from dustream.core.rules.processor import RulesSettings, SiteUrlRow, learned_rules
+from dustream.core.rules.known_site import RulesSettings, SiteUrlRow, learned_rules
 from dustream.core.settings import Settings
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.generate import generate

@@ -15,6 +15,7 @@ from dustream.core.rules.hash_slots import Hashes, Ints, first_entry, numbered
 from dustream.core.rules.training import TrainingSet, pair_hash
 
 Bools = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
 
 
 class Operations(NamedTuple):
@@ -180,3 +181,72 @@ def _cells(hashes: Hashes, clusters: Ints) -> tuple[Ints, npt.NDArray[np.int64],
         else:
             counts[of_cell[i]] += 1
     return of_group, known, of_cell, counts
+
+
+# ---------------------------------------------------------------- entries at places, by place and cluster in order
+
+
+@njit(cache=True)
+def cluster_places(at: Places, clusters: Ints) -> npt.NDArray[np.int64]:
+    """At how many places each cluster is."""
+    spread = np.zeros(clusters.max() + 1 if len(clusters) else 0, np.int64)
+    for i in range(len(at)):
+        is_new = i == 0 or at[i] != at[i - 1] or clusters[i] != clusters[i - 1]
+        if is_new and clusters[i] >= 0:
+            spread[clusters[i]] += 1
+    return spread
+
+
+@njit(cache=True)
+def most_frequent_clusters(at: Places, clusters: Ints) -> tuple[Places, Ints]:
+    """The places, and of each the cluster that most of its entries have; of equals the last, an unknown one never."""
+    places, chosen = np.empty_like(at), np.empty_like(clusters)
+    used, best, start = 0, 0, 0
+    for i in range(len(at)):
+        if i == 0 or at[i] != at[i - 1]:
+            used, best, start = used + 1, 0, i
+        elif clusters[i] != clusters[i - 1]:
+            start = i
+        if i + 1 - start >= best:
+            places[used - 1], chosen[used - 1], best = at[i], clusters[i], i + 1 - start
+    return places[:used], chosen[:used]
+
+
+@njit(cache=True)
+def move_evidence(
+    at: Places, clusters: Ints, spread: npt.NDArray[np.int64], moved: Places, targets: Places, forbidden: int
+) -> npt.NDArray[np.int64]:
+    """The fields of Evidence, if what is at a place goes where `moved` says (−1: it stays)."""
+    touched = moved >= 0
+    touched[targets] = True
+    entries = np.flatnonzero(touched[at])
+    before, labels = at[entries], clusters[entries]
+    after = np.where(moved[before] >= 0, moved[before], before)
+    group, known, cell, counts = _cells(before.astype(np.uint64), labels)
+    new_group, new_known, new_cell, new_counts = _cells(after.astype(np.uint64), labels)
+    mine, reached = np.zeros(len(known), np.int64), np.zeros(len(known), np.bool_)
+    goes, seen = np.full(len(known), -1, np.int32), np.zeros(len(counts), np.bool_)
+    for i in range(len(entries)):
+        if moved[before[i]] >= 0:
+            goes[group[i]] = new_group[i]
+            if cell[i] >= 0 and not seen[cell[i]]:
+                seen[cell[i]] = True
+                mine[group[i]] += new_counts[new_cell[i]]
+                reached[group[i]] |= spread[labels[i]] > 1
+    support, false = 0, 0
+    for each in np.flatnonzero(goes >= 0):
+        support += mine[each] > known[each]
+        false += new_known[goes[each]] > mine[each]
+    pairs, false_pairs = _pair_counts(known, counts)
+    new_pairs, new_false_pairs = _pair_counts(new_known, new_counts)
+    gain = len(known) - len(new_known)
+    return np.array(
+        [new_pairs - pairs, max(0, new_false_pairs - false_pairs), support, false, forbidden, gain, reached.sum()]
+    )
+
+
+@njit(cache=True)
+def _pair_counts(known: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> tuple[int, int]:
+    """Support pairs and false-positive pairs (Lei eq. 3) among entries whose content is known."""
+    pairs = (known * (known - 1) // 2).sum()
+    return pairs, pairs - (counts * (counts - 1) // 2).sum()

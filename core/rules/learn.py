@@ -30,7 +30,17 @@ from dustream.core.rules.candidates import (
 )
 from dustream.core.rules.decompose import is_named
 from dustream.core.rules.dustbuster import DustSettings, Fetch, LoggedUrl, dust_rules
-from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations, rewritten_hashes
+from dustream.core.rules.evidence import (
+    Bools,
+    Evidence,
+    EvidenceIndex,
+    Operations,
+    Places,
+    cluster_places,
+    most_frequent_clusters,
+    move_evidence,
+    rewritten_hashes,
+)
 from dustream.core.rules.growth import summary
 from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
@@ -49,7 +59,7 @@ from dustream.core.rules.rewrite import (
 )
 from dustream.core.rules.selection import select_by_graph
 from dustream.core.rules.standard import standard_form
-from dustream.core.rules.training import KnownUrl, TrainingSet, training_set
+from dustream.core.rules.training import URL_CHARS_MAX, TrainingSet, training_of
 from dustream.core.rules.url_table import UrlTable
 from dustream.core.sites import site_of
 from dustream.schemas.rules import Learner, RuleStage, UrlRule
@@ -58,9 +68,6 @@ PROPOSALS_MAX: Final = 200
 EXAMPLES_MAX: Final = 3
 ROUNDS_MAX: Final = 4
 ONE_VALUE_URLS_MIN: Final = 20
-
-Group = dict[str | None, int]
-"""How many of the URLs that have become one are in each cluster; None: unknown."""
 
 Method = Literal["both", "tree", "dust", "fanout"]
 
@@ -92,7 +99,7 @@ class LearnSettings(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """A rule that a learner proposes. `urls`: the ones it can apply to, if that is known.
+    """A rule that a learner proposes. `places`: of the URLs it can apply to, if that is known.
 
     `right`, `wrong`: what DustBuster's validation counted; where only sizes are known there is nothing else.
     """
@@ -100,7 +107,7 @@ class Proposal(NamedTuple):
     rewrite: Rewrite
     learner: Learner
     gain: int
-    urls: list[str] | None = None
+    places: Places | None = None
     right: int = 0
     wrong: int = 0
 
@@ -119,12 +126,61 @@ class SiteCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class LearnedSite:
-    """The rules of a site in order of application, the tree they came from, and counts."""
+    """The rules of a site in order of application, the tree they came from, and what was tried for them."""
 
     site: str
     rules: tuple[UrlRule, ...]
     tree: PatternTree
-    counts: SiteCounts
+    left_out: int
+    raw: int
+    proposed: int
+
+    @property
+    def counts(self) -> SiteCounts:
+        """The whole tree is grown for it."""
+        training = self.tree.training
+        return SiteCounts(
+            urls=training.size,
+            left_out=self.left_out + training.left_out,
+            clusters=int(training.clusters.max(initial=-1)) + 1,
+            nodes=self.tree.node_count,
+            height=self.tree.height,
+            raw=self.raw,
+            proposed=self.proposed,
+        )
+
+
+@dataclass(frozen=True)
+class SiteUrls:
+    """What is known of the URLs of a site, as columns: one entry for each thing known, in the order of the URLs' text.
+
+    `places`: where in the table the URL is. `clusters`: −1 if nothing is known of the content; `sizes`: the interval.
+    """
+
+    table: UrlTable
+    places: Places
+    clusters: Ints
+    avoid: Bools
+    sizes: npt.NDArray[np.int64]
+    left_out: int = 0
+
+
+def site_urls(known: Iterable[SiteUrl]) -> SiteUrls:
+    """The columns of these entries, whatever their order; URLs too long to learn from are left out."""
+    entries = sorted(set(known), key=_entry_order)
+    standard = [standard_form(entry.url) for entry in entries]
+    order = sorted((i for i, url in enumerate(standard) if len(url) <= URL_CHARS_MAX), key=standard.__getitem__)
+    table = UrlTable()
+    numbers: dict[str, int] = {}
+    clusters = [entries[i].cluster for i in order]
+    return SiteUrls(
+        table=table,
+        places=table.rows([standard[i] for i in order]),
+        clusters=np.array([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in clusters], np.int32),
+        avoid=np.array([entries[i].avoid for i in order], np.bool_),
+        sizes=np.array([(entries[i].size_min, entries[i].size_max) for i in order], np.int64).reshape(-1, 2),
+        left_out=len(entries) - len(order),
+    )
 
 
 def learn_site(
@@ -134,27 +190,27 @@ def learn_site(
     settings: LearnSettings | None = None,
     stage: RuleStage = "active",
     fetch: Fetch | None = None,
-    table: UrlTable | None = None,
 ) -> LearnedSite:
-    """The rules of one site from its URLs. The outcome does not depend on their order. `table`: see `training_set`."""
+    """The rules of one site from its URLs. The outcome does not depend on their order."""
+    return learn_urls(site, site_urls(known), method, settings, stage, fetch)
+
+
+def learn_urls(
+    site: str,
+    known: SiteUrls,
+    method: Method = "both",
+    settings: LearnSettings | None = None,
+    stage: RuleStage = "active",
+    fetch: Fetch | None = None,
+) -> LearnedSite:
+    """The same from columns. Beside these entries nothing that the table holds has a say."""
     settings = settings or LearnSettings()
-    entries = sorted(set(known), key=_entry_order)
-    judge = Judge(site, entries, settings, table or UrlTable())
-    first = judge.training()
-    tree = build_pattern_tree(first)
+    judge = Judge(site, known, settings)
+    tree = build_pattern_tree(judge.training())
     rounds = _Rounds(judge, settings, stage)
     if judge.may_have_rules():
-        rounds.learn(method, tree, entries, fetch)
-    counts = SiteCounts(
-        urls=first.size,
-        left_out=first.left_out,
-        clusters=int(first.clusters.max(initial=-1)) + 1,
-        nodes=tree.node_count,
-        height=tree.height,
-        raw=rounds.raw,
-        proposed=rounds.proposed,
-    )
-    return LearnedSite(site, tuple(rounds.rules), tree, counts)
+        rounds.learn(method, tree, fetch)
+    return LearnedSite(site, tuple(rounds.rules), tree, known.left_out, rounds.raw, rounds.proposed)
 
 
 class _Rounds:
@@ -168,12 +224,12 @@ class _Rounds:
         self.raw = 0
         self.proposed = 0
 
-    def learn(self, method: Method, tree: PatternTree, entries: list[SiteUrl], fetch: Fetch | None) -> None:
+    def learn(self, method: Method, tree: PatternTree, fetch: Fetch | None) -> None:
         if method == "fanout":
             self.propose(*fanout_proposals(tree, self._settings))
         if method in ("both", "tree"):
             self.learn_trees(tree)
-        if method in ("both", "dust") and self.learn_dust(entries, fetch) and method == "both":
+        if method in ("both", "dust") and self.learn_dust(fetch) and method == "both":
             self.learn_trees(build_pattern_tree(self._judge.training()))
 
     def learn_trees(self, tree: PatternTree) -> None:
@@ -183,19 +239,9 @@ class _Rounds:
                 break
             tree = build_pattern_tree(self._judge.training())
 
-    def learn_dust(self, entries: list[SiteUrl], fetch: Fetch | None) -> bool:
+    def learn_dust(self, fetch: Fetch | None) -> bool:
         """DustBuster on what the trees left; where no cluster is known, by the sizes of all requests."""
-        sized: dict[str, list[LoggedUrl]] = defaultdict(list)
-        for entry in entries:
-            if entry.cluster is None and entry.size_min >= 0:
-                url = standard_form(entry.url)
-                sized[url].append(LoggedUrl(url, None, entry.size_min, entry.size_max))
-        listed = [
-            logged
-            for known in self._judge.remaining()
-            for logged in sized.get(known.url, [LoggedUrl(known.url, _sketch(known))])
-        ]
-        findings = dust_rules(listed, self._settings.dust, fetch)
+        findings = dust_rules(self._judge.logged(), self._settings.dust, fetch)
         proposals = [
             Proposal(rule.rewrite, "dust", rule.right, right=rule.right, wrong=rule.wrong) for rule in findings.rules
         ]
@@ -208,10 +254,6 @@ class _Rounds:
         accepted = list(self._judge.judged(proposals, self._stage))
         self.rules += [rule for rule in accepted if rule.id not in {other.id for other in self.rules}]
         return bool(accepted)
-
-
-def _sketch(known: KnownUrl) -> str | None:
-    return None if known.cluster is None else str(known.cluster)
 
 
 def _entry_order(entry: SiteUrl) -> tuple[str, str, int, int, bool]:
@@ -293,7 +335,7 @@ def _tightened(tree: PatternTree, index: EvidenceIndex, pattern: Pattern, operat
     rewrite = rewrite_of(training, tight, operations)
     if not rewrite.writes:
         return None
-    return Proposal(rewrite, "tree", index.evidence(rows, operations).gain, _urls(tree, rows))
+    return Proposal(rewrite, "tree", index.evidence(rows, operations).gain, training.places[rows])
 
 
 def _landing(index: EvidenceIndex, speaking: Ints, operations: Operations) -> Operations:
@@ -350,14 +392,9 @@ def fanout_proposals(tree: PatternTree, settings: LearnSettings) -> tuple[int, l
         fixed = np.zeros(len(copied), np.int32)
         fixed[rule.key] = rule.value
         rewrite = rewrite_of(tree.training, pattern, Operations(copied, fixed))
-        proposals.append(
-            Proposal(rewrite, "fanout", rule.evidence.gain, _urls(tree, matching_rows(tree.training, pattern)))
-        )
+        places = tree.training.places[matching_rows(tree.training, pattern)]
+        proposals.append(Proposal(rewrite, "fanout", rule.evidence.gain, places))
     return findings.raw, _distinct(proposals)
-
-
-def _urls(tree: PatternTree, rows: Ints) -> list[str]:
-    return [tree.training.urls[row] for row in rows]
 
 
 def _distinct(proposals: list[Proposal]) -> list[Proposal]:
@@ -370,45 +407,84 @@ def _distinct(proposals: list[Proposal]) -> list[Proposal]:
 # ---------------------------------------------------------------- judging
 
 
-class Judge:
-    """The known URLs as the accepted rules leave them: each with the clusters of the URLs that have become it."""
+class Changes(NamedTuple):
+    """Which URLs become which, by their places in the table."""
 
-    def __init__(self, site: str, entries: Iterable[SiteUrl], settings: LearnSettings, table: UrlTable) -> None:
+    sources: Places
+    targets: Places
+
+
+class Judge:
+    """The known URLs as the accepted rules leave them: where each entry is now."""
+
+    def __init__(self, site: str, known: SiteUrls, settings: LearnSettings) -> None:
         self._site = site
         self._settings = settings
-        self._groups: dict[str, Group] = {}
-        self._avoid: set[str] = set()
+        self._known = known
+        self._table = known.table
+        self._at = known.places.copy()
+        self._occupied = set(self._at.tolist())
         self._accepted: list[UrlRule] = []
-        self._spread: Counter[str | None] = Counter()
-        self._table = table
-        self._sized = any(entry.size_min >= 0 and entry.cluster is None for entry in entries)
-        for entry in entries:
-            url = table.standard(entry.url)
-            if url in self._groups:
-                self._groups[url] = _merged(self._groups[url], {entry.cluster: 1})
-            else:
-                self._groups[url] = {entry.cluster: 1}
-            if entry.avoid:
-                self._avoid.add(url)
-        self._gain_min = max(settings.gain_min, int(settings.gain_share_min * len(self._groups)))
+        self._spread = np.zeros(0, np.int64)
+        self._sized = bool(np.any((known.sizes[:, 0] >= 0) & (known.clusters < 0)))
+        self._gain_min = max(settings.gain_min, int(settings.gain_share_min * len(self._occupied)))
 
     def may_have_rules(self) -> bool:
         """Whether so many URLs can be removed that a rule is worth it; by sizes alone nobody knows."""
-        spread = Counter(cluster for group in self._groups.values() for cluster in group if cluster is not None)
-        return self._sized or spread.total() - len(spread) >= self._gain_min
+        spread = self._spread_now()
+        return self._sized or int(spread.sum() - np.count_nonzero(spread)) >= self._gain_min
 
-    def remaining(self) -> Iterator[KnownUrl]:
-        """The URLs that are left, each in the cluster most of its members have."""
-        for url, group in self._groups.items():
-            cluster = next(iter(group)) if len(group) == 1 else _most_frequent(group)
-            yield KnownUrl(url, cluster, url in self._avoid)
+    def _spread_now(self) -> npt.NDArray[np.int64]:
+        """At how many places each cluster is."""
+        order = np.lexsort((self._known.clusters, self._at))
+        spread: npt.NDArray[np.int64] = cluster_places(self._at[order], self._known.clusters[order])
+        return spread
+
+    def remaining(self) -> tuple[Places, Ints]:
+        """The places of the URLs that are left, in the order of their text; of each the cluster most of its entries
+        have."""
+        order = np.lexsort((self._known.clusters, self._at))
+        places, clusters = most_frequent_clusters(self._at[order], self._known.clusters[order])
+        by_text = self._by_text(places)
+        return places[by_text], clusters[by_text]
+
+    def _by_text(self, places: Places) -> npt.NDArray[np.int64]:
+        """The order of the texts. The entries are in it already, so hardly anything is left to sort."""
+        rank = np.full(len(self._table.urls), len(self._at), np.int64)
+        rank[self._known.places] = np.arange(len(self._at))
+        urls = self._table.urls
+        by_rank = np.argsort(rank[places], kind="stable")
+        texts = [urls[place] for place in places[by_rank].tolist()]
+        order: npt.NDArray[np.int64] = by_rank[sorted(range(len(texts)), key=texts.__getitem__)]
+        return order
 
     def training(self) -> TrainingSet:
-        return training_set(self.remaining(), self._table)
+        places, clusters = self.remaining()
+        return training_of(self._table, places, clusters, self._is_avoided()[places])
+
+    def _is_avoided(self) -> Bools:
+        """By place."""
+        avoided = np.zeros(len(self._table.urls), np.bool_)
+        avoided[self._known.places[self._known.avoid]] = True
+        return avoided
+
+    def logged(self) -> list[LoggedUrl]:
+        """What is left, as DustBuster takes it: a log with sketches, and where there are none, with sizes."""
+        known = self._known
+        sized: dict[int, list[LoggedUrl]] = defaultdict(list)
+        for entry in np.flatnonzero((known.clusters < 0) & (known.sizes[:, 0] >= 0)).tolist():
+            place, (low, high) = int(known.places[entry]), known.sizes[entry].tolist()
+            sized[place].append(LoggedUrl(self._table.urls[place], None, low, high))
+        places, clusters = self.remaining()
+        return [
+            logged
+            for place, cluster in zip(places.tolist(), clusters.tolist(), strict=True)
+            for logged in sized.get(place, [LoggedUrl(self._table.urls[place], None if cluster < 0 else str(cluster))])
+        ]
 
     def judged(self, proposals: Sequence[Proposal], stage: RuleStage) -> Iterator[UrlRule]:
         """The accepted rules, in the order in which they apply."""
-        self._spread = Counter(cluster for group in self._groups.values() for cluster in group)
+        self._spread = self._spread_now()
         in_order = sorted(proposals, key=lambda each: (-each.gain, each.learner, as_regex(each.rewrite)))
         for proposal in in_order[:PROPOSALS_MAX]:
             if proposal.gain < self._gain_min:
@@ -421,7 +497,7 @@ class Judge:
                 rule = self._rule(proposal, evidence, changes, stage)
                 yield rule
                 self._accepted.append(replace(rule, stage="active"))
-                self._groups = self._after(changes, dict(self._groups))
+                self._make(changes)
 
     def _is_accepted(self, proposal: Proposal, evidence: Evidence) -> bool:
         settings = self._settings.candidates
@@ -433,24 +509,33 @@ class Judge:
     def _is_by_size(self, proposal: Proposal) -> bool:
         return self._sized and proposal.learner == "dust"
 
-    def _changes(self, proposal: Proposal) -> list[tuple[str, str]] | None:
+    def _changes(self, proposal: Proposal) -> Changes | None:
         """Where the URLs end if the proposal joins the rules; None if it leads in a circle with them."""
         step = self._step(rewriter(proposal.rewrite))
         accepted = SiteRules(self._site, self._accepted)
-        changes = []
-        for url in self._groups if proposal.urls is None else proposal.urls:
-            end = self._end(step, accepted, url) if url in self._groups else url
+        urls = self._table.urls
+        sources, ends = [], []
+        for place in self._reached(proposal):
+            end = self._end(step, accepted, urls[place])
             if end is None:
                 return None
-            if end != url:
-                changes.append((url, end))
-        return changes
+            if end != urls[place]:
+                sources.append(place)
+                ends.append(end)
+        return Changes(np.array(sources, np.int64), self._table.rows(ends))
+
+    def _reached(self, proposal: Proposal) -> list[int]:
+        """The URLs that are there and that a proposal may change."""
+        if proposal.places is None:
+            everywhere: list[int] = self.remaining()[0].tolist()
+            return everywhere
+        return [place for place in proposal.places.tolist() if place in self._occupied]
 
     def _end(self, step: Callable[[str], str | None], accepted: SiteRules, url: str) -> str | None:
         """Where a URL ends by the new rule and the accepted ones together; None if it never does."""
         seen = [url]
         while (after := step(seen[-1])) is not None:
-            if after not in self._groups:  # what is there is as the accepted rules leave it
+            if self._table.row_of(after) not in self._occupied:  # what is there is as the accepted rules leave it
                 after, _ = accepted.apply(after)
             if after in seen or len(seen) > PASSES_MAX:
                 return None
@@ -474,45 +559,33 @@ class Judge:
 
         return step
 
-    def _after(self, changes: list[tuple[str, str]], groups: dict[str, Group]) -> dict[str, Group]:
-        """The groups with the changes made. All of them at once: what is rewritten to a URL that itself moves stays."""
-        moving = {url: self._groups[url] for url, _ in changes}
-        for url in moving:
-            groups.pop(url, None)
-        for url, target in changes:
-            there = groups.get(target)
-            groups[target] = moving[url] if there is None else _merged(there, moving[url])
-        return groups
+    def _make(self, changes: Changes) -> None:
+        """All of the changes at once: what is rewritten to a URL that itself moves stays."""
+        moved = self._moved(changes)
+        self._at = np.where(moved[self._at] >= 0, moved[self._at], self._at)
+        self._occupied.difference_update(changes.sources.tolist())
+        self._occupied.update(changes.targets.tolist())
 
-    def _evidence(self, changes: list[tuple[str, str]]) -> Evidence:
-        """Over the groups that the changes touch, before and after them."""
-        touched = {url for change in changes for url in change}
-        before = {url: self._groups[url] for url in touched if url in self._groups}
-        after = self._after(changes, dict(before))
-        before_pairs, before_false = _pair_counts(before.values())
-        after_pairs, after_false = _pair_counts(after.values())
-        support = false = 0
-        for url, target in changes:
-            own, joined = before[url], after[target]
-            mine = sum(joined[cluster] for cluster in own if cluster is not None)
-            support += mine > _known(own)
-            false += _known(joined) > mine
-        return Evidence(
-            support_pairs=after_pairs - before_pairs,
-            false_positive_pairs=max(0, after_false - before_false),
-            support=support,
-            false_positives=false,
-            forbidden=sum(target in self._avoid for _, target in changes),
-            gain=len(before) - len(after),
-            reached=sum(any(self._spread[c] > 1 for c in before[url] if c is not None) for url, _ in changes),
+    def _moved(self, changes: Changes) -> Places:
+        """By place: where its URL goes; −1: it stays."""
+        moved = np.full(len(self._table.urls), -1, np.int64)
+        moved[changes.sources] = changes.targets
+        return moved
+
+    def _evidence(self, changes: Changes) -> Evidence:
+        """Over the places that the changes touch, before and after them."""
+        forbidden = int(self._is_avoided()[changes.targets].sum())
+        counts = move_evidence(
+            self._at, self._known.clusters, self._spread, self._moved(changes), changes.targets, forbidden
         )
+        return Evidence(*counts.tolist())
 
-    def _rule(
-        self, proposal: Proposal, evidence: Evidence, changes: list[tuple[str, str]], stage: RuleStage
-    ) -> UrlRule:
+    def _rule(self, proposal: Proposal, evidence: Evidence, changes: Changes, stage: RuleStage) -> UrlRule:
         pattern, replacement = as_regex(proposal.rewrite)
         by_size = self._is_by_size(proposal)
-        step = max(1, len(changes) // EXAMPLES_MAX)
+        step = max(1, len(changes.sources) // EXAMPLES_MAX)
+        urls = self._table.urls
+        examples = [(urls[a], urls[b]) for a, b in list(zip(*changes, strict=True))[::step][:EXAMPLES_MAX]]
         return UrlRule(
             id=rule_id(self._site, proposal.rewrite),
             rewrite=proposal.rewrite,
@@ -523,32 +596,5 @@ class Judge:
             support=proposal.right if by_size else evidence.support,
             false_positives=proposal.wrong if by_size else evidence.false_positives,
             evidence="size" if by_size else "content",
-            examples=tuple(changes[::step][:EXAMPLES_MAX]),
+            examples=tuple(examples),
         )
-
-
-def _merged(one: Group, other: Group) -> Group:
-    merged = dict(one)
-    for cluster, count in other.items():
-        merged[cluster] = merged.get(cluster, 0) + count
-    return merged
-
-
-def _known(group: Group) -> int:
-    """How many of a group's URLs are in a known cluster."""
-    return sum(group.values()) - group.get(None, 0)
-
-
-def _most_frequent(group: Group) -> str | None:
-    return max(group, key=lambda cluster: (group[cluster], cluster or ""))
-
-
-def _pair_counts(groups: Iterable[Group]) -> tuple[int, int]:
-    """Support pairs and false-positive pairs (Lei eq. 3) among URLs whose content is known."""
-    pairs = false = 0
-    for group in groups:
-        known = [count for cluster, count in group.items() if cluster is not None]
-        total = sum(known)
-        pairs += total * (total - 1) // 2
-        false += (total * (total - 1) - sum(count * (count - 1) for count in known)) // 2
-    return pairs, false

@@ -39,9 +39,11 @@ class KnownUrl(NamedTuple):
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """`values[key, row]`; `clusters[row]` (−1: nothing is known of its content); `decimal[value]`: a number."""
+    """`values[key, row]`; `clusters[row]` (−1: nothing is known of its content); `decimal[value]`: a number.
+    `places[row]`: where the URL is in the table it was made from."""
 
     urls: tuple[str, ...]
+    places: npt.NDArray[np.int64]
     clusters: Ints
     avoid: npt.NDArray[np.bool_]
     keys: tuple[str, ...]
@@ -93,12 +95,34 @@ def training_set(known: Iterable[KnownUrl], table: UrlTable | None = None) -> Tr
         elif url not in by_url or (entry.avoid, entry.url) < (by_url[url].avoid, by_url[url].url):
             by_url[url] = entry
     urls = sorted(by_url)
-    rows = table.rows(urls)
-    structures, own = table.structures(rows)
+    clusters = _numbered(by_url[url].cluster for url in urls)
+    avoid = np.array([by_url[url].avoid for url in urls], np.bool_)
+    return training_of(table, table.rows(urls), clusters, avoid, left_out)
+
+
+def training_of(
+    table: UrlTable, places: npt.NDArray[np.int64], clusters: Ints, avoid: npt.NDArray[np.bool_], left_out: int = 0
+) -> TrainingSet:
+    """The URLs at these places of a table, each once, in the order of their text."""
+    structures, own = table.structures(places)
     keys = _frequent_keys(structures, np.bincount(own, minlength=len(structures)).tolist())
     fits = np.array([_is_taken(structure, keys) for structure in structures], np.bool_)[own]
-    entries = {url: by_url[url] for url, fit in zip(urls, fits.tolist(), strict=True) if fit}
-    return _coded(entries, table, rows[fits], keys, left_out + len(urls) - len(entries))
+    if not fits.all():
+        left_out += len(places) - int(fits.sum())
+        places, clusters, avoid = places[fits], clusters[fits], avoid[fits]
+    values, texts, decimal = table.values(places, keys)
+    return TrainingSet(
+        urls=tuple(map(table.urls.__getitem__, places.tolist())),
+        places=places,
+        clusters=in_order(clusters),
+        avoid=avoid,
+        keys=tuple(keys),
+        values=values,
+        texts=texts,
+        decimal=decimal,
+        hashes=row_hashes(values),
+        left_out=left_out,
+    )
 
 
 def _is_taken(structure: Keys, keys: dict[str, int]) -> bool:
@@ -115,29 +139,23 @@ def _frequent_keys(structures: list[Keys], urls: list[int]) -> dict[str, int]:
     return {key: i for i, key in enumerate(sorted(chosen))}
 
 
-def _coded(
-    entries: dict[str, KnownUrl], table: UrlTable, rows: npt.NDArray[np.int64], keys: dict[str, int], left_out: int
-) -> TrainingSet:
-    values = table.values(rows, keys)
-    texts = table.texts
-    return TrainingSet(
-        urls=tuple(entries),
-        clusters=_numbered(entries.values()),
-        avoid=np.array([entry.avoid for entry in entries.values()], np.bool_),
-        keys=tuple(keys),
-        values=values,
-        texts=texts,
-        decimal=np.array([text.isdecimal() for text in texts], np.bool_),
-        hashes=row_hashes(values),
-        left_out=left_out,
-    )
-
-
-def _numbered(entries: Iterable[KnownUrl]) -> Ints:
+def _numbered(clusters: Iterable[Hashable | None]) -> Ints:
     numbers: dict[Hashable, int] = {}
-    return np.array(
-        [-1 if e.cluster is None else numbers.setdefault(e.cluster, len(numbers)) for e in entries], np.int32
-    )
+    return np.array([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in clusters], np.int32)
+
+
+@njit(cache=True)
+def in_order(clusters: Ints) -> Ints:
+    """The clusters, numbered as they come up; −1 stays."""
+    numbers = np.full(clusters.max() + 1 if len(clusters) else 0, -1, np.int32)
+    numbered, used = clusters.copy(), 0
+    for i in range(len(clusters)):
+        if clusters[i] >= 0:
+            if numbers[clusters[i]] < 0:
+                numbers[clusters[i]] = used
+                used += 1
+            numbered[i] = numbers[clusters[i]]
+    return numbered
 
 
 @njit(cache=True, inline="always")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,15 +29,26 @@ _HOST, _PATH, _EXT, _NAMED = 1, 2, 3, 4
 Bytes = npt.NDArray[np.uint8]
 
 
+class Values(NamedTuple):
+    """`values[key, row]`: 0 is absent, else a number of a text in `texts`, given as they come up, row by row: that
+    depends on nothing that the table has beside these rows. `decimal[number]`: the text is a number."""
+
+    values: Ints
+    texts: tuple[str, ...]
+    decimal: npt.NDArray[np.bool_]
+
+
 class UrlTable:
     """Grows as URLs are asked for. Every text has one number from 1 on, whatever the key."""
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
+        self.urls: list[str] = []
         self._structures: dict[Keys, int] = {}
         self._keys: list[Keys] = []
         self._codes: dict[str, int] = {}
         self._texts: list[str] = [""]
+        self._decimal = array("b", [0])
         self._structure_of = array("i")
         self._starts = array("q")
         self._flat = array("i")
@@ -52,6 +63,7 @@ class UrlTable:
         if new:
             self._add(new)
             rows.update(zip(new, range(len(rows), len(rows) + len(new)), strict=True))
+            self.urls += new
         return np.fromiter(map(rows.__getitem__, urls), np.int64, len(urls))
 
     def _add(self, urls: list[str]) -> None:
@@ -111,7 +123,9 @@ class UrlTable:
             for begin, stop in zip(begins[firsts].tolist(), stops[firsts].tolist(), strict=True)
         ]
         of_local = np.array([codes.setdefault(text, len(codes) + 1) for text in texts], np.int32)
-        self._texts.extend(islice(codes, len(self._texts) - 1, None))
+        new = list(islice(codes, len(self._texts) - 1, None))
+        self._texts += new
+        self._decimal.extend(map(str.isdecimal, new))
         coded: Ints = of_local[local]
         return coded
 
@@ -128,32 +142,49 @@ class UrlTable:
         """All structures, and for each row the number of its own."""
         return self._keys, np.array(self._structure_of, np.int32)[rows]
 
-    def values(self, rows: npt.NDArray[np.int64], keys: dict[str, int]) -> Ints:
-        """`values[key, row]` of rows all of whose keys are among these."""
+    def row_of(self, url: str) -> int:
+        """Where a URL in standard form is; −1 if it is not."""
+        return self._rows.get(url, -1)
+
+    def values(self, rows: npt.NDArray[np.int64], keys: dict[str, int]) -> Values:
+        """Of rows all of whose keys are among these."""
         structures, own = self.structures(rows)
         present = np.bincount(own, minlength=len(structures)).tolist()
         used = [each if count else () for each, count in zip(structures, present, strict=True)]
         key_starts = np.cumsum([0, *map(len, used)])
         flat_keys = np.array([keys[key] for each in used for key in each], np.int32)
         starts = np.array(self._starts, np.int64)[rows]
-        values: Ints = _placed(np.array(self._flat, np.int32), starts, own, flat_keys, key_starts, len(keys))
-        return values
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return tuple(self._texts)
+        values, codes = _placed(
+            np.array(self._flat, np.int32), starts, own, flat_keys, key_starts, len(keys), len(self._texts)
+        )
+        texts = tuple(map(self._texts.__getitem__, codes.tolist()))
+        return Values(values, texts, np.array(self._decimal, np.bool_)[codes])
 
 
 @njit(cache=True)
 def _placed(
-    flat: Ints, starts: npt.NDArray[np.int64], own: Ints, keys: Ints, key_starts: npt.NDArray[np.int64], key_count: int
-) -> Ints:
+    flat: Ints,
+    starts: npt.NDArray[np.int64],
+    own: Ints,
+    keys: Ints,
+    key_starts: npt.NDArray[np.int64],
+    key_count: int,
+    code_count: int,
+) -> tuple[Ints, Ints]:
+    """The values, numbered from 1 in the order of first appearance, and for each number its code in the table."""
     values = np.zeros((key_count, len(own)), np.int32)
+    numbers, codes = np.zeros(code_count, np.int32), np.zeros(code_count, np.int32)
+    used = 1
     for row in range(len(own)):
         first = key_starts[own[row]]
         for i in range(key_starts[own[row] + 1] - first):
-            values[keys[first + i], row] = flat[starts[row] + i]
-    return values
+            code = flat[starts[row] + i]
+            if numbers[code] == 0:
+                numbers[code] = used
+                codes[used] = code
+                used += 1
+            values[keys[first + i], row] = numbers[code]
+    return values, codes[:used]
 
 
 @njit(cache=True)

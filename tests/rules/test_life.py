@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 from planted_sites import planted_site
 
 from dustream.core.processor import Send
+from dustream.core.rules import known_site
 from dustream.core.rules.evidence import EvidenceIndex
+from dustream.core.rules.known_site import RulesSettings, is_held_out
 from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
 from dustream.core.rules.life import LifeSettings, lived, predictions, reviewed
 from dustream.core.rules.normalize import Normalizer
-from dustream.core.rules.processor import TABLES, RulesProcessor, RulesSettings, is_held_out, sample
+from dustream.core.rules.processor import TABLES, RulesProcessor, sample
 from dustream.core.rules.training import KnownUrl, training_set
 from dustream.core.sites import site_of
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
@@ -198,7 +201,7 @@ def test_the_outcome_depends_neither_on_order_nor_on_batches_restarts_and_rests(
     members = [ClusterMember(e.url, (2, 0), e.cluster, "duplicate", since=5 * (i % 7)) for i, e in enumerate(known)]
     early = [ClusterMember(m.url, (1, 0), f"still alone {m.url}", "unique", since=m.since) for m in members[::3]]
     one, other = Task(), Task(relearn_changes_min=200, relearn_share=0.5)
-    one.processor.process(one, [ClusterUpdate(site="site1.com", members=tuple(members))])
+    one._publish(one.processor.process(one, [ClusterUpdate(site="site1.com", members=tuple(members))]))
     one.rest()
     updates = [ClusterUpdate(site="site1.com", members=(member,)) for member in early + members[::-1]]
     for start in range(0, len(updates), 77):
@@ -210,6 +213,19 @@ def test_the_outcome_depends_neither_on_order_nor_on_batches_restarts_and_rests(
     other.rest()
     assert other.sent > one.sent == 1
     assert one.rule_sets["site1.com"].rules == other.rule_sets["site1.com"].rules != ()
+
+
+def test_what_is_kept_in_memory_between_rests_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, forgetful, littered = Task(), Task(kept_urls_max=20), Task()
+    for task in (plain, forgetful, littered):
+        monkeypatch.setattr(known_site, "LEFTOVERS_MAX", -1_000_000 if task is littered else 1_000)
+        for start in range(0, 60, 20):
+            for shop in ("one.com", "two.com", "three.com"):
+                crawl_sessions(task, start, start + 20, f"http://{shop}/view")
+        task.arrive("http://one.com/view?id=1", "elsewhere", "unique")
+        task.rest()
+    assert plain.rule_sets == forgetful.rule_sets == littered.rule_sets
+    assert [rules.version for rules in plain.rule_sets.values()] == [4, 3, 3]
 
 
 def test_at_rest_only_sites_with_changes_are_learned() -> None:

@@ -23,12 +23,12 @@ PREFIXED = st.tuples(st.sampled_from(["http://a.example.com/", "https://example.
 @example([["http://127.0.0.1/a", "http://1.2.3/", "http://.com/", "http:///x", "http://a", "https:/", "http://é.com/"]])
 def test_a_table_holds_what_decomposition_says(batches: list[list[str]]) -> None:
     table = UrlTable()
-    codes: dict[str, int] = {}
     for urls in batches:
+        codes: dict[str, int] = {}
         rows = table.rows(urls)
         structures, own = table.structures(rows)
         keys = {key: number for number, key in enumerate(sorted({key for each in structures for key in each}))}
-        values = table.values(rows, keys)
+        values, texts, decimal = table.values(rows, keys)
         for column, (url, structure) in enumerate(zip(urls, own.tolist(), strict=True)):
             expected_keys, expected_values = keys_and_values(url)
             numbers = [codes.setdefault(value, len(codes) + 1) for value in expected_values]
@@ -36,7 +36,9 @@ def test_a_table_holds_what_decomposition_says(batches: list[list[str]]) -> None
             expected = np.zeros(len(keys), np.int32)
             expected[[keys[key] for key in expected_keys]] = numbers
             assert values[:, column].tolist() == expected.tolist()
-    assert table.texts == ("", *codes)
+        assert texts == ("", *codes)
+        assert decimal.tolist() == [text.isdecimal() for text in texts]
+        assert [table.urls[row] for row in rows] == urls
 
 
 def test_a_url_with_very_many_query_keys() -> None:

@@ -1,0 +1,216 @@
+"""What a task knows of one site, as columns, and the rules that it has learned from them.
+
+All of it is derived from the rows of the site. What came since the site was learned last waits in a dictionary; only
+that is taken apart and sorted in when the site is learned again. Rules depend on which URLs share a cluster, on none of
+its names: if that is as it was, what was learned stands, and only the life of the rules is told anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from dustream.core.rules.evidence import Bools, EvidenceIndex, Places
+from dustream.core.rules.hash_slots import Hashes, Ints
+from dustream.core.rules.learn import LearnSettings, Method, SiteUrls, learn_urls
+from dustream.core.rules.life import HELD_OUT_ONE_IN, LifeSettings, lived, predictions
+from dustream.core.rules.training import in_order, training_of
+from dustream.core.rules.url_table import UrlTable
+from dustream.schemas.rules import UrlRule
+
+LEFTOVERS_MAX: Final = 1_000
+"""URLs of the table that are no longer known, or were only rewritten to, beyond as many as are known."""
+
+
+class SiteUrlRow(Struct, frozen=True, array_like=True):
+    """A URL of a site, the winner it is known to be similar to (None: nothing is known of its content), whether it
+    redirects or is gone, and the fetch that brought what it is now."""
+
+    url: str
+    version: tuple[int, int]
+    cluster: str | None
+    avoid: bool = False
+    since: int = 0
+
+
+class RulesSettings(NamedTuple):
+    """While input keeps coming, learning waits for `relearn_changes_min` changes, and for that many times the URLs that
+    were learned from last. A page changes its winner some four times until all its duplicates are there, so a site is
+    learned on the way when it has grown six times or so, and all that costs about a fifth of the learning at rest.
+
+    The pattern tree alone: groups are known here, and DustBuster, made for logs without pages, costs several times it.
+    """
+
+    sample_max: int = 100_000
+    relearn_changes_min: int = 20_000
+    relearn_share: float = 20.0
+    kept_urls_max: int = 1_000_000
+    method: Method = "tree"
+    learn: LearnSettings = LearnSettings()
+    life: LifeSettings = LifeSettings()
+
+
+class Sample(NamedTuple):
+    """What rules are made from: the URLs of a site with the lowest hashes, in the order of their text."""
+
+    places: Places
+    clusters: Ints
+    avoid: Bools
+    since: npt.NDArray[np.int64]
+    hashes: Hashes
+
+    def only(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> Sample:
+        return Sample(
+            self.places[which], self.clusters[which], self.avoid[which], self.since[which], self.hashes[which]
+        )
+
+    @property
+    def held_out(self) -> Bools:
+        """Which are kept from the learner, to prove rules on. By the last bits of a hash: samples are by the first."""
+        held_out: Bools = self.hashes % np.uint64(HELD_OUT_ONE_IN) == 0
+        return held_out
+
+    @property
+    def repeats(self) -> int:
+        """How many URLs fewer there could be."""
+        known = self.clusters[self.clusters >= 0]
+        return len(known) - len(np.unique(known))
+
+    def digest(self) -> bytes:
+        """Of what rules are learned from: the URLs, which of them belong together, and where no rule may lead."""
+        columns = (self.places, in_order(self.clusters), self.avoid)
+        return hashlib.blake2b(b"".join(column.tobytes() for column in columns), digest_size=16).digest()
+
+
+class _Columns:
+    """By place in the table: what is known of a URL there."""
+
+    def __init__(self) -> None:
+        self.table = UrlTable()
+        self._numbers: dict[str, int] = {}
+        self._by_text: list[int] = []
+        self._known = np.zeros(0, np.bool_)
+        self._clusters = np.zeros(0, np.int32)
+        self._avoid = np.zeros(0, np.bool_)
+        self._since = np.zeros(0, np.int64)
+        self._hashes = np.zeros(0, np.uint64)
+
+    def take(self, rows: dict[str, SiteUrlRow | None]) -> None:
+        """The newest rows by URL; None: it is no longer known."""
+        there = {url: row for url, row in rows.items() if row is not None}
+        places = self.table.rows(there)
+        self._grow(len(self.table.urls))
+        new = places[~self._known[places]].tolist()
+        self._known[places] = True
+        self._clusters[places] = [self._number(row.cluster) for row in there.values()]
+        self._avoid[places] = [row.avoid for row in there.values()]
+        self._since[places] = [row.since for row in there.values()]
+        self._hashes[places] = np.array([url_hash(url) for url in there], np.uint64)
+        gone = [self.table.row_of(url) for url, row in rows.items() if row is None]
+        self._known[[place for place in gone if place >= 0]] = False
+        kept = [place for place in self._by_text if self._known[place]] if gone else self._by_text
+        self._by_text = sorted(kept + new, key=self.table.urls.__getitem__) if new else kept
+
+    def _number(self, cluster: str | None) -> int:
+        return -1 if cluster is None else self._numbers.setdefault(cluster, len(self._numbers))
+
+    def _grow(self, size: int) -> None:
+        more = max(0, size - len(self._known))
+        self._known, self._clusters, self._avoid, self._since, self._hashes = (
+            np.concatenate((column, np.zeros(more, column.dtype)))
+            for column in (self._known, self._clusters, self._avoid, self._since, self._hashes)
+        )
+
+    def sample(self, sample_max: int) -> Sample:
+        places = np.array(self._by_text, np.int64)
+        known = Sample(places, self._clusters[places], self._avoid[places], self._since[places], self._hashes[places])
+        if len(places) <= sample_max:
+            return known
+        return known.only(np.sort(np.argsort(known.hashes, kind="stable")[:sample_max]))
+
+    @property
+    def is_littered(self) -> bool:
+        litter = max(len(self.table.urls), len(self._numbers)) - len(self._by_text)
+        return litter > len(self._by_text) + LEFTOVERS_MAX
+
+
+class KnownSite:
+    """One site. Nothing is taken apart before there are so many duplicates that a rule is worth it."""
+
+    def __init__(self, rows: Iterable[SiteUrlRow] = ()) -> None:
+        self._waiting: dict[str, SiteUrlRow | None] = {row.url: row for row in rows}
+        self._columns: _Columns | None = None
+        self._learned_from = b""
+        self._learned: tuple[UrlRule, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many URLs it has in memory."""
+        return len(self._waiting) + (len(self._columns.table.urls) if self._columns else 0)
+
+    @property
+    def is_littered(self) -> bool:
+        """Whether it is better made anew, from the rows."""
+        return self._columns is not None and self._columns.is_littered
+
+    def take(self, row: SiteUrlRow) -> None:
+        self._waiting[row.url] = row
+
+    def forget(self, url: str) -> None:
+        self._waiting[url] = None
+
+    def rules(self, site: str, settings: RulesSettings) -> tuple[UrlRule, ...]:
+        """The rules with their stages, from what is known now: the same as from these rows alone."""
+        if self._columns is None and _repeats(self._waiting.values()) < settings.learn.gain_min:
+            return ()
+        self._columns = self._columns or _Columns()
+        self._columns.take(self._waiting)
+        self._waiting = {}
+        sample = self._columns.sample(settings.sample_max)
+        if sample.repeats < settings.learn.gain_min:
+            return ()
+        self._learn(site, sample.only(~sample.held_out), self._columns.table, settings)
+        return _lived(self._learned, sample, self._columns.table, settings.life) if self._learned else ()
+
+    def _learn(self, site: str, shown: Sample, table: UrlTable, settings: RulesSettings) -> None:
+        digest = shown.digest()
+        if digest != self._learned_from:
+            sizes = np.full((len(shown.places), 2), -1, np.int64)
+            urls = SiteUrls(table, shown.places, in_order(shown.clusters), shown.avoid, sizes)
+            self._learned = learn_urls(site, urls, settings.method, settings.learn).rules
+            self._learned_from = digest
+
+
+def learned_rules(site: str, rows: Iterable[SiteUrlRow], settings: RulesSettings) -> tuple[UrlRule, ...]:
+    """The rules of a site from scratch."""
+    return KnownSite(rows).rules(site, settings)
+
+
+def _lived(rules: tuple[UrlRule, ...], sample: Sample, table: UrlTable, settings: LifeSettings) -> tuple[UrlRule, ...]:
+    """The rules after what they predicted for the URLs that the learner has not seen, in the order of fetching."""
+    known = training_of(table, sample.places, sample.clusters, sample.avoid)
+    sample = sample.only(np.flatnonzero(np.isin(sample.places, known.places)))
+    since = np.empty(known.size, np.int32)
+    since[np.lexsort((sample.hashes, sample.since))] = np.arange(known.size, dtype=np.int32)
+    index = EvidenceIndex(known)
+    return tuple(lived(rule, predictions(rule, index, since, sample.held_out), settings) for rule in rules)
+
+
+def _repeats(rows: Iterable[SiteUrlRow | None]) -> int:
+    clusters = [row.cluster for row in rows if row is not None and row.cluster is not None]
+    return len(clusters) - len(set(clusters))
+
+
+def is_held_out(url: str) -> bool:
+    """Whether a URL is kept from the learner."""
+    return url_hash(url) % HELD_OUT_ONE_IN == 0
+
+
+def url_hash(url: str) -> int:
+    """By which samples are drawn."""
+    return int.from_bytes(hashlib.blake2b(url.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
