@@ -34,6 +34,7 @@ NODES_PER_CLUSTER_MAX: Final = 512
 DUPLICATE_NODES_MAX: Final = 1_000
 CLUSTERS_LOOKED_AT_MAX: Final = 400
 ROWS_PER_CLUSTER_MAX: Final = 8
+EQUALS_COMPARED_MAX: Final = 64
 NOISE_DEVIATIONS: Final = 3.0
 SETTLED_SHARE_MIN: Final = 0.98
 """A rule that removes this share of a node's duplicates leaves nothing to look for below it."""
@@ -262,10 +263,12 @@ def _ignoring(tree: PatternTree, shares: ClusterShares, node: Node, ignored: lis
 
 
 def stand_in(tree: PatternTree, shares: ClusterShares, node: Node, key: int) -> int:
-    """What is written for an ignored key: nothing where it can be dropped, else its most frequent value."""
+    """What is written for an ignored key: nothing where it can be dropped, else its most frequent value. Of equals the
+    greatest text; where very many are equal none stands out, and the last one will do."""
     if is_named(tree.training.keys[key]):
         return 0
-    return max(shares.most_frequent(node, key), key=tree.training.texts.__getitem__)
+    equals = shares.most_frequent(node, key)
+    return max(equals, key=tree.training.text) if len(equals) <= EQUALS_COMPARED_MAX else max(equals)
 
 
 def _between_nodes(

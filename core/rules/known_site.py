@@ -8,6 +8,7 @@ its names: if that is as it was, what was learned stands, and only the life of t
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -22,6 +23,9 @@ from dustream.core.rules.life import HELD_OUT_ONE_IN, LifeSettings, lived, predi
 from dustream.core.rules.training import in_order, training_of
 from dustream.core.rules.url_table import UrlTable
 from dustream.schemas.rules import UrlRule
+
+SORTED_PER_INSERTED: Final = 32
+"""Texts that are read by sorting in the time that one is inserted."""
 
 LEFTOVERS_MAX: Final = 1_000
 """URLs of the table that are no longer known, or were only rewritten to, beyond as many as are known."""
@@ -78,8 +82,7 @@ class Sample(NamedTuple):
     @property
     def repeats(self) -> int:
         """How many URLs fewer there could be."""
-        known = self.clusters[self.clusters >= 0]
-        return len(known) - len(np.unique(known))
+        return int(np.count_nonzero(self.clusters >= 0)) - int(in_order(self.clusters).max(initial=-1)) - 1
 
     def digest(self) -> bytes:
         """Of what rules are learned from: the URLs, which of them belong together, and where no rule may lead."""
@@ -93,7 +96,7 @@ class _Columns:
     def __init__(self) -> None:
         self.table = UrlTable()
         self._numbers: dict[str, int] = {}
-        self._by_text: list[int] = []
+        self._by_text = np.zeros(0, np.int64)
         self._known = np.zeros(0, np.bool_)
         self._clusters = np.zeros(0, np.int32)
         self._avoid = np.zeros(0, np.bool_)
@@ -105,7 +108,7 @@ class _Columns:
         there = {url: row for url, row in rows.items() if row is not None}
         places = self.table.rows(there)
         self._grow(len(self.table.urls))
-        new = places[~self._known[places]].tolist()
+        new = places[~self._known[places]]
         self._known[places] = True
         self._clusters[places] = [self._number(row.cluster) for row in there.values()]
         self._avoid[places] = [row.avoid for row in there.values()]
@@ -113,8 +116,18 @@ class _Columns:
         self._hashes[places] = np.array([url_hash(url) for url in there], np.uint64)
         gone = [self.table.row_of(url) for url, row in rows.items() if row is None]
         self._known[[place for place in gone if place >= 0]] = False
-        kept = [place for place in self._by_text if self._known[place]] if gone else self._by_text
-        self._by_text = sorted(kept + new, key=self.table.urls.__getitem__) if new else kept
+        if gone:
+            self._by_text = self._by_text[self._known[self._by_text]]
+        self._by_text = self._sorted_in(new)
+
+    def _sorted_in(self, new: Places) -> Places:
+        """The known places with these among them. One by one if they are few: sorting reads all texts."""
+        urls, known = self.table.urls, self._by_text
+        if len(new) * SORTED_PER_INSERTED > len(known):
+            return np.array(sorted([*known.tolist(), *new.tolist()], key=urls.__getitem__), np.int64)
+        added = sorted(new.tolist(), key=urls.__getitem__)
+        at = [bisect_left(known, urls[place], key=urls.__getitem__) for place in added]
+        return np.insert(known, at, added)
 
     def _number(self, cluster: str | None) -> int:
         return -1 if cluster is None else self._numbers.setdefault(cluster, len(self._numbers))
@@ -127,7 +140,7 @@ class _Columns:
         )
 
     def sample(self, sample_max: int) -> Sample:
-        places = np.array(self._by_text, np.int64)
+        places = self._by_text
         known = Sample(places, self._clusters[places], self._avoid[places], self._since[places], self._hashes[places])
         if len(places) <= sample_max:
             return known

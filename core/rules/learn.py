@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -351,7 +352,7 @@ def _landing(index: EvidenceIndex, speaking: Ints, operations: Operations) -> Op
     if not ignored or len(alive) == 0:
         return operations
     there = Counter(map(tuple, training.values[ignored][:, alive].T.tolist()))
-    most = max(there, key=lambda codes: (there[codes], [training.texts[code] for code in codes]))
+    most = max(there, key=lambda codes: (there[codes], [training.text(code) for code in codes]))
     fixed = operations.fixed.copy()
     fixed[ignored] = most
     other = Operations(operations.copied, fixed)
@@ -423,19 +424,33 @@ class Judge:
         self._known = known
         self._table = known.table
         self._at = known.places.copy()
-        self._occupied = set(self._at.tolist())
         self._accepted: list[UrlRule] = []
         self._spread = np.zeros(0, np.int64)
         self._sized = bool(np.any((known.sizes[:, 0] >= 0) & (known.clusters < 0)))
-        self._gain_min = max(settings.gain_min, int(settings.gain_share_min * len(self._occupied)))
+        places = int(np.count_nonzero(self._is_there()))
+        self._is_distinct = places == len(self._at)
+        self._gain_min = max(settings.gain_min, int(settings.gain_share_min * places))
 
     def may_have_rules(self) -> bool:
         """Whether so many URLs can be removed that a rule is worth it; by sizes alone nobody knows."""
         spread = self._spread_now()
         return self._sized or int(spread.sum() - np.count_nonzero(spread)) >= self._gain_min
 
+    def _is_there(self) -> Bools:
+        """By place: whether a URL is left there."""
+        there = np.zeros(len(self._table.urls), np.bool_)
+        there[self._at] = True
+        return there
+
+    @cached_property
+    def _occupied(self) -> set[int]:
+        """The places where a URL is left; most sites never come to ask for it."""
+        return set(self._at.tolist())
+
     def _spread_now(self) -> npt.NDArray[np.int64]:
         """At how many places each cluster is."""
+        if self._is_distinct and not self._accepted:
+            return np.bincount(self._known.clusters[self._known.clusters >= 0])
         order = np.lexsort((self._known.clusters, self._at))
         spread: npt.NDArray[np.int64] = cluster_places(self._at[order], self._known.clusters[order])
         return spread
@@ -443,6 +458,8 @@ class Judge:
     def remaining(self) -> tuple[Places, Ints]:
         """The places of the URLs that are left, in the order of their text; of each the cluster most of its entries
         have."""
+        if self._is_distinct and not self._accepted:
+            return self._at, self._known.clusters
         order = np.lexsort((self._known.clusters, self._at))
         places, clusters = most_frequent_clusters(self._at[order], self._known.clusters[order])
         by_text = self._by_text(places)

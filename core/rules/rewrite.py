@@ -294,13 +294,13 @@ def pattern_rewrite(tree: PatternTree, rule: Candidate) -> PatternRewrite:
 
 def rewrite_of(training: TrainingSet, pattern: Pattern, operations: Operations) -> PatternRewrite:
     """From a pattern over the site's keys and operations on them."""
-    keys, texts = training.keys, training.texts
+    keys, text = training.keys, training.text
     kinds, codes, excluded = pattern
     tests, writes = [], []
     for k in sorted(range(len(keys)), key=lambda k: url_position(keys[k])):
         if kinds[k] != Kind.ABSENT:
-            value = texts[codes[k]] if kinds[k] == Kind.IS else ""
-            unless = () if kinds[k] == Kind.IS else tuple(sorted(texts[code] for key, code in excluded if key == k))
+            value = text(codes[k]) if kinds[k] == Kind.IS else ""
+            unless = () if kinds[k] == Kind.IS else tuple(sorted(text(code) for key, code in excluded if key == k))
             tests.append(KeyTest(keys[k], _TEST_OF_KIND[Kind(kinds[k])], value, unless))
         copied, fixed = int(operations.copied[k]), int(operations.fixed[k])
         if copied == k or (copied < 0 and kinds[k] <= Kind.IS and fixed == codes[k]):
@@ -308,7 +308,7 @@ def rewrite_of(training: TrainingSet, pattern: Pattern, operations: Operations) 
         if copied >= 0:
             writes.append(KeyWrite(keys[k], "copy", keys[copied]))
         else:
-            writes.append(KeyWrite(keys[k], "set", texts[fixed]) if fixed else KeyWrite(keys[k], "drop"))
+            writes.append(KeyWrite(keys[k], "set", text(fixed)) if fixed else KeyWrite(keys[k], "drop"))
     return PatternRewrite(tuple(tests), tuple(writes))
 
 

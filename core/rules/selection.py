@@ -29,6 +29,8 @@ def select_by_graph(
     tree: PatternTree, candidates: list[Candidate], settings: CandidateSettings | None = None
 ) -> list[Candidate]:
     """S_graph."""
+    if not candidates:
+        return []
     settings = settings or CandidateSettings()
     energies = stable_distribution(tree, candidates)
     towards = _towards_destinations(candidates, energies)

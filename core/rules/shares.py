@@ -28,7 +28,7 @@ class ClusterShares:
         self._training = tree.training
         self._cluster_count = int(tree.training.clusters.max(initial=-1)) + 1
         self._seen = np.zeros(self._cluster_count, np.int32)
-        self._counts = np.zeros(len(tree.training.texts), np.int32)
+        self._counts = np.zeros(len(tree.training.codes), np.int32)
         self._from = self._to = 0
         self._repeats: list[int] = []
         self._ratios: Floats = np.zeros((0, 0))

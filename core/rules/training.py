@@ -40,22 +40,34 @@ class KnownUrl(NamedTuple):
 @dataclass(frozen=True)
 class TrainingSet:
     """`values[key, row]`; `clusters[row]` (−1: nothing is known of its content); `decimal[value]`: a number.
-    `places[row]`: where the URL is in the table it was made from."""
+    `places[row]`: where the URL is in the table; `codes[value]`: the code of its text there."""
 
-    urls: tuple[str, ...]
+    table: UrlTable
     places: npt.NDArray[np.int64]
     clusters: Ints
     avoid: npt.NDArray[np.bool_]
     keys: tuple[str, ...]
     values: Ints
-    texts: tuple[str, ...]
+    codes: Ints
     decimal: npt.NDArray[np.bool_]
     hashes: Hashes
     left_out: int
 
     @property
     def size(self) -> int:
-        return len(self.urls)
+        return len(self.places)
+
+    @cached_property
+    def urls(self) -> tuple[str, ...]:
+        return tuple(map(self.table.urls.__getitem__, self.places.tolist()))
+
+    def text(self, value: int) -> str:
+        return self.table.texts(self.codes[value : value + 1])[0]
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """By the number of a value; absent is the empty one."""
+        return self.table.texts(self.codes)
 
     @cached_property
     def slots(self) -> Ints:
@@ -110,15 +122,15 @@ def training_of(
     if not fits.all():
         left_out += len(places) - int(fits.sum())
         places, clusters, avoid = places[fits], clusters[fits], avoid[fits]
-    values, texts, decimal = table.values(places, keys)
+    values, codes, decimal = table.values(places, keys)
     return TrainingSet(
-        urls=tuple(map(table.urls.__getitem__, places.tolist())),
+        table=table,
         places=places,
         clusters=in_order(clusters),
         avoid=avoid,
         keys=tuple(keys),
         values=values,
-        texts=texts,
+        codes=codes,
         decimal=decimal,
         hashes=row_hashes(values),
         left_out=left_out,

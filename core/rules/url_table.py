@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -30,11 +29,12 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Values(NamedTuple):
-    """`values[key, row]`: 0 is absent, else a number of a text in `texts`, given as they come up, row by row: that
-    depends on nothing that the table has beside these rows. `decimal[number]`: the text is a number."""
+    """`values[key, row]`: 0 is absent, else the number of a text, given as they come up, row by row: that depends on
+    nothing that the table has beside these rows. `codes[number]`: the code of the text in the table; `decimal[number]`:
+    it is a number."""
 
     values: Ints
-    texts: tuple[str, ...]
+    codes: Ints
     decimal: npt.NDArray[np.bool_]
 
 
@@ -122,8 +122,9 @@ class UrlTable:
             data[begin:stop].decode("utf-8", "surrogatepass")
             for begin, stop in zip(begins[firsts].tolist(), stops[firsts].tolist(), strict=True)
         ]
-        of_local = np.array([codes.setdefault(text, len(codes) + 1) for text in texts], np.int32)
-        new = list(islice(codes, len(self._texts) - 1, None))
+        new = [text for text in texts if text not in codes]
+        codes.update(zip(new, range(len(codes) + 1, len(codes) + 1 + len(new)), strict=True))
+        of_local = np.fromiter(map(codes.__getitem__, texts), np.int32, len(texts))
         self._texts += new
         self._decimal.extend(map(str.isdecimal, new))
         coded: Ints = of_local[local]
@@ -157,8 +158,10 @@ class UrlTable:
         values, codes = _placed(
             np.array(self._flat, np.int32), starts, own, flat_keys, key_starts, len(keys), len(self._texts)
         )
-        texts = tuple(map(self._texts.__getitem__, codes.tolist()))
-        return Values(values, texts, np.array(self._decimal, np.bool_)[codes])
+        return Values(values, codes, np.array(self._decimal, np.bool_)[codes])
+
+    def texts(self, codes: Ints) -> tuple[str, ...]:
+        return tuple(map(self._texts.__getitem__, codes.tolist()))
 
 
 @njit(cache=True)

@@ -28,7 +28,7 @@ def test_a_table_holds_what_decomposition_says(batches: list[list[str]]) -> None
         rows = table.rows(urls)
         structures, own = table.structures(rows)
         keys = {key: number for number, key in enumerate(sorted({key for each in structures for key in each}))}
-        values, texts, decimal = table.values(rows, keys)
+        values, text_codes, decimal = table.values(rows, keys)
         for column, (url, structure) in enumerate(zip(urls, own.tolist(), strict=True)):
             expected_keys, expected_values = keys_and_values(url)
             numbers = [codes.setdefault(value, len(codes) + 1) for value in expected_values]
@@ -36,6 +36,7 @@ def test_a_table_holds_what_decomposition_says(batches: list[list[str]]) -> None
             expected = np.zeros(len(keys), np.int32)
             expected[[keys[key] for key in expected_keys]] = numbers
             assert values[:, column].tolist() == expected.tolist()
+        texts = table.texts(text_codes)
         assert texts == ("", *codes)
         assert decimal.tolist() == [text.isdecimal() for text in texts]
         assert [table.urls[row] for row in rows] == urls
