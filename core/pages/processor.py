@@ -15,7 +15,6 @@ Rules (docs/protocol.md):
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -25,6 +24,7 @@ from msgspec.structs import replace
 
 from dustream.core.pages.code_news import CodesTold
 from dustream.core.pages.code_order import CodeOrder, longer_first
+from dustream.core.pages.decisions import weight
 from dustream.core.pages.outgoing import MEMBERS_MAX, ClusterUpdates
 from dustream.core.pages.redirects import REDIRECT_HOPS_MAX, resolution
 from dustream.core.pages.rows import (
@@ -593,7 +593,7 @@ class PagesProcessor:
             self._out.append(Send("sites", site, SiteDecision(site, message.version, message.pass_from is not None)))
             return
         known = self._decisions.get(url)
-        if known is not None and _weight(message) <= _weight(known):
+        if known is not None and weight(message) <= weight(known):
             return
         self._decisions.put(url, DecisionRow(message.version, message.pass_from))
         page = self._pages.get(url)
@@ -717,11 +717,6 @@ class PagesProcessor:
         self._out.append(Send("duplicate.status", url, said))
         self._updates.add(self._site_of(url), said)
         return now
-
-
-def _weight(word: Decision | DecisionRow) -> tuple[int, float]:
-    """Of two words the later one counts; of two of one time the more careful one."""
-    return word.version, math.inf if word.pass_from is None else word.pass_from
 
 
 def _is_live(page: PageRow, vertex: str) -> bool:

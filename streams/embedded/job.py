@@ -5,10 +5,11 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -21,14 +22,18 @@ from dustream.core.tier2.partition_map import PartitionMap, default_map, map_fro
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.embedded.alarms import AlarmLine
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed, Opening
-from dustream.streams.embedded.results import Outcome, read_fetch_counts, write_results
+from dustream.streams.embedded.results import Outcome, Results, StoredResults, write_outcome
 from dustream.streams.embedded.signing import Chunk, SignedChunk, sign_chunks
 from dustream.streams.embedded.sources import InputPlan, Place, plan_inputs, read_chunks
 from dustream.streams.embedded.state_rows import COUNTS_KEY, MAP_KEY, STATE_FORMAT, STATE_KEY, Counts, StateHeader
+from dustream.streams.once.engine import OnceEngine
+from dustream.streams.once.spool import FileSpool
 from dustream.streams.readers import expand_paths
 from dustream.streams.store.base import Store
+from dustream.streams.store.memory import MemoryStore
 from dustream.streams.store.rocks import RocksStore
 
+STATE_FOLDER = "state"  # under --out
 ALARMS_SHOWN = 10  # in the summary; all are in alarms.jsonl
 
 
@@ -38,7 +43,8 @@ class RunRequest:
 
     inputs: list[str]
     out: Path
-    state: Path
+    state: Path | None
+    """None: keep none, and tell the outcome of these inputs alone."""
     settings: Settings
     jobs: int
     field_map: dict[str, str] = field(default_factory=dict)
@@ -106,12 +112,32 @@ def run_job(request: RunRequest, watcher: Watcher | None = None) -> RunSummary:
     if request.jobs < 1:
         raise BadSetting(f"--jobs {request.jobs} makes no sense: use 1 or more")
     paths = expand_paths(request.inputs)
+    watcher = watcher or Watcher()
+    if request.state is None:
+        return _run_once(request, paths, watcher)
     store = open_state(request.state, request.settings)
     try:
-        cells = state_map(store, request)
-        return _Run(request, paths, store, cells, watcher or Watcher()).run()
+        cells = state_map(store, request, request.state)
+        topology = pipeline(request.settings, cells)
+        open_engine = partial(EmbeddedEngine, topology, store, on_open=watcher.opening)
+        results = StoredResults(store, request.settings.partitions)
+        return _Run(request, paths, store, open_engine, results, watcher).run()
     finally:
         store.close()
+
+
+def _run_once(request: RunRequest, paths: list[str], watcher: Watcher) -> RunSummary:
+    if (kept := request.out / STATE_FOLDER).exists():
+        raise BadSetting(
+            f"{kept} is the state of an earlier run, which the results beside it belong to: with --once use another "
+            "--out, or leave --once out to go on from that state"
+        )
+    spool = FileSpool(request.out)
+    try:
+        engine = OnceEngine(request.settings, spool)
+        return _Run(request, paths, MemoryStore(), lambda: engine, engine, watcher).run()
+    finally:
+        spool.close()
 
 
 def open_state(path: Path, settings: Settings) -> RocksStore:
@@ -130,7 +156,7 @@ def open_state(path: Path, settings: Settings) -> RocksStore:
     return store
 
 
-def state_map(store: Store, request: RunRequest) -> PartitionMap:
+def state_map(store: Store, request: RunRequest, path: Path) -> PartitionMap:
     """The partition map of a state. Pages lie where it says, so it is chosen once, when the state is fresh."""
     stored = store.get(MAP_KEY)
     wanted = request.partition_map
@@ -139,7 +165,7 @@ def state_map(store: Store, request: RunRequest) -> PartitionMap:
         store.write([(MAP_KEY, map_to_bytes(cells))])
         return cells
     if wanted is not None and wanted != stored:
-        raise StateMismatch(f"the state in {request.state} was filled by another partition map: use a fresh --state")
+        raise StateMismatch(f"the state in {path} was filled by another partition map: use a fresh --state")
     return map_from_bytes(stored)
 
 
@@ -170,15 +196,36 @@ def _difference(known: dict[str, Any], wanted: Settings) -> str:
     return f"was made with other settings ({', '.join(differing)}): use the same, or a fresh --state"
 
 
+class Engine(Protocol):
+    """What a run needs of the engine that does the work."""
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """By stage."""
+
+    @property
+    def messages(self) -> dict[str, int]:
+        """By processor."""
+
+    def run(self, feeds: Iterable[Feed]) -> None:
+        """Take in everything, and come to rest."""
+
+
 class _Run:
     """One run: the counts and clocks that its parts share."""
 
     def __init__(
-        self, request: RunRequest, paths: list[str], store: Store, cells: PartitionMap, watcher: Watcher
+        self,
+        request: RunRequest,
+        paths: list[str],
+        store: Store,
+        open_engine: Callable[[], Engine],
+        results: Results,
+        watcher: Watcher,
     ) -> None:
         self._request = request
-        self._store = store
-        self._cells = cells
+        self._open_engine = open_engine
+        self._results = results
         self._watcher = watcher
         self._started = time.perf_counter()
         self._plans = plan_inputs(paths, store)
@@ -192,13 +239,11 @@ class _Run:
 
     def run(self) -> RunSummary:
         self._watcher.inputs(self._plans)
-        engine = EmbeddedEngine(
-            pipeline(self._request.settings, self._cells), self._store, on_open=self._watcher.opening
-        )
+        engine = self._open_engine()
         engine.run(self._feeds())
         self._watcher.writing()
         started = time.perf_counter()
-        outcome = write_results(self._store, self._request.out)
+        outcome = write_outcome(self._results, self._request.out)
         self._seconds["results"] = time.perf_counter() - started
         summary = self._summary(engine, outcome)
         text = msgspec.json.format(msgspec.json.encode(summary), indent=2)
@@ -251,14 +296,14 @@ class _Run:
     def _read_took(self, seconds: float) -> None:
         self._seconds["read"] += seconds
 
-    def _summary(self, engine: EmbeddedEngine, outcome: Outcome) -> RunSummary:
+    def _summary(self, engine: Engine, outcome: Outcome) -> RunSummary:
         seconds = time.perf_counter() - self._started
         counts = self._counts
         events_now = counts.records - self._records_before
         return RunSummary(
             events=counts.records,
             events_now=events_now,
-            fetches=read_fetch_counts(self._store, self._request.settings.partitions),
+            fetches=self._results.fetch_counts(),
             **outcome_fields(outcome),
             ignored=counts.ignored,
             skipped=counts.skipped,

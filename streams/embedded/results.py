@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from dustream.core.pages.rows import CountRow
+from dustream.schemas.alarms import Alarm
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import DuplicateStatus, Problem, Relation, Role
@@ -129,16 +130,63 @@ def read_rule_sets(store: Store) -> Iterator[RuleSet]:
             yield replace(rule_set, version=1)
 
 
+class Results(Protocol):
+    """What an engine has come to, for everybody."""
+
+    def statuses(self) -> Iterator[DuplicateStatus]:
+        """The newest status of every URL, ordered by the URL's UTF-8 bytes."""
+
+    def status(self, url: str) -> DuplicateStatus | None: ...
+    def rule_sets(self) -> Iterator[RuleSet]:
+        """The rules of every site that has any, by site."""
+
+    def standing_alarms(self) -> list[Alarm]: ...
+    def dead_letters(self) -> Iterator[DeadLetter]: ...
+    def fetch_counts(self) -> dict[str, int]:
+        """How many fetches went which way."""
+
+
+class StoredResults:
+    """Results in the store of an engine that keeps a state."""
+
+    def __init__(self, store: Store, partitions: int = 0) -> None:
+        self._store = store
+        self._partitions = partitions
+
+    def statuses(self) -> Iterator[DuplicateStatus]:
+        return read_statuses(self._store)
+
+    def status(self, url: str) -> DuplicateStatus | None:
+        return find_status(self._store, url)
+
+    def rule_sets(self) -> Iterator[RuleSet]:
+        return read_rule_sets(self._store)
+
+    def standing_alarms(self) -> list[Alarm]:
+        return standing_alarms(self._store)
+
+    def dead_letters(self) -> Iterator[DeadLetter]:
+        return read_dead_letters(self._store)
+
+    def fetch_counts(self) -> dict[str, int]:
+        return read_fetch_counts(self._store, self._partitions)
+
+
 def write_results(store: Store, out: Path) -> Outcome:
+    """Write what a state has come to; see `write_outcome`."""
+    return write_outcome(StoredResults(store), out)
+
+
+def write_outcome(results: Results, out: Path) -> Outcome:
     """Write the results but for summary.json; each file appears whole or not at all."""
     out.mkdir(parents=True, exist_ok=True)
     digest = hashlib.blake2b(digest_size=16)
     roles: Counter[str] = Counter()
     relations: Counter[str] = Counter()
     grouped: dict[str, list[GroupMember]] = {}
-    alarms = AlarmCounts(standing_alarms(store))
+    alarms = AlarmCounts(results.standing_alarms())
     with _replacing(out / "status.jsonl") as statuses, _replacing(out / "keep.txt") as keep:
-        for status in read_statuses(store):
+        for status in results.statuses():
             line = _ENCODER.encode(status_line(status)) + b"\n"
             statuses.write(line)
             digest.update(line)
@@ -149,10 +197,10 @@ def write_results(store: Store, out: Path) -> Outcome:
                 keep.write(status.url.encode() + b"\n")
             if status.group is not None and status.role != "unique":
                 grouped.setdefault(status.group, []).append(_member(status))
-    _add_sole_targets(store, grouped)
+    _add_sole_targets(results, grouped)
     groups = _write_groups(out / "groups.jsonl", grouped, digest)
-    rules = _write_rules(store, out / "rules.jsonl", digest)
-    rejects = _write_lines(out / "rejected.jsonl", read_dead_letters(store))
+    rules = _write_rules(results, out / "rules.jsonl", digest)
+    rejects = _write_lines(out / "rejected.jsonl", results.dead_letters())
     _write_lines(out / "alarms.jsonl", alarms.lines())
     largest = max((len(members) for members in grouped.values()), default=0)
     counts = dict(sorted(roles.items())), dict(sorted(relations.items()))
@@ -172,12 +220,12 @@ def _member(status: DuplicateStatus) -> GroupMember:
     return GroupMember(status.url, status.role, status.winner, status.relation, status.similarity)
 
 
-def _add_sole_targets(store: Store, grouped: dict[str, list[GroupMember]]) -> None:
+def _add_sole_targets(results: Results, grouped: dict[str, list[GroupMember]]) -> None:
     """A page that only redirects lead to is unique, and still the one its group is about."""
     for group, members in grouped.items():
         known = {member.url for member in members}
         for url in sorted({member.winner for member in members if member.winner} - known):
-            status = find_status(store, url)
+            status = results.status(url)
             if status is not None and status.group == group:
                 members.append(_member(status))
         members.sort(key=lambda member: member.url)
@@ -198,10 +246,10 @@ def _write_groups(path: Path, grouped: dict[str, list[GroupMember]], digest: has
     return groups
 
 
-def _write_rules(store: Store, path: Path, digest: hashlib.blake2b) -> dict[str, int]:
+def _write_rules(results: Results, path: Path, digest: hashlib.blake2b) -> dict[str, int]:
     stages: Counter[str] = Counter()
     with _replacing(path) as file:
-        for rule_set in read_rule_sets(store):
+        for rule_set in results.rule_sets():
             line = _ENCODER.encode(rule_set) + b"\n"
             file.write(line)
             digest.update(line)

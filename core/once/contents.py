@@ -1,0 +1,90 @@
+"""The contents of pages in columns, by number: what comparing them takes, and nothing else."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dustream.core.tier2.bands import bands_for
+from dustream.core.tier2.bucket_search import page_keys
+from dustream.core.tier2.index import content_words
+from dustream.core.tier2.jaccard import threshold_ratio
+from dustream.core.tier2.shingle_cache import SHINGLE_BYTES
+from dustream.schemas.signature import PageSignature
+
+COLUMNS_AT_ONCE = 1_024
+
+
+class Spool(Protocol):
+    """Where shingles are kept, one behind the other: by far the largest part of a signature, and seldom looked at."""
+
+    def append(self, shingles: bytes) -> None: ...
+
+    def all(self) -> NDArray[np.uint64]:
+        """All that were appended."""
+
+
+class MemorySpool:
+    """In memory: for tests and small inputs."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def append(self, shingles: bytes) -> None:
+        self._data += shingles
+
+    def all(self) -> NDArray[np.uint64]:
+        return np.frombuffer(bytes(self._data), dtype=np.uint64)
+
+
+class Columns(NamedTuple):
+    """All contents: the key of every band (rows are contents), the content hash as two words, whether there are no
+    shingles, and where the shingles of a content start; they end where those of the next start."""
+
+    keys: NDArray[np.uint64]
+    hashes: NDArray[np.uint64]
+    bare: NDArray[np.bool_]
+    starts: NDArray[np.int64]
+    shingles: NDArray[np.uint64]
+
+
+class Contents:
+    """Signatures by number, from 0."""
+
+    def __init__(self, threshold: float, spool: Spool) -> None:
+        self.ratio = threshold_ratio(threshold)
+        self._bands, self._rows = bands_for(threshold)
+        self._spool = spool
+        self._ends = [0]
+        self._new: list[PageSignature] = []
+        self._parts: list[tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]] = []
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def add(self, signature: PageSignature) -> int:
+        number = len(self)
+        self._spool.append(signature.shingles)
+        self._ends.append(self._ends[-1] + len(signature.shingles) // SHINGLE_BYTES)
+        self._new.append(signature)
+        if len(self._new) == COLUMNS_AT_ONCE:
+            self._take_new()
+        return number
+
+    def shingle_bytes(self, number: int) -> bytes:
+        return self._spool.all()[self._ends[number] : self._ends[number + 1]].tobytes()
+
+    def columns(self) -> Columns:
+        self._take_new()
+        keys, hashes, bare = (np.concatenate(column) for column in zip(*self._parts, strict=True))
+        return Columns(keys, hashes, bare, np.array(self._ends, dtype=np.int64), self._spool.all())
+
+    def _take_new(self) -> None:
+        """Bands instead of MinHashes: a fifth of their size."""
+        minhashes = np.frombuffer(b"".join([each.minhash for each in self._new]), dtype="<u4")
+        hashes = content_words([each.content_hash for each in self._new])
+        keys, bare = page_keys(minhashes.reshape(len(self._new), -1).copy(), hashes, self._bands, self._rows)
+        self._parts.append((keys[:, : self._bands].copy(), hashes, bare))
+        self._new = []

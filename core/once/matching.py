@@ -1,0 +1,238 @@
+"""Who matches whom among all contents, and who wins: components and stars of the match graph, in compiled code.
+
+The match graph is that of tier 2: contents are candidates if they share a band, candidates match by exact Jaccard, and
+pages of one content match. A pair is compared in the first band that it shares, once, and only if the two are not in
+one component yet. Pages of one content have the same neighbours, so the best of them stands for all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dustream.core.once.contents import Columns
+from dustream.core.tier2.jaccard import similarity_at_least
+from dustream.core.tier2.odd_sketch import SKETCH_WORDS, is_out_of_reach, odd_sketch
+
+Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+ALONE = -1  # in its bucket
+NOBODY = -1
+FILLED_MAX = 0.5  # of the slots of a hash table
+
+
+class Sets(NamedTuple):
+    """The shingle sets of contents, and a sketch of each that was compared."""
+
+    starts: Ints
+    shingles: Words
+    sketches: Words  # (contents * SKETCH_WORDS)
+    sketched: NDArray[np.bool_]
+
+
+class MatchGraph(NamedTuple):
+    """Per content the root of its component; per content and band the number of its bucket, ALONE if it shares that
+    with no other; and how many buckets there are."""
+
+    roots: Ints
+    buckets: NDArray[np.int32]
+    bucket_count: int
+
+
+def sets_of(columns: Columns) -> Sets:
+    count = len(columns.bare)
+    sketches = np.empty(count * SKETCH_WORDS, dtype=np.uint64)
+    return Sets(columns.starts, columns.shingles, sketches, np.zeros(count, dtype=np.bool_))
+
+
+@njit(cache=True)
+def first_copies(hashes: Words, present: Ints) -> Ints:
+    """Per content that is present, the first one present with the same content hash."""
+    slots = np.full(max(8, int(len(present) / FILLED_MAX)), -1, dtype=np.int64)
+    firsts = np.empty(len(present), dtype=np.int64)
+    for row in range(len(present)):
+        content = present[row]
+        slot = int(np.int64((hashes[content, 0] ^ hashes[content, 1]) % np.uint64(len(slots))))
+        while slots[slot] >= 0 and not np.all(hashes[slots[slot]] == hashes[content]):
+            slot = slot + 1 if slot + 1 < len(slots) else 0
+        if slots[slot] < 0:
+            slots[slot] = content
+        firsts[row] = slots[slot]
+    return firsts
+
+
+@njit(cache=True)
+def root_of(parents: Ints, content: int) -> int:
+    while parents[content] != content:
+        parents[content] = parents[parents[content]]
+        content = parents[content]
+    return content
+
+
+@njit(cache=True)
+def met_before(of: NDArray[np.int32], one: int, other: int, band: int) -> bool:
+    """Whether two contents share a bucket of an earlier band."""
+    earlier = 0
+    while earlier < band and (of[one, earlier] != of[other, earlier] or of[one, earlier] == ALONE):
+        earlier += 1
+    return earlier < band
+
+
+@njit(cache=True)
+def sketch(sets: Sets, content: int) -> Words:
+    at = content * SKETCH_WORDS
+    own = sets.sketches[at : at + SKETCH_WORDS]
+    if not sets.sketched[content]:
+        own[:] = odd_sketch(sets.shingles[sets.starts[content] : sets.starts[content + 1]])
+        sets.sketched[content] = True
+    return own
+
+
+@njit(cache=True)
+def similarity(sets: Sets, one: int, other: int, numerator: int, denominator: int) -> float:
+    """The Jaccard similarity of two contents if it reaches the ratio, else -1.0."""
+    sketch(sets, other)
+    if is_out_of_reach(sketch(sets, one), sets.sketches, other * SKETCH_WORDS, numerator, denominator):
+        return -1.0
+    starts, shingles = sets.starts, sets.shingles
+    ours, others = shingles[starts[one] : starts[one + 1]], shingles[starts[other] : starts[other + 1]]
+    return similarity_at_least(ours, others, numerator, denominator)
+
+
+@njit(cache=True)
+def join_bucket(
+    members: Ints, of: NDArray[np.int32], band: int, sets: Sets, numerator: int, denominator: int, parents: Ints
+) -> None:
+    """Join the components of a bucket's members that match. Members of one component are on one list: who matches one
+    of them need not be compared with the others."""
+    heads, tails = np.empty(len(members), dtype=np.int64), np.empty(len(members), dtype=np.int64)
+    following, lists = np.full(len(members), -1, dtype=np.int64), 0
+    for row in range(len(members)):
+        content = members[row]
+        for each in range(lists):
+            if root_of(parents, members[heads[each]]) == root_of(parents, content):
+                continue
+            at = heads[each]
+            while at >= 0:
+                other = members[at]
+                compared = met_before(of, content, other, band)
+                if not compared and similarity(sets, content, other, numerator, denominator) >= 0.0:
+                    parents[root_of(parents, content)] = root_of(parents, other)
+                    break
+                at = following[at]
+        lists = put_on_list(members, row, parents, heads, tails, following, lists)
+
+
+@njit(cache=True)
+def put_on_list(members: Ints, row: int, parents: Ints, heads: Ints, tails: Ints, following: Ints, lists: int) -> int:
+    """All lists of the member's component become one, with the member at its end; returns how many lists there are."""
+    own, each, root = -1, 0, root_of(parents, members[row])
+    while each < lists:
+        if root_of(parents, members[heads[each]]) != root:
+            each += 1
+        elif own < 0:
+            own = each
+            each += 1
+        else:
+            following[tails[own]], tails[own] = heads[each], tails[each]
+            lists -= 1
+            heads[each], tails[each] = heads[lists], tails[lists]
+    if own < 0:
+        heads[lists] = tails[lists] = row
+        return lists + 1
+    following[tails[own]] = row
+    tails[own] = row
+    return lists
+
+
+@njit(cache=True)
+def join_band(
+    contents: Ints, column: Words, order: Ints, band: int, of: NDArray[np.int32], count: int, sets: Sets,
+    numerator: int, denominator: int, parents: Ints,
+) -> int:  # fmt: skip
+    """Number the buckets of one band, from `count` on, and join what matches in them; returns the next number. `column`
+    has the contents' keys, `order` their rows by key."""
+    start = 0
+    while start < len(order):
+        end = start + 1
+        while end < len(order) and column[order[end]] == column[order[start]]:
+            end += 1
+        if end - start > 1:
+            members = contents[order[start:end]]
+            for content in members:
+                of[content, band] = count
+            join_bucket(members, of, band, sets, numerator, denominator, parents)
+            count += 1
+        start = end
+    return count
+
+
+@njit(cache=True)
+def roots_of(parents: Ints) -> Ints:
+    roots = np.empty_like(parents)
+    for content in range(len(parents)):
+        roots[content] = root_of(parents, content)
+    return roots
+
+
+def match_graph(columns: Columns, contents: Ints, sets: Sets, ratio: tuple[int, int]) -> MatchGraph:
+    """The components of these contents (each of another content hash)."""
+    parents = np.arange(len(columns.bare), dtype=np.int64)
+    of = np.full(columns.keys.shape, ALONE, dtype=np.int32)
+    filled, count = contents[~columns.bare[contents]], 0
+    for band in range(columns.keys.shape[1]):
+        column = columns.keys[filled, band]
+        order = np.argsort(column, kind="stable")
+        count = join_band(filled, column, order, band, of, count, sets, *ratio, parents)
+    return MatchGraph(roots_of(parents), of, count)
+
+
+@njit(cache=True)
+def stars(
+    order: Ints, roots: Ints, of: NDArray[np.int32], bucket_count: int, sets: Sets, numerator: int, denominator: int
+) -> tuple[Ints, NDArray[np.float64]]:
+    """Per content, from the best to the worst: the row of the best winner that matches it (NOBODY: it is a winner
+    itself) and the similarity to it. The winners of a bucket are on a list, the best first."""
+    bands = of.shape[1]
+    winners, similarities = np.full(len(order), NOBODY, dtype=np.int64), np.ones(len(order))
+    heads, tails = np.full(bucket_count, -1, dtype=np.int64), np.full(bucket_count, -1, dtype=np.int64)
+    following = np.full((len(order), bands), -1, dtype=np.int64)
+    for row in range(len(order)):
+        content = order[row]
+        for other in winners_met(content, order, roots, of, heads, following):
+            reached = similarity(sets, content, order[other], numerator, denominator)
+            if reached >= 0.0:
+                winners[row], similarities[row] = other, reached
+                break
+        for band in range(bands):
+            bucket = of[content, band]
+            if winners[row] == NOBODY and bucket != ALONE:
+                if heads[bucket] < 0:
+                    heads[bucket] = row
+                else:
+                    following[tails[bucket], band] = row
+                tails[bucket] = row
+    return winners, similarities
+
+
+@njit(cache=True)
+def winners_met(content: int, order: Ints, roots: Ints, of: NDArray[np.int32], heads: Ints, following: Ints) -> Ints:
+    """The rows of the winners in the content's buckets that are in its component, the best first."""
+    met, count = np.empty(8, dtype=np.int64), 0
+    for band in range(of.shape[1]):
+        row = heads[of[content, band]] if of[content, band] != ALONE else -1
+        while row >= 0:
+            other = order[row]
+            if roots[other] == roots[content] and not met_before(of, content, other, band):
+                if count == len(met):
+                    met = np.concatenate((met, np.empty_like(met)))
+                met[count] = row
+                count += 1
+            row = following[row, band]
+    met = met[:count]
+    met.sort()
+    return met

@@ -1,0 +1,165 @@
+"""What the public is told of each URL, from what all of them are at the end of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from dustream.core.once.contents import Contents
+from dustream.core.once.fold import Fold, FoldedPage
+from dustream.core.once.matching import NOBODY, Ints, MatchGraph, Sets, first_copies, match_graph, sets_of, stars
+from dustream.core.pages.redirects import REDIRECT_HOPS_MAX, resolution
+from dustream.core.pages.rows import PageRow
+from dustream.core.pages.vertex import vertex_name
+from dustream.core.winners import Markets
+from dustream.schemas.pages import Resolution, Standing, Verdict
+
+Rows = dict[str, PageRow]
+"""What `pages` would keep of each URL, as far as others see it."""
+
+
+class Grouping:
+    """The groups of the content pages, and who wins in them."""
+
+    def __init__(self, fold: Fold, contents: Contents, markets: Markets, group_size_max: int) -> None:
+        self._fold = fold
+        self._markets = markets
+        self._group_size_max = group_size_max
+        self._ratio = contents.ratio
+        self._urls = [url for url, page in fold.pages.items() if page.kind == "content"]
+        present = np.array([fold.pages[url].content for url in self._urls], dtype=np.int64)
+        columns = contents.columns()
+        self._firsts = first_copies(columns.hashes, present)
+        self._sets: Sets = sets_of(columns)
+        distinct = np.unique(self._firsts)
+        self._graph: MatchGraph = match_graph(columns, distinct, self._sets, self._ratio)
+
+    def rows(self) -> Rows:
+        """The content pages in the order in which they first came."""
+        roots = self._graph.roots[self._firsts]
+        _, groups, sizes = np.unique(roots, return_inverse=True, return_counts=True)
+        itself = len(self._markets.names)
+        found: Rows = {}
+        members: list[list[int]] = [[] for _ in range(len(sizes))]
+        is_alone = (sizes == 1)[groups].tolist()
+        for number, (url, alone, group) in enumerate(zip(self._urls, is_alone, groups.tolist(), strict=True)):
+            if alone:
+                found[url] = self._row(url, Standing(url, True), (Verdict(url),) * itself)
+            else:
+                members[group].append(number)
+        found.update(self._grouped([some for some in members if some]))
+        return found
+
+    def _grouped(self, groups: list[list[int]]) -> Iterator[tuple[str, PageRow]]:
+        numbers = [number for group in groups for number in group]
+        names = {number: self._vertex(self._urls[number]) for number in numbers}
+        verdicts = list(zip(*self._verdicts(numbers, names), strict=True))
+        at = 0
+        for group in groups:
+            standing = self._standing(group, names)
+            for number in group:
+                yield self._urls[number], self._row(self._urls[number], standing, verdicts[at])
+                at += 1
+
+    def _standing(self, group: list[int], names: dict[int, str]) -> Standing:
+        eldest = self._urls[min(group, key=names.__getitem__)]
+        pass_from = self._fold.pass_from(eldest)
+        return Standing(eldest, False, len(group) > self._group_size_max and pass_from is None, pass_from or 0.0)
+
+    def _verdicts(self, numbers: Sequence[int], names: dict[int, str]) -> Iterator[list[Verdict]]:
+        """By market: the verdicts on these pages."""
+        pages = [self._fold.pages[self._urls[number]] for number in numbers]
+        keys = [
+            self._markets.keys(self._urls[number], page.first_seen_ms, page.popularity, names[number])
+            for number, page in zip(numbers, pages, strict=True)
+        ]
+        for market in range(len(self._markets.names)):
+            yield self._market_verdicts(numbers, [each[market] for each in keys])
+
+    def _market_verdicts(self, numbers: Sequence[int], keys: list[bytes]) -> list[Verdict]:
+        ranked = sorted(range(len(numbers)), key=keys.__getitem__)
+        firsts = self._firsts[np.array(numbers, dtype=np.int64)].tolist()
+        best: dict[int, int] = {}  # of the pages of one content: from the best content to the worst
+        for at in ranked:
+            best.setdefault(firsts[at], at)
+        order = np.array(list(best), dtype=np.int64)
+        winners, similarities = self._stars(order)
+        by_content = dict(zip(best, zip(winners.tolist(), similarities.tolist(), strict=True), strict=True))
+        bests = [self._urls[numbers[at]] for at in best.values()]
+        found = []
+        for first in firsts:
+            winner, similarity = by_content[first]
+            if winner == NOBODY:
+                found.append(Verdict(self._urls[numbers[best[first]]]))
+            else:
+                found.append(Verdict(bests[winner], similarity, False))
+        return found
+
+    def _stars(self, order: Ints) -> tuple[Ints, np.ndarray[tuple[int], np.dtype[np.float64]]]:
+        roots, buckets, count = self._graph
+        winners, similarities = stars(order, roots, buckets, count, self._sets, *self._ratio)
+        return winners, similarities
+
+    def _vertex(self, url: str) -> str:
+        page = self._fold.pages[url]
+        return vertex_name(page.first_seen_ms, url, page.epoch)
+
+    def _row(self, url: str, standing: Standing, verdicts: tuple[Verdict, ...]) -> PageRow:
+        page = self._fold.pages[url]
+        return PageRow(
+            page.version,
+            page.first_seen_ms,
+            "content",
+            page.epoch,
+            1,
+            popularity=page.popularity,
+            standing=standing,
+            verdicts=verdicts,
+        )
+
+
+def other_rows(fold: Fold, rows: Rows, hops_max: int = REDIRECT_HOPS_MAX) -> Iterator[tuple[str, PageRow]]:
+    """The pages without content of their own, when those with content are known."""
+    for url, page in fold.pages.items():
+        if page.kind != "content":
+            upstream = _way(page.target, fold.pages, rows, hops_max) if page.kind == "redirect" else None
+            yield url, _bare_row(page, upstream)
+
+
+def _bare_row(page: FoldedPage, upstream: Resolution | None) -> PageRow:
+    return PageRow(
+        page.version,
+        page.first_seen_ms,
+        page.kind,
+        page.epoch,
+        1,
+        popularity=page.popularity,
+        target=page.target,
+        via=page.via,
+        upstream=upstream,
+    )
+
+
+def _way(url: str, pages: dict[str, FoldedPage], rows: Rows, hops_max: int) -> Resolution | None:
+    """Where a URL leads; None if that takes too many hops, as a ring does."""
+    path = [url]
+    page = pages.get(url)
+    while page is not None and page.kind == "redirect":
+        if len(path) > hops_max:
+            return None
+        path.append(page.target)
+        page = pages.get(page.target)
+    end = path[-1]
+    known = rows.get(end) if page is None or page.kind == "content" else _bare_row(page, None)
+    way = resolution(end, known, hops_max)
+    return None if way is None else Resolution(tuple(path), way.end, way.standing, way.verdicts)
+
+
+def with_contained(rows: Rows, found: Iterable[tuple[str, int, Verdict | None]], markets: int) -> None:
+    """Note by market who contains a page."""
+    for url, market, verdict in found:
+        row = rows[url]
+        before = row.contained or (None,) * markets
+        rows[url] = replace(row, contained=(*before[:market], verdict, *before[market + 1 :]))

@@ -1,0 +1,1 @@
+"""The engine that keeps nothing: reads all input, then tells the outcome."""

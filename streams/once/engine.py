@@ -1,0 +1,203 @@
+"""The once engine: the outcome of a topology that has come to rest, without its way there and without a state.
+
+Pages, tier 2 and groups are computed from all pages at once (core/once). The other processors run as they are, each
+alone: containment, sites and rules hear what `pages` would tell them at the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from dustream.core.errors import BadSetting
+from dustream.core.once.contents import Contents, Spool
+from dustream.core.once.fold import Fold
+from dustream.core.once.outcome import Grouping, Rows, other_rows, with_contained
+from dustream.core.pages.code_news import CodesTold
+from dustream.core.pages.code_order import criteria_first, longer_first
+from dustream.core.pages.outgoing import ClusterUpdates
+from dustream.core.pages.redirects import REDIRECT_HOPS_MAX
+from dustream.core.pages.site_pages import SitePages
+from dustream.core.pages.small_changes import ByAnchor
+from dustream.core.pages.status import holds_group, status, view
+from dustream.core.pages.verdicts import places_of
+from dustream.core.pages.vertex import url_of, vertex_name
+from dustream.core.pipeline import CONTAINMENT, PAGES, RULES, SITES, pipeline
+from dustream.core.processor import Resting, Send
+from dustream.core.settings import Settings
+from dustream.core.sites import site_of
+from dustream.core.topology import ProcessorSpec
+from dustream.core.winners import Markets
+from dustream.schemas.alarms import Alarm
+from dustream.schemas.containment import KeepCode, PlaceCode
+from dustream.schemas.dead_letter import DeadLetter
+from dustream.schemas.pages import Contained, Crawl, Decision, SiteHeld
+from dustream.schemas.rules import RuleSet
+from dustream.schemas.sites import SiteDecision
+from dustream.schemas.status import DuplicateStatus
+from dustream.streams.embedded.engine import Feed
+from dustream.streams.embedded.tables import TaskTables
+from dustream.streams.store.memory import MemoryStore
+
+BATCH_MESSAGES_MAX = 1_024
+
+
+class OnceEngine:
+    """Takes what enters the topology; when all is in, it knows the outcome."""
+
+    def __init__(self, settings: Settings, spool: Spool) -> None:
+        if settings.small_changes != "anchor":
+            raise BadSetting(
+                "with small_changes representative the outcome depends on the way there, which --once does not go: "
+                "leave --once out"
+            )
+        self._settings = settings
+        self._markets = Markets(settings.markets)
+        self._topology = pipeline(settings)
+        self._contents = Contents(settings.threshold, spool)
+        self._fold = Fold(self._contents, ByAnchor(settings.anchor_distance))
+        self._letters: list[DeadLetter] = []
+        self._statuses: dict[str, DuplicateStatus] = {}
+        self._alarms: list[Alarm] = []
+        self._rule_sets: list[RuleSet] = []
+        self.seconds: dict[str, float] = {}
+        self.messages: dict[str, int] = {}
+
+    # What goes in
+
+    def run(self, feeds: Iterable[Feed]) -> None:
+        took = 0.0
+        for feed in feeds:
+            started = time.perf_counter()
+            self._take(feed)
+            took += time.perf_counter() - started
+        self.seconds["fold"] = took
+        self._settle()
+
+    def _take(self, feed: Feed) -> None:
+        self._fold.take([send.message for send in feed.sends if type(send.message) is Crawl])
+        for send in feed.sends:
+            if isinstance(send.message, Decision):
+                self._fold.decide(send.message)
+            elif isinstance(send.message, DeadLetter):
+                self._letters.append(send.message)
+
+    # What comes out
+
+    def statuses(self) -> Iterator[DuplicateStatus]:
+        """By URL, as a store would order them."""
+        for url in sorted(self._statuses, key=str.encode):
+            yield self._statuses[url]
+
+    def status(self, url: str) -> DuplicateStatus | None:
+        return self._statuses.get(url)
+
+    def dead_letters(self) -> Iterator[DeadLetter]:
+        return iter(self._letters)
+
+    def rule_sets(self) -> Iterator[RuleSet]:
+        return iter(sorted(self._rule_sets, key=lambda rules: rules.site.encode()))
+
+    def standing_alarms(self) -> list[Alarm]:
+        return self._alarms
+
+    def fetch_counts(self) -> dict[str, int]:
+        return dict(sorted(self._fold.counts.items()))
+
+    # In between
+
+    def _settle(self) -> None:
+        rows: Rows = {}
+        for name, step in (
+            ("match", self._match),
+            ("containment", self._contain),
+            ("redirects", self._resolve),
+            ("sites", self._hold_sites),
+            ("statuses", self._say),
+            ("rules", self._learn),
+        ):
+            started = time.perf_counter()
+            step(rows)
+            self.seconds[name] = time.perf_counter() - started
+
+    def _match(self, rows: Rows) -> None:
+        if len(self._contents):
+            rows |= Grouping(self._fold, self._contents, self._markets, self._settings.group_size_max).rows()
+
+    def _contain(self, rows: Rows) -> None:
+        told, pages = CodesTold(), self._fold.pages
+        order = criteria_first if self._settings.containment_winner == "criteria" else longer_first
+        for url, row in rows.items():
+            code = pages[url].code
+            if code is not None:
+                vertex = vertex_name(row.first_seen_ms, url, row.epoch)
+                keys = self._markets.keys(url, row.first_seen_ms, row.popularity, "")
+                orders = tuple(order(len(code.code), key) for key in keys)
+                told.add(code.language, KeepCode(vertex, code.code, orders))
+                told.add(code.language, PlaceCode(vertex, places_of(url, row)))
+        sends = self._alone(CONTAINMENT, [send.message for send in told.drain()])
+        found = [send.message for send in sends if isinstance(send.message, Contained)]
+        with_contained(
+            rows, ((url_of(each.vertex), each.market, each.verdict) for each in found), len(self._markets.names)
+        )
+
+    def _resolve(self, rows: Rows) -> None:
+        rows |= other_rows(self._fold, rows)
+
+    def _hold_sites(self, rows: Rows) -> None:
+        sites = SitePages(site_of, len(self._markets.names))
+        sites.open(TaskTables(MemoryStore(), self._spec(PAGES), 0))
+        for url, row in rows.items():
+            rows[url] = sites.counted(url, None, row)
+        words = [
+            SiteDecision(site_of(each.url), each.version, each.pass_from is not None) for each in self._fold.site_words
+        ]
+        sends = self._alone(SITES, [send.message for send in sites.tallies()] + words)
+        self._alarms += [send.message for send in sends if isinstance(send.message, Alarm)]
+        held = {send.message.site: send.message.markets for send in sends if isinstance(send.message, SiteHeld)}
+        for url, row in rows.items() if held else ():
+            if row.lost:
+                rows[url] = replace(row, site_held=row.lost & held.get(site_of(url), 0))
+
+    def _say(self, rows: Rows) -> None:
+        names = self._markets.names
+        for url, row in rows.items():
+            seen = view(url, row, names, REDIRECT_HOPS_MAX)
+            if seen is not None:
+                self._statuses[url] = status(row, seen)
+            if holds_group(url, row):
+                self._alarms.append(Alarm(kind="group_held", group=url, size=row.group_size))
+
+    def _learn(self, rows: Rows) -> None:
+        updates = ClusterUpdates()
+        for url, said in self._statuses.items():
+            updates.add(site_of(url), said)
+        sends = self._alone(RULES, [send.message for send in updates.drain()])
+        newest = {send.message.site: send.message for send in sends}
+        self._rule_sets = [replace(rules, version=1) for rules in newest.values() if rules.rules]
+
+    def _spec(self, name: str) -> ProcessorSpec:
+        return next(spec for spec in self._topology.processors if spec.name == name)
+
+    def _alone(self, name: str, messages: list[Any]) -> list[Send]:
+        """What a processor says to others when it has heard all this."""
+        spec = self._spec(name)
+        tables = TaskTables(MemoryStore(), spec, 0)
+        processor = spec.make()
+        processor.open(tables)
+        self.messages[name] = len(messages)
+        queue = deque(messages)
+        said: list[Send] = []
+        while queue or isinstance(processor, Resting):
+            batch = [queue.popleft() for _ in range(min(len(queue), BATCH_MESSAGES_MAX))]
+            sends = processor.process(tables, batch) if batch else processor.at_rest(tables)  # type: ignore[attr-defined]
+            tables.accept()
+            queue += [send.message for send in sends if send.topic == spec.input]
+            said += sends
+            if not batch and not sends:
+                break
+        return said

@@ -1,0 +1,184 @@
+"""Computed at once or one by one, kept or not: the outcome is one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dustream.core.containment.levels import CODE_CHARS_MIN
+from dustream.core.errors import BadSetting
+from dustream.core.intake import take_in
+from dustream.core.once.contents import MemorySpool
+from dustream.core.pipeline import PAGES, pipeline
+from dustream.core.processor import Send
+from dustream.core.settings import Settings
+from dustream.core.text.extractors import TextSource
+from dustream.core.text.signature import sign
+from dustream.core.winners import Market
+from dustream.schemas.pages import Crawl, Decision, PageCode
+from dustream.streams.embedded.engine import EmbeddedEngine, Feed
+from dustream.streams.embedded.results import StoredResults, write_outcome
+from dustream.streams.generate import generate
+from dustream.streams.once.engine import OnceEngine
+from dustream.streams.once.spool import FileSpool
+from dustream.streams.store.memory import MemoryStore
+
+FILES = ("status.jsonl", "groups.jsonl", "keep.txt", "rules.jsonl", "alarms.jsonl", "rejected.jsonl")
+SITES = ("a.example", "b.example", "c.example")
+BY_AGE = Market(name="by age", criteria=("first_seen", "url_hash"), first_seen_step_days=1)
+
+
+def outcomes(sends: list[Send], settings: Settings, folder: Path) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """What both engines write, one by one and at once."""
+    feeds = [Feed(sends[at : at + 50]) for at in range(0, len(sends), 50)]
+    store = MemoryStore()
+    EmbeddedEngine(pipeline(settings), store).run(feeds)
+    kept = StoredResults(store, settings.partitions)
+    once = OnceEngine(settings, MemorySpool())
+    once.run(feeds)
+    counted = kept.fetch_counts(), once.fetch_counts()
+    assert counted[0] == counted[1]
+    assert markets(kept.statuses()) == markets(once.statuses())
+    hashes = write_outcome(kept, folder / "kept").state_hash, write_outcome(once, folder / "once").state_hash
+    assert hashes[0] == hashes[1]
+    return read(folder / "kept"), read(folder / "once")
+
+
+def markets(statuses: Iterator[object]) -> list[object]:
+    return [(status.url, status.markets) for status in statuses]  # type: ignore[attr-defined]
+
+
+def read(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+def web_sends(seed: int, source: TextSource) -> list[Send]:
+    intake = take_in(list(generate(pages=400, seed=seed)), source)
+    return [Send(PAGES, crawl.url, crawl) for crawl in intake.crawls]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_generated_web(seed: int, tmp_path: Path) -> None:
+    kept, once = outcomes(web_sends(seed, TextSource()), Settings(), tmp_path)
+    assert once == kept
+    assert kept["groups.jsonl"].count(b"\n") > 30 and b'"redirect"' in kept["status.jsonl"] and kept["rules.jsonl"]
+
+
+def test_with_markets_anchors_and_a_breaker_that_holds(tmp_path: Path) -> None:
+    settings = Settings(
+        threshold=0.6,
+        anchor_distance=0.1,
+        group_size_max=3,
+        site_pages_min=2,
+        site_share_max=0.1,
+        markets=(Market(), BY_AGE),
+    )
+    kept, once = outcomes(web_sends(5, settings.text_source), settings, tmp_path)
+    assert once == kept
+    assert b"group_held" in kept["alarms.jsonl"] and b"site_held" in kept["alarms.jsonl"]
+
+
+# ---------------------------------------------------------------- random histories
+
+
+def texts(rng: random.Random) -> list[str]:
+    """Chains of texts, each a few words from the one before."""
+    found = []
+    for _ in range(4):
+        words = [f"w{rng.randrange(500)}" for _ in range(rng.randrange(8, 60))]
+        for _ in range(rng.randrange(1, 7)):
+            found.append(" ".join(words))
+            for _ in range(rng.randrange(1, 3)):
+                words[rng.randrange(len(words))] = f"w{rng.randrange(500)}"
+    around = [f"{found[0]} {rng.choice(found)} {rng.choice(found)}" for _ in range(3)]  # reprints with more around them
+    return [*found, *around, ""]
+
+
+def random_crawl(rng: random.Random, urls: list[str], pool: list[str], settings: Settings) -> Crawl:
+    url, version = rng.choice(urls), rng.randrange(1, 60)
+    kind = rng.choices(("content", "redirect", "gone", "seen"), (12, 3, 1, 1))[0]
+    popularity = rng.choice((None, None, 0.5, 8.0))
+    if kind == "redirect":
+        return Crawl(url, version, "redirect", target=rng.choice(urls), popularity=popularity)
+    if kind != "content":
+        return Crawl(url, version, kind, popularity=popularity)  # type: ignore[arg-type]
+    return content(url, version, rng.choice(pool), popularity, with_code=settings.containment == "all")
+
+
+def content(url: str, version: int, text: str, popularity: float | None = None, *, with_code: bool) -> Crawl:
+    """A page whose feature code has a character for each of its words."""
+    code = "".join(chr(0x4E00 + int(word[1:])) for word in text.split())
+    page_code = PageCode("zh", code) if with_code and len(code) >= CODE_CHARS_MIN else None
+    return Crawl(url, version, "content", signature=sign(text, "en"), popularity=popularity, code=page_code)
+
+
+def random_sends(seed: int, settings: Settings) -> list[Send]:
+    rng = random.Random(seed)
+    urls = [f"http://{rng.choice(SITES)}/{rng.choice('pq')}/{number}" for number in range(rng.randrange(2, 40))]
+    pool = texts(rng)
+    sends = []
+    for _ in range(rng.randrange(1, 120)):
+        if rng.random() < 0.05:
+            on = rng.choice(("group", "site"))
+            word = Decision(rng.choice(urls), rng.randrange(60), on, rng.choice((None, 0.0, 0.8)))  # type: ignore[arg-type]
+            sends.append(Send(PAGES, word.url, word))
+        else:
+            crawl = random_crawl(rng, urls, pool, settings)
+            sends.append(Send(PAGES, crawl.url, crawl))
+    return sends
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_histories(seed: int, tmp_path: Path) -> None:
+    settings = Settings(
+        threshold=(0.6, 0.8, 0.9)[seed % 3],
+        partitions=1 + seed % 4,
+        anchor_distance=(0.0, 0.2)[seed % 2],
+        containment=("off", "all")[seed % 2],
+        containment_share=0.5,
+        group_size_max=(3, 100)[seed % 2],
+        site_pages_min=2,
+        markets=(Market(), BY_AGE) if seed % 5 == 0 else (Market(),),
+    )
+    kept, once = outcomes(random_sends(seed, settings), settings, tmp_path)
+    assert once == kept
+
+
+def test_a_page_within_a_longer_one(tmp_path: Path) -> None:
+    settings = Settings(containment="all", containment_share=0.5)
+    rng = random.Random(0)
+    part, before, behind = (" ".join(f"w{rng.randrange(500)}" for _ in range(80)) for _ in range(3))
+    pages = {"http://a.example/part": part, "http://b.example/all": f"{before} {part} {behind}"}
+    sends = [Send(PAGES, url, content(url, 1, text, with_code=True)) for url, text in pages.items()]
+    kept, once = outcomes(sends, settings, tmp_path)
+    assert once == kept
+    assert b'"contained"' in kept["status.jsonl"]
+
+
+# ---------------------------------------------------------------- its edges
+
+
+def test_nothing_to_read(tmp_path: Path) -> None:
+    kept, once = outcomes([], Settings(), tmp_path)
+    assert once == kept
+
+
+def test_shingles_in_a_file_or_in_memory(tmp_path: Path) -> None:
+    sends = web_sends(4, TextSource())
+    spool = FileSpool(tmp_path)
+    engines = OnceEngine(Settings(), MemorySpool()), OnceEngine(Settings(), spool)
+    for engine in engines:
+        engine.run([Feed(sends)])
+    spool.close()
+    one, other = ([msgspec.json.encode(each) for each in engine.statuses()] for engine in engines)
+    assert one == other and len(one) > 300
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_representatives_need_the_way_there() -> None:
+    with pytest.raises(BadSetting, match="leave --once out"):
+        OnceEngine(Settings(small_changes="representative"), MemorySpool())
