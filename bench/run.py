@@ -14,6 +14,7 @@ BENCHMARKS = (
     "text",
     "scanner",
     "pipeline",
+    "once",
     "search",
     "codes",
     "questions",

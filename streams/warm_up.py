@@ -10,12 +10,14 @@ import sys
 import time
 
 from dustream.core.intake import take_in
+from dustream.core.once.contents import MemorySpool
 from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
 from dustream.core.rules.known_site import RulesSettings, SiteUrlRow, learned_rules
 from dustream.core.settings import Settings
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.generate import generate
+from dustream.streams.once.engine import OnceEngine
 from dustream.streams.store.memory import MemoryStore
 
 PAGES_TO_TRY = 200  # enough to meet every common case: copies, near copies, redirects, updates, deaths
@@ -30,7 +32,9 @@ def warm_up() -> float:
     settings = Settings(partitions=2)
     crawls = take_in(list(generate(pages=PAGES_TO_TRY, seed=1)), settings.text_source).crawls
     engine = EmbeddedEngine(pipeline(settings), MemoryStore())
-    engine.run([Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])])
+    feed = Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])
+    engine.run([feed])
+    OnceEngine(settings, MemorySpool()).run([feed])
     beside.join()
     return time.perf_counter() - started
 

@@ -177,7 +177,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(msgspec.json.encode(summary).decode())
     else:
-        print(describe(summary, args.out))
+        print(describe(summary, args.out, keeps_state=not args.once))
         print(describe_rules(args.out))
     return 0
 
@@ -239,7 +239,7 @@ class TerminalWatcher:
             self._bar.write(f"dustream: {text}", file=sys.stderr)
 
 
-def describe(summary: RunSummary, out: Path) -> str:
+def describe(summary: RunSummary, out: Path, *, keeps_state: bool = True) -> str:
     """The summary for people."""
     roles = summary.roles
     kept = roles.get("unique", 0) + roles.get("winner", 0)
@@ -264,7 +264,7 @@ def describe(summary: RunSummary, out: Path) -> str:
         if reasons:
             shown = ", ".join(f"{count:,} {reason}" for reason, count in _most(reasons))
             lines.append(f"  {sum(reasons.values()):>9,} {what}: {shown}")
-    lines += _alarms(summary, out)
+    lines += _alarms(summary, out, keeps_state=keeps_state)
     files = "status.jsonl, groups.jsonl, keep.txt, rules.jsonl, alarms.jsonl, rejected.jsonl, summary.json"
     lines += ["", f"results in {out}: {files}"]
     return "\n".join(lines)
@@ -316,7 +316,7 @@ def _replacements(rules: list[UrlRule]) -> str:
     return ", ".join(values[:VALUES_SHOWN]) + more
 
 
-def _alarms(summary: RunSummary, out: Path) -> list[str]:
+def _alarms(summary: RunSummary, out: Path, *, keeps_state: bool) -> list[str]:
     if not summary.alarms:
         return []
     from dustream.streams.cli.terminal import shown
@@ -324,7 +324,8 @@ def _alarms(summary: RunSummary, out: Path) -> list[str]:
 
     lines = ["", f"ALARM: {summary.held_groups:,} groups and {summary.held_sites:,} sites are held, not dropped"]
     lines += [f"  {shown(describe_alarm(line))}" for line in summary.alarms]
-    return [*lines, f"  look at them, then: dustream breaker release NAME --state {out} (see dustream breaker --help)"]
+    release = f"dustream breaker release NAME --state {out}" if keeps_state else "run without --once, and release them"
+    return [*lines, f"  look at them, then: {release} (see dustream breaker --help)"]
 
 
 def _most(reasons: dict[str, int]) -> list[tuple[str, int]]:

@@ -23,7 +23,9 @@ class RocksStore:
         self._path = path
         self._db: Rdict | None = None
         if read_only and not (path / "CURRENT").exists():
-            raise StateMismatch(f"there is no state in {path}: name the --state (or --out) folder of a run")
+            raise StateMismatch(
+                f"there is no state in {path}: name the --state (or --out) folder of a run; one with --once keeps none"
+            )
         path.mkdir(parents=True, exist_ok=True)
         access = AccessType.read_only() if read_only else AccessType.read_write()
         try:

@@ -31,7 +31,8 @@ def test_help_answers_within_a_third_of_a_second(command_seconds) -> None:
     assert command_seconds("--help", runs=5) < 0.3
 
 
-def test_run_tells_what_each_page_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [[], ["--once"]])
+def test_run_tells_what_each_page_is(how: list[str], tmp_path: Path) -> None:
     lines = [
         page("https://a.example/1", ARTICLE),
         page("https://b.example/copy", ARTICLE, 2),
@@ -43,8 +44,9 @@ def test_run_tells_what_each_page_is(tmp_path: Path) -> None:
         + b"\n",
         b"this is no JSON\n",
     ]
-    done = dustream("run", "-", "--out", tmp_path / "out", "--json", stdin=b"".join(lines))
+    done = dustream("run", "-", "--out", tmp_path / "out", "--json", *how, stdin=b"".join(lines))
     assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "state").exists() != bool(how)
     summary = json.loads(done.stdout)
     assert summary["events"] == 8 and summary["rejected"] == 1 and summary["groups"] == 1
     known = statuses(tmp_path / "out")
@@ -180,3 +182,20 @@ def test_map_learned_from_a_sample_gives_the_same_outcome(tmp_path: Path) -> Non
     assert other.returncode == 1 and b"another partition map" in other.stderr
     wrong = dustream("run", web, "--out", tmp_path / "wrong", "--partitions", 8, "--partition-map", cells)
     assert wrong.returncode == 2 and b"--partitions 4" in wrong.stderr
+
+
+def test_once_leaves_the_state_of_another_run_alone(tmp_path: Path) -> None:
+    (tmp_path / "pages.jsonl").write_bytes(page("https://a.example/1", ARTICLE))
+    kept = dustream("run", tmp_path / "pages.jsonl", "--out", tmp_path / "out")
+    assert kept.returncode == 0, kept.stderr
+    again = dustream("run", tmp_path / "pages.jsonl", "--out", tmp_path / "out", "--once")
+    assert again.returncode != 0 and b"use another --out" in again.stderr
+    both = dustream("run", tmp_path / "pages.jsonl", "--out", tmp_path / "x", "--once", "--state", tmp_path / "y")
+    assert both.returncode == 2 and b"not allowed with" in both.stderr
+
+
+def test_after_once_there_is_nothing_to_ask(tmp_path: Path) -> None:
+    (tmp_path / "pages.jsonl").write_bytes(page("https://a.example/1", ARTICLE))
+    assert dustream("run", tmp_path / "pages.jsonl", "--out", tmp_path / "out", "--once").returncode == 0
+    asked = dustream("status", "https://a.example/1", "--state", tmp_path / "out")
+    assert asked.returncode != 0 and b"--once keeps none" in asked.stderr
