@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
@@ -26,6 +27,11 @@ PREFERENCES_MAX = 10_000
 DAY_MS = 86_400_000
 URL_LENGTH_STEP = 8  # coarse: page=9 and page=10 are in one class more often than not
 DEFAULT_CRITERIA = ("popularity", "preferred_host", "https", "static", "depth", "url_length", "url_hash")
+
+# http and https, a host in printable ASCII without brackets, nothing that `urlsplit` would take out.
+_PLAIN_URL = re.compile(
+    r"(https?)://([!\"$-.0->@-Z\\^-~]*)((?:/[^?#\t\r\n]*)?)(?:\?([^#\t\r\n]*))?(?:#([^\t\r\n]*))?\Z"
+)
 
 
 class Market(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,14 +55,22 @@ class PageFacts:
 
     @classmethod
     def of(cls, url: str, first_seen_ms: int, popularity: float | None) -> PageFacts:
-        try:
-            return cls(url, first_seen_ms, popularity, urlsplit(url))
-        except ValueError:  # a host that is no host, such as http://[: the whole URL is its path
-            return cls(url, first_seen_ms, popularity, SplitResult("", "", url, "", ""))
+        return cls(url, first_seen_ms, popularity, url_parts(url))
 
     @property
     def host(self) -> str:
         return self.parts.hostname or ""
+
+
+def url_parts(url: str) -> SplitResult:
+    """As `urlsplit`, which takes four times as long, for the URLs that are as most are; never an error."""
+    plain = _PLAIN_URL.match(url)
+    if plain is not None:
+        return SplitResult(*plain.groups(""))
+    try:
+        return urlsplit(url)
+    except ValueError:  # a host that is no host, such as http://[: the whole URL is its path
+        return SplitResult("", "", url, "", "")
 
 
 def _popularity(page: PageFacts, market: Market) -> int:
@@ -124,13 +138,15 @@ class WinnerOrder:
         _check(market)
         self.market = market
         self._fields = [(name, *CRITERIA[name]) for name in market.criteria]
+        self._values = [(value, 8 * width) for _, width, value in self._fields]
         self.width = sum(width for _, width, _ in self._fields)
 
     def key(self, page: PageFacts, vertex: str) -> bytes:
         """The page's place: a smaller key is the better page."""
-        market = self.market
-        fields = [value(page, market).to_bytes(width, "big") for _, width, value in self._fields]
-        return b"".join(fields) + vertex.encode()
+        market, packed = self.market, 0
+        for value, bits in self._values:
+            packed = packed << bits | value(page, market)
+        return packed.to_bytes(self.width, "big") + vertex.encode()
 
     def vertex(self, key: bytes) -> str:
         """The vertex a key belongs to."""

@@ -77,7 +77,8 @@ class Contents:
         return self._spool.all()[self._ends[number] : self._ends[number + 1]].tobytes()
 
     def columns(self) -> Columns:
-        self._take_new()
+        if self._new:
+            self._take_new()
         keys, hashes, bare = (np.concatenate(column) for column in zip(*self._parts, strict=True))
         return Columns(keys, hashes, bare, np.array(self._ends, dtype=np.int64), self._spool.all())
 

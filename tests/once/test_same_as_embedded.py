@@ -12,7 +12,7 @@ import pytest
 from dustream.core.containment.levels import CODE_CHARS_MIN
 from dustream.core.errors import BadSetting
 from dustream.core.intake import take_in
-from dustream.core.once.contents import MemorySpool
+from dustream.core.once.contents import COLUMNS_AT_ONCE, Contents, MemorySpool
 from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
@@ -165,6 +165,17 @@ def test_a_page_within_a_longer_one(tmp_path: Path) -> None:
 def test_nothing_to_read(tmp_path: Path) -> None:
     kept, once = outcomes([], Settings(), tmp_path)
     assert once == kept
+
+
+@pytest.mark.parametrize("count", [COLUMNS_AT_ONCE - 1, COLUMNS_AT_ONCE, COLUMNS_AT_ONCE + 1])
+def test_as_many_contents_as_are_taken_at_once(count: int) -> None:
+    contents = Contents(0.9, MemorySpool())
+    one, other = sign("one two three four five six"), sign("seven eight nine")
+    for number in range(count):
+        contents.add(one if number % 2 else other)
+    columns = contents.columns()
+    assert len(columns.keys) == len(columns.hashes) == len(columns.bare) == len(columns.starts) - 1 == count
+    assert contents.shingle_bytes(count - 1) == (other if count % 2 else one).shingles
 
 
 def test_shingles_in_a_file_or_in_memory(tmp_path: Path) -> None:

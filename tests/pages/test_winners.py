@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from urllib.parse import SplitResult, urlsplit
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dustream.core.errors import BadSetting
 from dustream.core.pages.vertex import epoch_of, first_seen_of, url_of, vertex_name
-from dustream.core.winners import CRITERIA, Market, Markets, WinnerOrder
+from dustream.core.winners import CRITERIA, Market, Markets, WinnerOrder, url_parts
 
 DAY_MS = 86_400_000
 urls = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), min_size=1, max_size=30)
@@ -88,3 +90,20 @@ def test_first_seen_decides_in_coarse_steps() -> None:
 def test_markets_that_make_no_sense(markets: tuple[Market, ...]) -> None:
     with pytest.raises(BadSetting):
         Markets(markets)
+
+
+URL_PIECES = (
+    *("http", "https", "HTTP", "ftp", "://", ":", "/", "//", "?", "#", "@", "[", "]"),
+    *("%41", "a.b", "ü", "host", "\t", "\n", " ", "\x00", "é"),
+)
+
+
+@given(st.one_of(st.lists(st.sampled_from(URL_PIECES)).map("".join), st.text(max_size=20).map("https://".__add__)))
+@example("http://bücher.example/x")
+@example("https://a.example/b\nc?d#e")
+def test_plain_urls_are_split_as_the_library_splits_them(url: str) -> None:
+    try:
+        expected = urlsplit(url)
+    except ValueError:
+        expected = SplitResult("", "", url, "", "")
+    assert url_parts(url) == expected
