@@ -74,7 +74,7 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
     markets = Markets(settings.markets)
     order = criteria_first if settings.containment_winner == "criteria" else longer_first
     pages = partial(PagesProcessor, cells, markets, site_of, small_changes=_small_changes(settings), code_order=order)
-    tier2 = partial(Tier2Processor, settings.threshold, markets, partial(_search, settings))
+    tier2 = partial(Tier2Processor, markets, partial(_search, settings))
     groups = partial(GroupsProcessor, group_size_max=settings.group_size_max)
     count = settings.partitions
     sites = partial(SitesProcessor, count, share_max=settings.site_share_max, pages_min=settings.site_pages_min)

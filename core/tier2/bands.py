@@ -65,19 +65,34 @@ def mix64(value: np.uint64) -> np.uint64:
 
 
 @njit(cache=True)
-def band_keys(minhashes: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint64]:
-    """One 64-bit key per page (row of `minhashes`) and band: equal where all rows of the band are equal.
+def band_key(minhash: NDArray[np.uint32], band: int, rows: int) -> np.uint64:
+    """64 bits of a band: equal where all its rows are equal.
 
     Two different bands get the same key with probability 2^-64: one candidate too many, never one too few.
     """
+    key = np.uint64(0x9E3779B97F4A7C15)
+    for row in range(band * rows, (band + 1) * rows):
+        key = mix64(key ^ np.uint64(minhash[row])) + np.uint64(0x9E3779B97F4A7C15)
+    return mix64(key)
+
+
+@njit(cache=True)
+def band_keys(minhashes: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint64]:
+    """One key per page (row of `minhashes`) and band."""
     keys = np.empty((len(minhashes), bands), dtype=np.uint64)
     for page in range(len(minhashes)):
         for band in range(bands):
-            key = np.uint64(0x9E3779B97F4A7C15)
-            for row in range(band * rows, (band + 1) * rows):
-                key = mix64(key ^ np.uint64(minhashes[page, row])) + np.uint64(0x9E3779B97F4A7C15)
-            keys[page, band] = mix64(key)
+            keys[page, band] = band_key(minhashes[page], band, rows)
     return keys
+
+
+@njit(cache=True)
+def is_without_shingles(minhash: NDArray[np.uint32]) -> bool:
+    """Is this the MinHash of the empty set?"""
+    row = 0
+    while row < len(minhash) and minhash[row] == EMPTY_MINIMUM:
+        row += 1
+    return row == len(minhash)
 
 
 @njit(cache=True)
@@ -85,9 +100,5 @@ def without_shingles(minhashes: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Per page: is this the MinHash of the empty set?"""
     empty = np.empty(len(minhashes), dtype=np.bool_)
     for page in range(len(minhashes)):
-        empty[page] = True
-        for row in range(minhashes.shape[1]):
-            if minhashes[page, row] != EMPTY_MINIMUM:
-                empty[page] = False
-                break
+        empty[page] = is_without_shingles(minhashes[page])
     return empty

@@ -54,19 +54,23 @@ from dustream.core.tier2.shingle_cache import (
     set_in_ring,
 )
 
-# What a search for one match per component wants instead of a text to be fetched.
-FINISHED = -1
+# What a search for one match per component wants before it goes on; else it says how many matches it found.
+FETCH = -1  # the set of the text at place[WANTED]; then walk on
 JOIN_TEXTS = -2  # texts of one content are of one component by now: join them, then ask again
-MAKE_ROOM = -3  # `Walk` is too short
+MAKE_ROOM = -3  # for place[WANTED] rows in `Walk`, then ask again
+NO_TEXT = -1
+
+# Hash tables are at most so full.
+LOAD_MAX = 0.75
 
 # Columns of `met`: where a query met which component, a row per run, or per text alone in its bucket (MET_RUN is 0).
 MET_COMPONENT, MET_RUN, MET_TEXT, MET_COLUMN = range(4)
 
 # Places in `Walk.place`: the rows [ROW, END) of the component at hand, its longest run, the step along its runs, whose
-# turn it is among them, how many matches and comparisons there were so far, how many of the matches (the first ones)
-# are exact copies, the component that is left out, and what is wanted to go on.
-ROW, END, LONGEST, STEP, TURN, FOUND, COMPARED, COPIES_FOUND, EXCEPT, WANTED = range(10)
-PLACES = 10
+# turn it is among them, how many matches there were so far, how many of them (the first ones) are exact copies, the
+# component that is left out, what is wanted to go on, the rows of `Walk.met`, and the comparisons of all searches.
+ROW, END, LONGEST, STEP, TURN, FOUND, COPIES_FOUND, EXCEPT, WANTED, MET, COMPARED = range(11)
+PLACES = 11
 
 # Columns of `Walk.found`; a page number and a component are integers below 2^53, so a double holds them.
 FOUND_PAGE, FOUND_SIMILARITY, FOUND_COMPONENT = range(3)
@@ -77,6 +81,7 @@ class Walk(NamedTuple):
 
     place: Ints
     found: NDArray[np.float64]  # (matches, 3)
+    met: Ints  # (runs, 4): where components were met, while a set is fetched
 
 
 @njit(cache=True)
@@ -131,13 +136,13 @@ def insert_one(t: Tables, page: int, keys: Words, content: Words, bare: bool, la
 
 
 @njit(cache=True)
-def insert_page(t: Tables, page: int, keys: Words, content: Words, bare: bool, label: int, load_max: float) -> bool:
+def insert_page(t: Tables, page: int, keys: Words, content: Words, bare: bool, label: int) -> bool:
     """Insert one page if nothing has to grow or move for it first."""
     counts = t.counts
     if page >= len(t.page_place) or counts[TEXT_TOP] >= len(t.label) or counts[STAYING]:
         return False
     used = counts[USED:]
-    if used[-1] + 1 > load_max * len(t.content_slots) or used[:-1].max() + 1 > load_max * t.slots.shape[1]:
+    if used[-1] + 1 > LOAD_MAX * len(t.content_slots) or used[:-1].max() + 1 > LOAD_MAX * t.slots.shape[1]:
         return False
     return bool(insert_one(t, page, keys, content, bare, label))
 
@@ -164,6 +169,44 @@ def similarities_to(
         else:
             found[row] = max(0.0, similarity_at_least(shingles, cached_set(cache, text), 0, 1))
     return len(pages)
+
+
+@njit(cache=True)
+def matching_pages(
+    t: Tables,
+    cache: ShingleCache,
+    candidates: Ints,
+    shingles: Words,
+    content: Words,
+    sketch: Words,
+    numerator: int,
+    denominator: int,
+    after: int,
+    candidates_max: int,
+) -> NDArray[np.float64]:
+    """Of the candidates after a number, a bounded count of the first ones: who reaches the ratio, with its exact
+    similarity, NaN where the set is not cached. Before them a row with how many were looked at, and the last of them if
+    there are more."""
+    start = int(np.searchsorted(candidates, after, side="right"))
+    looked = int(min(len(candidates) - start, candidates_max))
+    found, count = np.empty((1 + looked, 2)), 1
+    found[0, 0], found[0, 1] = looked, candidates[start + looked - 1] if start + looked < len(candidates) else -1
+    place, runs, contents = t.page_place, t.runs, t.content
+    ring, cached, head = cache.ring, cache.place, cache.head[0]
+    for page in candidates[start : start + looked]:
+        text = int(np.int64(runs[place[page, 0, RUN], OWNER]))
+        if contents[text, 0] == content[0] and contents[text, 1] == content[1]:
+            similarity = 1.0
+        elif not is_in_ring(ring, cached, head, text):
+            similarity = np.nan
+        elif is_ruled_out(ring, cached, head, text, sketch, numerator, denominator):
+            continue
+        else:
+            similarity = similarity_at_least(shingles, set_in_ring(ring, cached, text), numerator, denominator)
+        if not similarity < 0.0:
+            found[count, 0], found[count, 1] = page, similarity
+            count += 1
+    return found[:count]
 
 
 @njit(cache=True)
@@ -261,16 +304,6 @@ def candidate_texts(t: Tables, slots: Words, content_key: np.uint64, content: Wo
         if slot != EMPTY:
             found, count = add_bucket(runs, cells, marks, slot, query, found, count)
     return found[:count], copies
-
-
-@njit(cache=True)
-def have_candidates(t: Tables, keys: Words, contents: Words, bare: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Per query: does any text share a band or the content hash with it?"""
-    slots = band_slots(t, keys, bare)
-    found = np.zeros(len(keys), dtype=np.bool_)
-    for row in range(len(keys)):
-        found[row] = np.any(slots[row] != EMPTY) or len(texts_with_content(t, keys[row, -1], contents[row])) > 0
-    return found
 
 
 @njit(cache=True)
@@ -471,7 +504,7 @@ def begin_component(runs: Shorts, met: Ints, walk: Walk) -> bool:
 def next_text(
     runs: Shorts, cells: Shorts, marks: Shorts, met: Ints, place: Ints, query: int, order_key: np.uint64
 ) -> int:
-    """The next text of the component that was not looked at yet, one of each run in turn; FINISHED if none."""
+    """The next text of the component that was not looked at yet, one of each run in turn; NO_TEXT if none."""
     while place[STEP] < place[LONGEST]:
         text = text_at(runs, cells, met, place[ROW] + place[TURN], place[STEP], order_key)
         place[TURN] += 1
@@ -481,7 +514,7 @@ def next_text(
         if text >= 0 and marks[text, SEEN] != query:
             marks[text, SEEN] = query
             return text
-    return FINISHED
+    return NO_TEXT
 
 
 @njit(cache=True)
@@ -512,38 +545,40 @@ def note_copies(t: Tables, walk: Walk, texts: Ints, order_key: np.uint64) -> boo
 def walk_components(
     t: Tables,
     cache: ShingleCache,
-    met: Ints,
     walk: Walk,
     shingles: Words,
+    sketch: Words,
     numerator: int,
     denominator: int,
     order_key: np.uint64,
-    fetched_text: int,
+    is_fetched: bool,
     fetched: Words,
 ) -> int:
-    """Compare until every component has a match or is exhausted; returns a text to be fetched, or FINISHED."""
+    """Compare until every component has a match or is exhausted; returns how many have one, or FETCH."""
     runs, cells, marks, query, place = t.runs, t.cells, t.marks, t.counts[QUERY], walk.place
-    text, other, key = fetched_text, fetched, mix64(order_key)
-    sketch, ring, cached, head = odd_sketch(shingles), cache.ring, cache.place, cache.head[0]
+    met, other, key = walk.met[: place[MET]], fetched, mix64(order_key)
+    text = place[WANTED] if is_fetched else NO_TEXT
+    ring, cached, head = cache.ring, cache.place, cache.head[0]
     while True:
         if text < 0:
             text = next_text(runs, cells, marks, met, place, query, key)
             if text < 0:
                 if not begin_component(runs, met, walk):
-                    return FINISHED
+                    return int(place[FOUND])
                 continue
             if is_ruled_out(ring, cached, head, text, sketch, numerator, denominator):
                 place[COMPARED] += 1
-                text = -1
+                text = NO_TEXT
                 continue
             if not is_in_ring(ring, cached, head, text):
-                return text
+                place[WANTED] = text
+                return FETCH
             other = set_in_ring(ring, cached, text)
         similarity = similarity_at_least(shingles, other, numerator, denominator)
         place[COMPARED] += 1
         if similarity >= 0.0:
             note_match(t, walk, text, similarity, key)
-        text = -1
+        text = NO_TEXT
 
 
 @njit(cache=True)
@@ -555,26 +590,24 @@ def search_components(
     content: Words,
     bare: bool,
     shingles: Words,
+    sketch: Words,
     numerator: int,
     denominator: int,
     order_key: np.uint64,
     except_component: int,
-) -> Ints | None:
-    """Look for one match per component; None when it is finished, else where components were met, and what is wanted
-    before it goes on: a text (then `walk_components`), or room or joined texts (then this once more)."""
+) -> int:
+    """Look for one match per component; returns how many there are, or what is wanted before it goes on."""
     texts, met = texts_with_content(t, keys[-1], content), components_met(t, keys, bare)
     place = walk.place
-    place[:] = 0
-    place[EXCEPT] = except_component
-    if len(texts) + len(met) > len(walk.found):
-        place[WANTED] = MAKE_ROOM
-        return met
+    place[:COMPARED] = 0
+    place[EXCEPT], place[MET] = except_component, len(met)
+    if len(texts) + len(met) > len(walk.found) or len(met) > len(walk.met):
+        place[WANTED] = len(texts) + len(met)
+        return MAKE_ROOM
     if not note_copies(t, walk, texts, mix64(order_key)):
-        place[WANTED] = JOIN_TEXTS
-        return met
+        return JOIN_TEXTS
     if not len(met):
-        return None
+        return int(place[FOUND])
+    walk.met[: len(met)] = met
     begin_query(t.counts, t.marks)
-    text = walk_components(t, cache, met, walk, shingles, numerator, denominator, order_key, FINISHED, shingles)
-    place[WANTED] = text
-    return None if text == FINISHED else met
+    return int(walk_components(t, cache, walk, shingles, sketch, numerator, denominator, order_key, False, shingles))

@@ -27,8 +27,8 @@ from dustream.core.tier2.vertices import Present, Vertices
 REPAIRS_MAX = 256  # vertices compared again in one step
 _LABELS_PER_WALK = 20_000  # looked through in the time that the forest is walked from one vertex to the next
 
-EdgeFound = Callable[[int, int, float], None]
-"""Told of each new forest edge: two numbers and their similarity."""
+EdgeFound = Callable[[str, int, float], None]
+"""Told of each new forest edge: a vertex, the number of another one, and their similarity."""
 
 
 class ForestRow(Struct, frozen=True, array_like=True):
@@ -64,23 +64,26 @@ class Forest:
         """The component of a vertex present."""
         return int(self._labels[number])
 
-    def add(self, number: int, query: Query, matches: list[Match]) -> None:
+    def add(self, number: int, vertex: str, query: Query, matches: list[Match]) -> None:
         """A new vertex, linked to one vertex of each component it matches."""
-        if matches:
-            self._join(number, max((match.component for match in matches), key=self._sizes.__getitem__))
+        if not matches:
+            label = self._own_label(number)
         else:
-            self._own_label(number)
-        self._present.insert(number, query, self.label(number))
+            label = max([match.component for match in matches], key=self._sizes.__getitem__)
+            self._join(number, label)
+        self._present.insert(number, query, label)
         for match in matches:
-            self._link(number, match)
+            self._link(number, vertex, match)
 
     def remove(self, number: int) -> None:
         """A vertex goes; what hung on it alone is compared again, at once or, if it is much, later (`repair`)."""
-        seeds = list(self._neighbours(number))
+        seeds = list(self._neighbours(number)) if self._sizes[self.label(number)] > 1 else []
+        key = row_key(number)
         for other in seeds:
-            self._edges.delete(row_key(number) + row_key(other))
-            self._edges.delete(row_key(other) + row_key(number))
-        self._repairs.delete(row_key(number))
+            self._edges.delete(key + row_key(other))
+            self._edges.delete(row_key(other) + key)
+        if self.needs_repair:
+            self._repairs.delete(key)
         self._present.remove(number)
         self._forget(number)
         lost = smaller_pieces(seeds, self._neighbours)
@@ -105,16 +108,18 @@ class Forest:
 
     def _repair(self, number: int) -> None:
         """Replacement edges to other components. Two visitors meet elsewhere: one of a pair must be at home here."""
-        query, key = self._present.query(number), order_key(self._vertices.row(number).vertex)
+        query, vertex = self._present.query(number), self._vertices.row(number).vertex
         for search in self._present.met_by(number):
-            for match in search.first_match_per_component(query, key, self.label(number)):
-                self._link(number, match)
+            for match in search.first_match_per_component(query, order_key(vertex), self.label(number)):
+                self._link(number, vertex, match)
 
-    def _link(self, number: int, match: Match) -> None:
-        self._edges.put(row_key(number) + row_key(match.number), ForestRow(match.similarity))
-        self._edges.put(row_key(match.number) + row_key(number), ForestRow(match.similarity))
-        self._unite(number, match.number)
-        self._on_edge(number, match.number, match.similarity)
+    def _link(self, number: int, vertex: str, match: Match) -> None:
+        one, other, row = row_key(number), row_key(match.number), ForestRow(match.similarity)
+        self._edges.put(one + other, row)
+        self._edges.put(other + one, row)
+        if self._labels[number] != match.component:
+            self._unite(number, match.number)
+        self._on_edge(vertex, match.number, match.similarity)
 
     def _neighbours(self, number: int) -> Iterator[int]:
         for key, _ in self._edges.scan(row_key(number)):
@@ -135,10 +140,12 @@ class Forest:
             else:  # the root is the smallest of its tree, so it has its label already
                 self._join(number, self.label(root))
 
-    def _own_label(self, number: int) -> None:
-        self._sizes[self._next_label] = 0
-        self._join(number, self._next_label)
+    def _own_label(self, number: int) -> int:
+        label = self._next_label
+        self._sizes[label] = 0
+        self._join(number, label)
         self._next_label += 1
+        return label
 
     def _join(self, number: int, label: int) -> None:
         while number >= len(self._labels):

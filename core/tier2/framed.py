@@ -1,8 +1,11 @@
 """The kernels that are called once or more for every page, with all arrays of an index as one argument.
 
 Handing an array over from Python costs a microsecond or two when it is not in the processor's cache, and an index has
-seventeen. A *frame* is one array that holds where the others lie and how long they are. It is true until one of them
+eighteen. A *frame* is one array that holds where the others lie and how long they are. It is true until one of them
 is enlarged or replaced: then the owner of the arrays makes another (`frame_of`). The owner keeps them alive.
+
+For the same reason a page comes as one array of *words*: whether it is bare, its content hash, the sketch of its set,
+the keys of its columns, then its shingles (`page_words`).
 """
 
 from __future__ import annotations
@@ -16,28 +19,61 @@ from numba.extending import intrinsic
 from numba.np.numpy_support import carray
 from numpy.typing import NDArray
 
+from dustream.core.tier2.bands import band_key, is_without_shingles
 from dustream.core.tier2.bucket_search import (
     Walk,
     candidates_of,
+    content_key,
     insert_page,
+    matching_pages,
     search_components,
     similarities_to,
     walk_components,
 )
-from dustream.core.tier2.buckets import Ints, Shorts, Tables, Words
+from dustream.core.tier2.buckets import PAGES, RUN, Ints, Shorts, Tables, Words, remove_page
+from dustream.core.tier2.odd_sketch import SKETCH_WORDS, odd_sketch
 from dustream.core.tier2.shingle_cache import ShingleCache
 
-# Per array: its address, then its extent in up to three dimensions.
+# Per array: its address, then its extent in up to three dimensions. After the arrays: the threshold as a ratio.
 FIELDS = 4
+ARRAYS = 18
+
+# Where the words of a page begin; its shingles follow its keys.
+BARE_WORD, CONTENT_WORDS, SKETCH_AT = 0, 1, 3
+KEYS_AT = SKETCH_AT + SKETCH_WORDS
+
+NOT_PRESENT = -2
 
 
-def frame_of(tables: Tables, cache: ShingleCache, walk: Walk) -> Ints:
+def frame_of(tables: Tables, cache: ShingleCache, walk: Walk, ratio: tuple[int, int]) -> Ints:
     """Where the arrays lie now, in the order in which `tables_in`, `cache_in` and `walk_in` read them."""
     rows: list[int] = []
     for array in (*tables, *cache, *walk):
         extents = (*array.shape, 0, 0)[: FIELDS - 1]
         rows += (array.__array_interface__["data"][0], *extents)
-    return np.array(rows, dtype=np.int64)
+    return np.array([*rows, *ratio], dtype=np.int64)
+
+
+@njit(cache=True)
+def page_words(
+    minhashes: NDArray[np.uint32], contents: Words, shingles: Words, sizes: Ints, bands: int, rows: int
+) -> Words:
+    """The words of many pages, end to end. `minhashes` has a row per page, the others are end to end, too."""
+    head, start, at = KEYS_AT + bands + 1, 0, 0
+    words = np.empty(head * len(sizes) + len(shingles), dtype=np.uint64)
+    for page in range(len(sizes)):
+        minhash, own = minhashes[page], shingles[start : start + sizes[page]]
+        content = contents[2 * page : 2 * page + 2]
+        words[at + BARE_WORD] = np.uint64(is_without_shingles(minhash))
+        words[at + CONTENT_WORDS : at + SKETCH_AT] = content
+        words[at + SKETCH_AT : at + KEYS_AT] = odd_sketch(own)
+        for band in range(bands):
+            words[at + KEYS_AT + band] = band_key(minhash, band, rows)
+        words[at + head - 1] = content_key(content)
+        words[at + head : at + head + len(own)] = own
+        start += len(own)
+        at += head + len(own)
+    return words
 
 
 def _address_as_pointer(typing_context: Any, address: Any) -> Any:
@@ -66,6 +102,12 @@ def _word_rows(frame: Ints, array: int) -> Words:
 def _ints(frame: Ints, array: int) -> Ints:
     at = FIELDS * array
     return carray(_pointer(frame[at]), (frame[at + 1],), np.int64)
+
+
+@njit(cache=True)
+def _int_rows(frame: Ints, array: int) -> Ints:
+    at = FIELDS * array
+    return carray(_pointer(frame[at]), (frame[at + 1], frame[at + 2]), np.int64)
 
 
 @njit(cache=True)
@@ -117,61 +159,115 @@ def cache_in(frame: Ints) -> ShingleCache:
 
 @njit(cache=True)
 def walk_in(frame: Ints) -> Walk:
-    return Walk(_ints(frame, 15), _float_rows(frame, 16))
+    return Walk(_ints(frame, 15), _float_rows(frame, 16), _int_rows(frame, 17))
 
 
 @njit(cache=True)
-def put_page(frame: Ints, page: int, keys: Words, content: Words, bare: bool, label: int, load_max: float) -> bool:
-    """`insert_page`"""
-    return bool(insert_page(tables_in(frame), page, keys, content, bare, label, load_max))
+def ratio_in(frame: Ints) -> tuple[int, int]:
+    return frame[FIELDS * ARRAYS], frame[FIELDS * ARRAYS + 1]
 
 
 @njit(cache=True)
-def candidates_in(frame: Ints, keys: Words, content: Words, bare: bool) -> Ints:
+def shingles_in(tables: Tables, words: Words) -> Words:
+    return words[KEYS_AT + tables.keys.shape[1] :]
+
+
+@njit(cache=True)
+def keys_in(tables: Tables, words: Words) -> Words:
+    return words[KEYS_AT : KEYS_AT + tables.keys.shape[1]]
+
+
+@njit(cache=True)
+def content_in(words: Words) -> Words:
+    return words[CONTENT_WORDS:SKETCH_AT]
+
+
+@njit(cache=True)
+def sketch_in(words: Words) -> Words:
+    return words[SKETCH_AT:KEYS_AT]
+
+
+@njit(cache=True)
+def put_page(frame: Ints, page: int, words: Words, label: int) -> bool:
+    """`insert_page`; False, too, if the page is present."""
+    tables = tables_in(frame)
+    if page < 0 or (page < len(tables.page_place) and tables.page_place[page, 0, RUN] != 0):
+        return False
+    keys, content = keys_in(tables, words), content_in(words)
+    return bool(insert_page(tables, page, keys, content, words[BARE_WORD] != 0, label))
+
+
+@njit(cache=True)
+def take_page(frame: Ints, page: int) -> int:
+    """`remove_page`; how many pages are left, or NOT_PRESENT."""
+    tables, cached = tables_in(frame), cache_in(frame).place
+    if page < 0 or page >= len(tables.page_place) or tables.page_place[page, 0, RUN] == 0:
+        return NOT_PRESENT
+    text = remove_page(tables, page)
+    if text >= 0:
+        cached[text] = 0
+    return int(tables.counts[PAGES])
+
+
+@njit(cache=True)
+def candidates_in(frame: Ints, words: Words) -> Ints:
     """`candidates_of`"""
-    return candidates_of(tables_in(frame), keys, content, bare)
+    tables = tables_in(frame)
+    return candidates_of(tables, keys_in(tables, words), content_in(words), words[BARE_WORD] != 0)
 
 
 @njit(cache=True)
-def similarities_in(
-    frame: Ints, pages: Ints, start: int, shingles: Words, content: Words, found: NDArray[np.float64]
-) -> int:
+def similarities_in(frame: Ints, pages: Ints, start: int, words: Words, found: NDArray[np.float64]) -> int:
     """`similarities_to`"""
-    return int(similarities_to(tables_in(frame), cache_in(frame), pages, start, shingles, content, found))
+    tables, cache = tables_in(frame), cache_in(frame)
+    return int(similarities_to(tables, cache, pages, start, shingles_in(tables, words), content_in(words), found))
 
 
 @njit(cache=True)
-def search_in(
-    frame: Ints,
-    keys: Words,
-    content: Words,
-    bare: bool,
-    shingles: Words,
-    numerator: int,
-    denominator: int,
-    order_key: np.uint64,
-    except_component: int,
-) -> Ints | None:
-    """`search_components`"""
-    tables, cache, walk = tables_in(frame), cache_in(frame), walk_in(frame)
-    return search_components(
-        tables, cache, walk, keys, content, bare, shingles, numerator, denominator, order_key, except_component
+def matching_in(frame: Ints, words: Words, after: int, candidates_max: int) -> NDArray[np.float64]:
+    """`matching_pages`"""
+    tables, cache, (numerator, denominator) = tables_in(frame), cache_in(frame), ratio_in(frame)
+    keys, content, is_bare = keys_in(tables, words), content_in(words), words[BARE_WORD] != 0
+    candidates = candidates_of(tables, keys, content, is_bare)
+    own, sketch = shingles_in(tables, words), sketch_in(words)
+    return matching_pages(
+        tables, cache, candidates, own, content, sketch, numerator, denominator, after, candidates_max
     )
 
 
 @njit(cache=True)
-def walk_on(
-    frame: Ints,
-    met: Ints,
-    shingles: Words,
-    numerator: int,
-    denominator: int,
-    order_key: np.uint64,
-    fetched_text: int,
-    fetched: Words,
-) -> int:
-    """`walk_components`"""
-    tables, cache, walk = tables_in(frame), cache_in(frame), walk_in(frame)
+def search_in(frame: Ints, words: Words, order_key: int, except_component: int) -> int:
+    """`search_components`"""
+    tables, cache, walk, (numerator, denominator) = tables_in(frame), cache_in(frame), walk_in(frame), ratio_in(frame)
+    keys, content, own, sketch = (
+        keys_in(tables, words),
+        content_in(words),
+        shingles_in(tables, words),
+        sketch_in(words),
+    )
     return int(
-        walk_components(tables, cache, met, walk, shingles, numerator, denominator, order_key, fetched_text, fetched)
+        search_components(
+            tables,
+            cache,
+            walk,
+            keys,
+            content,
+            words[BARE_WORD] != 0,
+            own,
+            sketch,
+            numerator,
+            denominator,
+            np.uint64(order_key),
+            except_component,
+        )
+    )
+
+
+@njit(cache=True)
+def walk_on(frame: Ints, words: Words, order_key: int, fetched: Words) -> int:
+    """`walk_components`, with the set of the text that was wanted."""
+    tables, cache, walk, (numerator, denominator) = tables_in(frame), cache_in(frame), walk_in(frame), ratio_in(frame)
+    own, sketch = shingles_in(tables, words), sketch_in(words)
+    return int(
+        walk_components(tables, cache, walk, own, sketch, numerator, denominator, np.uint64(order_key), True, fetched)
     )

@@ -27,7 +27,7 @@ from dustream.core.tier2 import bucket_search, buckets, framed
 from dustream.core.tier2.bands import PERMUTATIONS, bands_for
 from dustream.core.tier2.buckets import Tables
 from dustream.core.tier2.jaccard import similarity_at_least, threshold_ratio
-from dustream.core.tier2.search_protocol import IndexedPage, Match, Query
+from dustream.core.tier2.search_protocol import ALL, IndexedPage, Match, Matching, Query
 from dustream.core.tier2.shingle_cache import SHINGLE_BYTES, ShingleCache, cached_set, is_cached, remember
 from dustream.schemas.signature import PageSignature
 
@@ -36,16 +36,18 @@ NUMBER_MAX = buckets.TEXTS_MAX - 1
 SHINGLE_CACHE_BYTES_MAX = 64 * 1024 * 1024
 
 # Hash tables: at 3/4 full they grow by a quarter, so they are between 3/5 and 3/4 full.
-LOAD_MAX = 0.75
-SLOTS_MIN = 256
+LOAD_MAX = bucket_search.LOAD_MAX
+SLOTS_MIN = 1024
 SLOTS_GROWTH = 1.25
 # Up to this many slots all columns migrate at once (milliseconds); beyond, one with every insertion.
 SLOTS_AT_ONCE_MAX = 1 << 14
 # Other arrays are enlarged in place by an eighth.
-ROWS_MIN = 256
+ROWS_MIN = 1024
 ROWS_GROWTH = 1.125
 
 BATCH_PAGES = 2048
+
+ORDER_KEY_MASK = (1 << 63) - 1  # kernels take it as a signed number
 
 
 class SimilarityIndex:
@@ -61,8 +63,8 @@ class SimilarityIndex:
         self.tau = tau
         self.bands, self.rows = bands_for(tau, permutations)
         self.permutations = permutations
-        self.comparisons = 0
         self.fetches = 0
+        self._compared = 0
         self._ratio = threshold_ratio(tau)
         self._shingles_of = shingles_of
         self._tables = empty_tables(self.bands + 1)
@@ -74,7 +76,7 @@ class SimilarityIndex:
     def _arrays(self) -> NDArray[np.int64]:
         """The arrays as kernels take them; forgotten by whoever enlarges one."""
         if self._frame is None:
-            self._frame = framed.frame_of(self._tables, self._cache, self._walk)
+            self._frame = framed.frame_of(self._tables, self._cache, self._walk, self._ratio)
         return self._frame
 
     # ---- what is present
@@ -85,6 +87,11 @@ class SimilarityIndex:
     def __contains__(self, number: int) -> bool:
         places = self._tables.page_place
         return 0 <= number < len(places) and bool(places[number, 0, buckets.RUN])
+
+    @property
+    def comparisons(self) -> int:
+        """Pairs of sets compared so far."""
+        return self._compared + int(self._walk.place[bucket_search.COMPARED])
 
     @property
     def text_count(self) -> int:
@@ -111,10 +118,8 @@ class SimilarityIndex:
 
     def insert(self, number: int, query: Query, component: int | None = None) -> None:
         """Add a page. With `component` None it joins that of its copies if there are any, else a new one."""
-        if number in self or not 0 <= number <= NUMBER_MAX:
-            self._check_new(np.array([number], dtype=np.int64))
-        label = -1 if component is None else component
-        if framed.put_page(self._arrays(), number, query.keys, query.content, query.bare, label, LOAD_MAX):
+        frame = self._frame if self._frame is not None else self._arrays()
+        if framed.put_page(frame, number, query.words, -1 if component is None else component):
             return
         self.insert_batch(
             np.array([number], dtype=np.int64),
@@ -163,10 +168,8 @@ class SimilarityIndex:
 
     def remove(self, number: int) -> None:
         """Take a page out; its number may be used again."""
-        self._check_present(number)
-        text = buckets.remove_page(self._tables, number)
-        if text >= 0:
-            self._cache.place[text] = 0
+        if framed.take_page(self._arrays(), number) == framed.NOT_PRESENT:
+            self._check_present(number)
 
     # ---- components
 
@@ -236,28 +239,24 @@ class SimilarityIndex:
 
     def queries(self, signatures: Sequence[PageSignature]) -> list[Query]:
         """Pages, made ready for any index of the same threshold."""
-        return _queries(signatures, *self._signature_keys(signatures))
-
-    def promising(self, signatures: Sequence[PageSignature]) -> list[Query | None]:
-        """Pages made ready, None in place of those that have no candidate here."""
-        keys, contents, bare = self._signature_keys(signatures)
-        have = bucket_search.have_candidates(self._tables, keys, contents, bare)
-        some = [page for page, has in zip(signatures, have.tolist(), strict=True) if has]
-        ready = iter(_queries(some, keys[have], contents[have], bare[have]))
-        return [next(ready) if has else None for has in have.tolist()]
-
-    def _signature_keys(
-        self, signatures: Sequence[PageSignature]
-    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]:
         minhashes = np.frombuffer(b"".join([page.minhash for page in signatures]), dtype="<u4")
         if len(minhashes) != len(signatures) * self.permutations:
             raise ValueError(f"this index takes one MinHash of {self.permutations} permutations per page")
-        hashes = [page.content_hash for page in signatures]
-        return self._keys(hashes, minhashes.reshape(len(signatures), -1))
+        contents = content_words([page.content_hash for page in signatures])
+        sets = np.frombuffer(b"".join([page.shingles for page in signatures]), dtype="<u8")
+        sizes = [len(page.shingles) // SHINGLE_BYTES for page in signatures]
+        words = framed.page_words(
+            minhashes.reshape(len(signatures), -1), contents.ravel(), sets, np.array(sizes), self.bands, self.rows
+        )
+        head, end, made = framed.KEYS_AT + self.bands + 1, 0, []
+        for page, size in zip(signatures, sizes, strict=True):
+            start, end = end, end + head + size
+            made.append(Query(page, words[start:end]))
+        return made
 
     def candidates(self, query: Query) -> NDArray[np.int64]:
         """Pages present that share a band or the content hash, ascending; the page itself too, if it is present."""
-        found: NDArray[np.int64] = framed.candidates_in(self._arrays(), query.keys, query.content, query.bare)
+        found: NDArray[np.int64] = framed.candidates_in(self._arrays(), query.words)
         return found
 
     def candidates_batch(
@@ -269,14 +268,26 @@ class SimilarityIndex:
 
     def similarities(self, query: Query, numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Exact Jaccard similarity to each of these pages present; 1.0 for an equal content hash, without fetching."""
-        pages, own = self._present(numbers), query.shingles
+        pages, own = self._present(numbers), _sets(query.signature.shingles)
         found, row, arrays = np.empty(len(pages)), 0, self._arrays()
-        while (row := framed.similarities_in(arrays, pages, row, own, query.content, found)) < len(pages):
+        while (row := framed.similarities_in(arrays, pages, row, query.words, found)) < len(pages):
             text = int(self._texts_of(pages[row : row + 1])[0])
             found[row] = max(0.0, similarity_at_least(own, self._fetch(text), 0, 1))
             row += 1
-        self.comparisons += len(pages)
+        self._compared += len(pages)
         return found
+
+    def matching(self, query: Query, after: int = -1, candidates_max: int = ALL) -> Matching:
+        """All pages present with similarity ≥ τ, or those among the first candidates after a number; ascending."""
+        (looked, last), *rows = framed.matching_in(self._arrays(), query.words, after, candidates_max).tolist()
+        self._compared += int(looked)
+        pages = [(int(page), value if value == value else self._similarity(query, int(page))) for page, value in rows]
+        return Matching([each for each in pages if each[1] >= 0.0], int(looked), int(last))
+
+    def _similarity(self, query: Query, number: int) -> float:
+        """To a page whose set was not cached a moment ago; -1.0 below τ."""
+        other = self._fetch(int(self._texts_of([number])[0]))
+        return float(similarity_at_least(_sets(query.signature.shingles), other, *self._ratio))
 
     def matches(self, signature: PageSignature) -> list[Match]:
         """All pages present with similarity ≥ τ, ascending by number."""
@@ -314,7 +325,7 @@ class SimilarityIndex:
     ) -> None:
         """Replace every NaN in the `similarities` of queries to texts: by the exact value, or by -1.0 below τ."""
         bucket_search.remember_own(self._cache, queries, texts, similarities, sets, starts)
-        self.comparisons += int(np.count_nonzero(np.isnan(similarities)))
+        self._compared += int(np.count_nonzero(np.isnan(similarities)))
         pairs, own_sets = (queries, texts), (sets, starts)
         rows = bucket_search.rows_in_reach(self._cache, *pairs, *own_sets, *self._ratio, similarities)
         at, verify = 0, bucket_search.verify
@@ -331,35 +342,36 @@ class SimilarityIndex:
         page's identity) determines, up to the first match: so the forest has no hubs, and a clique costs one
         comparison, not one per member. A component none of whose candidates matches is gone through to the end.
         """
-        _, shingles, keys, content, bare = query
-        key, walk = np.uint64(order_key & 0xFFFF_FFFF_FFFF_FFFF), self._walk
-        wanted_of = (keys, content, bare, shingles, *self._ratio, key, except_component)
-        while (met := framed.search_in(self._arrays(), *wanted_of)) is not None:
-            wanted = int(walk.place[bucket_search.WANTED])
-            if wanted == bucket_search.JOIN_TEXTS:
-                self._join_texts(self._texts_with(content))
-            elif wanted == bucket_search.MAKE_ROOM:
-                enlarge(walk.found, len(walk.found) + len(met))
-                self._frame = None
+        key, words = order_key & ORDER_KEY_MASK, query.words
+        while (found := framed.search_in(self._arrays(), words, key, except_component)) < 0:
+            if found == bucket_search.JOIN_TEXTS:
+                self._join_texts(self._texts_with(content_words([query.signature.content_hash])[0]))
+            elif found == bucket_search.MAKE_ROOM:
+                self._make_walk()
             else:
-                self._walk_on(met, wanted, shingles, key)
+                found = self._walk_on(words, key)
                 break
-        return self._found()
+        return self._found(found) if found else []
 
-    def _walk_on(self, met: NDArray[np.int64], text: int, shingles: NDArray[np.uint64], key: np.uint64) -> None:
+    def _walk_on(self, words: NDArray[np.uint64], key: int) -> int:
         """Run a search for one match per component to its end, fetching what it asks for."""
-        while text != bucket_search.FINISHED:
-            text = framed.walk_on(self._arrays(), met, shingles, *self._ratio, key, text, self._fetch(text))
+        found = bucket_search.FETCH
+        while found == bucket_search.FETCH:
+            shingles = self._fetch(int(self._walk.place[bucket_search.WANTED]))
+            found = framed.walk_on(self._arrays(), words, key, shingles)
+        return found
 
-    def _found(self) -> list[Match]:
+    def _make_walk(self) -> None:
+        """Room for the search that wants it, and as much again."""
+        wanted, self._frame = 2 * int(self._walk.place[bucket_search.WANTED]), None
+        enlarge(self._walk.found, wanted)
+        enlarge(self._walk.met, wanted)
+
+    def _found(self, count: int) -> list[Match]:
         """What the last search for one match per component found."""
-        place, found = self._walk
-        self.comparisons += place.item(bucket_search.COMPARED)
-        count = place.item(bucket_search.FOUND)
-        if not count:
-            return []
-        rows = found[:count].tolist()
-        return sorted((Match(int(page), value, int(label)) for page, value, label in rows), key=lambda row: row[2])
+        rows = self._walk.found[:count].tolist()
+        matches = [Match(int(page), value, int(label)) for page, value, label in rows]
+        return sorted(matches, key=lambda row: row[2]) if count > 1 else matches
 
     def _copy_count(self, text: int) -> int:
         t = self._tables
@@ -496,7 +508,8 @@ def empty_tables(columns: int) -> Tables:
 
 def empty_walk() -> bucket_search.Walk:
     """Room for the matches of one search, used again by the next."""
-    return bucket_search.Walk(np.zeros(bucket_search.PLACES, dtype=np.int64), np.zeros((ROWS_MIN, 3)))
+    place, met = np.zeros(bucket_search.PLACES, dtype=np.int64), np.zeros((ROWS_MIN, 4), dtype=np.int64)
+    return bucket_search.Walk(place, np.zeros((ROWS_MIN, 3)), met)
 
 
 def enlarge(array: NDArray[np.generic], rows: int) -> None:
@@ -518,20 +531,6 @@ def set_starts(signatures: Sequence[PageSignature]) -> NDArray[np.int64]:
     """Where each page's shingles start when all are laid end to end, and where the last ones end."""
     sizes = [len(page.shingles) // SHINGLE_BYTES for page in signatures]
     return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)))
-
-
-def _queries(
-    signatures: Sequence[PageSignature],
-    keys: NDArray[np.uint64],
-    contents: NDArray[np.uint64],
-    bare: NDArray[np.bool_],
-) -> list[Query]:
-    sets = np.frombuffer(bytearray().join([page.shingles for page in signatures]), dtype=np.uint64)
-    end, made = 0, []
-    for page, row, content, is_bare in zip(signatures, keys, contents, bare.tolist(), strict=True):
-        start, end = end, end + len(page.shingles) // SHINGLE_BYTES
-        made.append(Query(page, sets[start:end], row, content, is_bare))
-    return made
 
 
 def _sets(shingles: NDArray[np.uint64] | bytes) -> NDArray[np.uint64]:

@@ -11,8 +11,8 @@ Rules (docs/protocol.md):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby, islice
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Send, TaskState
 from dustream.core.tier2.forest import REPAIRS_MAX, Forest, ForestRow, RepairRow, order_key
-from dustream.core.tier2.rows import StarRow, VertexRow
+from dustream.core.tier2.rows import StarRow, VertexRow, with_stars
 from dustream.core.tier2.search_protocol import IndexedPage, MakeSearch, Match, Query, Search
-from dustream.core.tier2.stars import WORK_MAX, AgendaRow, DuplicateRow, Seen, Stars
+from dustream.core.tier2.stars import WORK_MAX, AgendaRow, DuplicateRow, Stars
 from dustream.core.tier2.vertices import Present, Vertices
 from dustream.core.winners import Markets
 from dustream.schemas.pages import Edge, Route, Star
@@ -41,7 +41,7 @@ from dustream.schemas.tier2 import (
 )
 
 NEWS_ITEMS_MAX = 1_000
-QUERIES_AT_ONCE = 64  # pages of one step made ready together
+MESSAGES_AT_ONCE = 64  # whose pages are made ready for searches together
 BATCH_PAGES = 2048  # taken into the searches at once when the task opens
 
 TABLES: dict[str, Any] = {
@@ -57,10 +57,7 @@ TABLES: dict[str, Any] = {
 class Tier2Processor:
     """One task of `tier2`."""
 
-    def __init__(
-        self, threshold: float, markets: Markets, make_search: MakeSearch, *, work_max: int = WORK_MAX
-    ) -> None:
-        self._threshold = threshold
+    def __init__(self, markets: Markets, make_search: MakeSearch, *, work_max: int = WORK_MAX) -> None:
         self._markets = markets
         self._make_search = make_search
         self._work_max = work_max
@@ -81,7 +78,7 @@ class Tier2Processor:
         winners = [make(vertices.shingles) for _ in self._markets.orders]
         self._forest = Forest(state, vertices, self._present, self._edge_found, min(REPAIRS_MAX, self._work_max))
         self._stars = [
-            Stars(state, market, order, vertices, self._present, search, self._threshold, self._work_max)
+            Stars(state, market, order, vertices, self._present, search, self._work_max)
             for market, (order, search) in enumerate(zip(self._markets.orders, winners, strict=True))
         ]
         numbers = iter(vertices.numbers())
@@ -93,9 +90,10 @@ class Tier2Processor:
         pages: list[IndexedPage] = []
         won: list[list[IndexedPage]] = [[] for _ in winners]
         for number in numbers:
-            content = self._vertices.content(number)
+            content, row = self._vertices.content(number), self._vertices.row(number)
             pages.append(IndexedPage(number, content.content_hash, content.minhash, self._forest.label(number)))
-            for star, some in zip(self._vertices.row(number).stars, won, strict=True):
+            for stars, star, some in zip(self._stars, row.stars, won, strict=True):
+                stars.fill(row)
                 if star.winner:
                     some.append(IndexedPage(number, content.content_hash, content.minhash))
         self._present.fill(pages)
@@ -105,73 +103,63 @@ class Tier2Processor:
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
         self._out = []
         self._was_cut = self._is_cut()
-        for kind, run in groupby(messages, type):
-            if kind is Store:
-                self._stores(run)
-            elif kind is Probe:
-                self._probes(run)
-            else:
-                for message in run:
-                    self._handlers[kind](message)
-                    self._after(message)
+        for start in range(0, len(messages), MESSAGES_AT_ONCE):
+            self._some(messages[start : start + MESSAGES_AT_ONCE])
         return self._out
 
-    def _stores(self, messages: Iterator[Store]) -> None:
-        while some := list(islice(messages, QUERIES_AT_ONCE)):
-            for message, query in zip(some, self._present.queries([page.signature for page in some]), strict=True):
-                self._store(message, query)
+    def _some(self, messages: Sequence[Any]) -> None:
+        pages = [message.signature for message in messages if isinstance(message, Store | Probe)]
+        queries = iter(self._present.queries(pages) if pages else ())
+        for message in messages:
+            kind = type(message)
+            if kind is Store:
+                self._store(message, next(queries))
+            elif kind is Probe:
+                self._probe(message, next(queries))
+            else:
+                self._handlers[kind](message)
+            if self._was_cut or not self._is_quiet():
                 self._after(message)
-
-    def _probes(self, messages: Iterator[Probe]) -> None:
-        """Most match nobody, and a probe changes nothing for the next one: these are told apart all at once."""
-        while some := list(islice(messages, QUERIES_AT_ONCE)):
-            if not len(self._present.entries):
-                continue
-            promising = self._present.entries.promising([page.signature for page in some])
-            for message, query in zip(some, promising, strict=True):
-                if query is not None:
-                    self._probe(message, query)
-                    self._after(message)
 
     def _after(self, message: Any) -> None:
         """Settle what the message brought; while work is left, one message to go on with is under way."""
-        if self._was_cut or not self._is_quiet():
-            resume = isinstance(message, ContinueTier2)
-            self._settle(resume=resume)
-            is_cut = self._is_cut()
-            if is_cut and (resume or not self._was_cut):
-                self._out.append(Send("tier2", self._partition, ContinueTier2(self._partition)))
-            self._was_cut = is_cut
+        resume = isinstance(message, ContinueTier2)
+        self._settle(resume=resume)
+        is_cut = self._is_cut()
+        if is_cut and (resume or not self._was_cut):
+            self._out.append(Send("tier2", self._partition, ContinueTier2(self._partition)))
+        self._was_cut = is_cut
 
     # Vertices come and go
 
     def _store(self, message: Store, query: Query) -> None:
-        content, key = message.signature, order_key(message.vertex)
-        matches = _matches(self._present.entries, query, key)
-        seen = _seen(matches or _matches(self._present.visitors, query, key))
-        stars = tuple(StarRow(key) for key in message.keys)
-        row = VertexRow(message.vertex, True, self._partition, message.probes, content.content_hash, stars)
-        number = self._add(row, query, matches)
-        winner = tuple([each.enter(number, query, seen) for each in self._stars])
-        for partition in message.probes:
-            probe = Probe(message.vertex, self._partition, content, message.keys, winner)
-            self._out.append(Send("tier2", partition, probe))
+        vertex, content, keys, probes = message.vertex, message.signature, message.keys, message.probes
+        key = order_key(vertex)
+        matches = self._present.entries.first_match_per_component(query, key)
+        alone = not matches and not _matches(self._present.visitors, query, key)
+        stars = tuple([StarRow(key) for key in keys])
+        row = VertexRow(vertex, True, self._partition, probes, content.content_hash, stars)
+        entered = self._add(row, query, matches, alone=alone)
+        if probes:
+            probe = Probe(vertex, self._partition, content, keys, tuple([star.winner for star in entered]))
+            self._out += [Send("tier2", partition, probe) for partition in probes]
 
     def _probe(self, message: Probe, query: Query) -> None:
         content = message.signature
         matches = _matches(self._present.entries, query, order_key(message.vertex))
         if not matches:
             return
-        stars = tuple(StarRow(key, told=told) for key, told in zip(message.keys, message.winner, strict=True))
+        stars = tuple([StarRow(key, told=told) for key, told in zip(message.keys, message.winner, strict=True)])
         row = VertexRow(message.vertex, False, message.home, (), content.content_hash, stars)
-        number = self._add(row, query, matches)
-        for each in self._stars:
-            each.enter(number, query, _seen(matches))
+        self._add(row, query, matches)
 
-    def _add(self, row: VertexRow, query: Query, matches: list[Match]) -> int:
-        number = self._vertices.add(row, query.signature)
-        self._forest.add(number, query, matches)
-        return number
+    def _add(self, row: VertexRow, query: Query, matches: list[Match], *, alone: bool = False) -> tuple[StarRow, ...]:
+        """Take a vertex in; its stars as they are decided."""
+        number = self._vertices.new(row.vertex, entry=row.entry)
+        self._forest.add(number, row.vertex, query, matches)
+        entered = tuple([stars.enter(number, row, query, alone=alone) for stars in self._stars])
+        self._vertices.add(number, with_stars(row, entered), query.signature)
+        return entered
 
     def _remove(self, message: Remove) -> None:
         number = self._vertices.number(message.vertex)
@@ -203,11 +191,12 @@ class Tier2Processor:
         told = message.winner or (None,) * len(row.stars)
         left = [stars.leave(number, row) for stars in self._stars]
         each = zip(left, message.keys, told, strict=True)
-        row = replace(row, stars=tuple(replace(star, key=key, told=flag) for star, key, flag in each))
-        self._vertices.put(number, row)
+        row = with_stars(row, tuple(replace(star, key=key, told=flag) for star, key, flag in each))
         query = self._present.query(number)
-        winner = tuple([stars.enter(number, query) for stars in self._stars])
+        entered = tuple([stars.enter(number, row, query) for stars in self._stars])
+        self._vertices.put(number, with_stars(row, entered))
         if row.entry:
+            winner = tuple([star.winner for star in entered])
             for partition in row.probes:
                 self._out.append(Send("tier2", partition, Rekey(message.vertex, message.keys, winner)))
 
@@ -250,23 +239,24 @@ class Tier2Processor:
                 self._out.append(Send("tier2", partition, News(self._partition, chunk)))
 
     def _is_quiet(self) -> bool:
-        return not self._forest.needs_repair and all(stars.is_quiet for stars in self._stars)
+        for stars in self._stars:
+            if not stars.is_quiet:
+                return False
+        return not self._forest.needs_repair
 
     def _is_cut(self) -> bool:
-        return self._forest.needs_repair or any(stars.is_cut for stars in self._stars)
+        for stars in self._stars:
+            if stars.is_cut:
+                return True
+        return self._forest.needs_repair
 
-    def _edge_found(self, one: int, other: int, similarity: float) -> None:
-        vertex = self._vertices.row(one).vertex
+    def _edge_found(self, vertex: str, other: int, similarity: float) -> None:
         edge = Edge(self._vertices.row(other).vertex, similarity)
         self._out.append(Send("pages", url_of(vertex), Route(vertex, edge)))
 
 
 def _matches(search: Search, query: Query, key: int) -> list[Match]:
     return search.first_match_per_component(query, key) if len(search) else []
-
-
-def _seen(matches: list[Match]) -> Seen:
-    return Seen(not matches, {match.number: match.similarity for match in matches})
 
 
 def _with_cover(star: StarRow, source: int, item: Covered) -> dict[int, Cover]:

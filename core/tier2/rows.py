@@ -29,5 +29,9 @@ class VertexRow(Struct, frozen=True, array_like=True):
     stars: tuple[StarRow, ...]
 
 
+def with_stars(row: VertexRow, stars: tuple[StarRow, ...]) -> VertexRow:
+    return VertexRow(row.vertex, row.entry, row.home, row.probes, row.content_hash, stars)
+
+
 def row_key(number: int) -> str:
-    return f"{number:08x}"
+    return "%08x" % number  # noqa: UP031 (twice as fast as a format string)

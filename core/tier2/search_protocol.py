@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from dustream.core.text.shingles import jaccard
 from dustream.schemas.signature import PageSignature
 
+ALL = 1 << 62
+
 
 class PartitionMap(Protocol):
     """Where pages are stored and whom they must ask. A pair that matches meets: each probes the other's home.
@@ -42,13 +44,18 @@ class IndexedPage(NamedTuple):
 class Query(NamedTuple):
     """A page as searches take it; made once, by `Search.queries`, for all that is asked about the page.
 
-    What a search asks for beyond the signature (the keys of its buckets), others leave empty."""
+    `words` is the page as the search's kernels take it; a search without kernels leaves it empty."""
 
     signature: PageSignature
-    shingles: NDArray[np.uint64]
-    keys: NDArray[np.uint64]
-    content: NDArray[np.uint64]
-    bare: bool
+    words: NDArray[np.uint64]
+
+
+class Matching(NamedTuple):
+    """Some of the pages that match a page, ascending, and their exact similarities."""
+
+    pages: list[tuple[int, float]]
+    looked: int  # candidates looked at
+    last: int  # the last of them, if there are more; else -1
 
 
 class Search(Protocol):
@@ -59,9 +66,6 @@ class Search(Protocol):
 
     def queries(self, signatures: Sequence[PageSignature]) -> list[Query]:
         """Pages, made ready for any search of the same threshold: many at once cost little more than one."""
-
-    def promising(self, signatures: Sequence[PageSignature]) -> list[Query | None]:
-        """Pages made ready, but for those that match nobody here, as far as that is seen at a glance."""
 
     def insert(self, number: int, query: Query, component: int | None = None) -> None: ...
 
@@ -79,17 +83,15 @@ class Search(Protocol):
     def first_match_per_component(self, query: Query, order_key: int, except_component: int = -1) -> list[Match]:
         """One match in every component that has any but `except_component`; which one, `order_key` decides."""
 
-    def candidates(self, query: Query) -> NDArray[np.int64]:
-        """Numbers that may match, ascending. Whether a pair is proposed is a fact of the pair."""
-
-    def similarities(self, query: Query, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Exact Jaccard similarity to each of the numbers."""
+    def matching(self, query: Query, after: int = -1, candidates_max: int = ALL) -> Matching:
+        """All that match, or in portions: those among the first candidates after a number. Whether a pair is proposed
+        as candidates is a fact of the pair."""
 
 
 ShinglesOf = Callable[[int], NDArray[np.uint64]]
 MakeSearch = Callable[[ShinglesOf], Search]
 
-_NO_KEYS = np.zeros(0, dtype=np.uint64)
+_NO_WORDS = np.zeros(0, dtype=np.uint64)
 _MIX = 0x9E3779B97F4A7C15
 _WORD = 0xFFFF_FFFF_FFFF_FFFF
 
@@ -107,13 +109,7 @@ class BruteForceSearch:
         return len(self._hashes)
 
     def queries(self, signatures: Sequence[PageSignature]) -> list[Query]:
-        return [
-            Query(signature, np.frombuffer(signature.shingles, dtype="<u8"), _NO_KEYS, _NO_KEYS, False)
-            for signature in signatures
-        ]
-
-    def promising(self, signatures: Sequence[PageSignature]) -> list[Query | None]:
-        return [*self.queries(signatures)]
+        return [Query(signature, _NO_WORDS) for signature in signatures]
 
     def insert(self, number: int, query: Query, component: int | None = None) -> None:
         self._insert(number, query.signature.content_hash, component)
@@ -145,6 +141,14 @@ class BruteForceSearch:
                 found.setdefault(label, Match(number, similarity, label))
         return sorted(found.values(), key=lambda match: match.component)
 
+    def matching(self, query: Query, after: int = -1, candidates_max: int = ALL) -> Matching:
+        near = self.candidates(query)
+        near = near[near > after]
+        some = near[:candidates_max]
+        each = zip(some.tolist(), self.similarities(query, some).tolist(), strict=True)
+        last = int(some[-1]) if len(some) < len(near) else -1
+        return Matching([(number, value) for number, value in each if value >= self._tau], len(some), last)
+
     def candidates(self, query: Query) -> NDArray[np.int64]:
         return np.array(sorted(self._hashes), dtype=np.int64)
 
@@ -154,4 +158,4 @@ class BruteForceSearch:
     def _similarity(self, query: Query, number: int) -> float:
         if self._hashes[number] == query.signature.content_hash:
             return 1.0
-        return jaccard(query.shingles, self._shingles_of(number))
+        return jaccard(np.frombuffer(query.signature.shingles, dtype="<u8"), self._shingles_of(number))

@@ -20,7 +20,6 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -36,7 +35,6 @@ from dustream.schemas.tier2 import Cover, Covered, Win
 
 WORK_MAX = 2_000  # vertices touched in one step
 _WINDOWS = 8  # in which a step takes its work from the rows
-_WINNERS_COMPARED = 16  # at once, best first
 _FROM_THE_FIRST = -1
 
 
@@ -60,14 +58,6 @@ class Told(NamedTuple):
     item: Win | Covered | Star
 
 
-class Seen(NamedTuple):
-    """What the forest's search found out about a new vertex: whether nobody present matches it, and its similarity to
-    some of those that do."""
-
-    alone: bool
-    similarities: dict[int, float]
-
-
 class Stars:
     """One market in one partition."""
 
@@ -79,7 +69,6 @@ class Stars:
         vertices: Vertices,
         present: Present,
         winners: Search,
-        threshold: float,
         work_max: int = WORK_MAX,
     ) -> None:
         self._market = market
@@ -88,10 +77,10 @@ class Stars:
         self._vertices = vertices
         self._present = present
         self._winners = winners
-        self._threshold = threshold
         self._work_max = work_max
         self._window_max = max(1, work_max // _WINDOWS)
         self._duplicates: Table[DuplicateRow] = state.table("duplicates")
+        self._duplicate_counts: dict[bytes, int] = {}  # by the winner's key: most have none, and need not be asked
         self._stored: Table[AgendaRow] = state.table("agenda")
         self._loaded, self._released = Cleared(), Cleared()
         self._agenda: dict[bytes, AgendaRow] = {}
@@ -108,18 +97,22 @@ class Stars:
 
     # Vertices come and go
 
-    def enter(self, number: int, query: Query, seen: Seen | None = None) -> bool:
-        """Decide a vertex that is new here, or has a new key: is it a winner?"""
-        row = self._vertices.row(number)
+    def fill(self, row: VertexRow) -> None:
+        """A vertex from its row, when the task opens."""
+        local = row.stars[self._market].local
+        if local is not None:
+            self._count(local.key, 1)
+
+    def enter(self, number: int, row: VertexRow, query: Query, *, alone: bool = False) -> StarRow:
+        """Decide a vertex that is new here, or has a new key; `alone`: nobody present matches it. The caller keeps the
+        star."""
         star, self._entered = row.stars[self._market], (number, query)
-        alone = seen is not None and seen.alone
         if not alone:
-            star = self._with_local(number, star, self._best_winner(query, row, star.key, seen))
+            star = self._with_local(number, star, self._best_winner(query, row, star.key))
         star, item = self._look(number, row, star, _LOOK)
-        self._vertices.put_star(number, row, self._market, star)
         if not alone:
             self._note(star.key, item)
-        return star.winner
+        return star
 
     def leave(self, number: int, row: VertexRow) -> StarRow:
         """A vertex goes, or gives up its key; its duplicates will look for another winner."""
@@ -131,7 +124,7 @@ class Stars:
         if star.winner or self.is_cut:
             self._note(key, AgendaRow(release=True))
         star = self._with_local(number, star, None)
-        return replace(star, winner=False)
+        return StarRow(key, False, star.told, None, star.said, star.remote)
 
     def look_again(self, number: int) -> None:
         self._note(self._vertices.row(number).stars[self._market].key, AgendaRow(look=True))
@@ -143,7 +136,8 @@ class Stars:
 
         Once it is cut, what comes is only noted, and worked off by the steps that `resume`."""
         if resume or not self.is_cut:
-            self._work_off()
+            if self._agenda or self.is_cut:
+                self._work_off()
         elif self._agenda:
             self._keep_rest()
         told, self._told = self._told, []
@@ -230,12 +224,14 @@ class Stars:
             star = self._with_local(number, star, self._best_winner(self._query(number), row, star.key))
         cover = self._cover_of(row, star)
         winner = cover is None if row.entry else bool(star.told)
-        item = AgendaRow(False, False, item.release, item.cover_after)
         if winner != star.winner:
             self._set_winner(number, self._query(number) if winner else None)
-            item = AgendaRow(cover_after=_FROM_THE_FIRST) if winner else AgendaRow(release=True)
-            star = replace(star, winner=winner)
-        return self._tell(row, star, cover), item
+            item = _COVER if winner else _RELEASE
+        elif item is _LOOK:
+            item = _NOTHING
+        else:
+            item = AgendaRow(False, False, item.release, item.cover_after)
+        return self._tell(row, star, winner, cover), item
 
     def _query(self, number: int) -> Query:
         """A vertex, made ready for searches; the one that entered last is ready."""
@@ -253,20 +249,20 @@ class Stars:
                 best = cover
         return best
 
-    def _tell(self, row: VertexRow, star: StarRow, cover: Cover | None) -> StarRow:
-        if not row.entry:
-            if star.said != cover:
-                self._told.append(Told(row.home, Covered(row.vertex, self._market, cover)))
-            return replace(star, said=cover)
-        if star.told != star.winner:
-            if star.told is not None:  # a new entry, or one with a new key, tells by its probes
+    def _tell(self, row: VertexRow, star: StarRow, winner: bool, cover: Cover | None) -> StarRow:
+        """Say what changed; the star as it is now."""
+        told = star.told
+        if row.entry and told != winner:
+            if told is not None:  # a new entry, or one with a new key, tells by its probes
                 for partition in row.probes:
-                    self._told.append(Told(partition, Win(row.vertex, self._market, star.winner)))
-            star = replace(star, told=star.winner)
+                    self._told.append(Told(partition, Win(row.vertex, self._market, winner)))
+            told = winner
         if star.said != cover:
-            self._told.append(Told(None, Star(row.vertex, self._market, self._verdict(row, cover))))
-            star = replace(star, said=cover)
-        return star
+            if row.entry:
+                self._told.append(Told(None, Star(row.vertex, self._market, self._verdict(row, cover))))
+            else:
+                self._told.append(Told(row.home, Covered(row.vertex, self._market, cover)))
+        return StarRow(star.key, winner, told, star.local, cover, star.remote)
 
     def _verdict(self, row: VertexRow, cover: Cover | None) -> Verdict:
         if cover is None:
@@ -280,63 +276,40 @@ class Stars:
         else:
             self._winners.insert(number, query)
 
-    def _best_winner(self, query: Query, row: VertexRow, key: bytes, seen: Seen | None = None) -> Cover | None:
+    def _best_winner(self, query: Query, row: VertexRow, key: bytes) -> Cover | None:
         """The best of the winners present that are better than the vertex and match it."""
-        better = []
-        for other in self._winners.candidates(query).tolist():
+        best_key, best = key, None
+        for other, similarity in self._winners.matching(query).pages:
             other_row = self._vertices.row(other)
             other_key = other_row.stars[self._market].key
-            if other_key < key and (row.entry or other_row.entry):
-                better.append((other_key, other))
-        better.sort()
-        for start in range(0, len(better), _WINNERS_COMPARED):
-            some = better[start : start + _WINNERS_COMPARED]
-            similarities = self._similarities(query, [other for _, other in some], seen)
-            for (other_key, other), similarity in zip(some, similarities, strict=True):
-                if similarity >= self._threshold:
-                    exact = self._vertices.row(other).content_hash == row.content_hash
-                    return Cover(other_key, similarity, exact)
-        return None
-
-    def _similarities(self, query: Query, numbers: list[int], seen: Seen | None) -> list[float]:
-        if seen is not None and all(number in seen.similarities for number in numbers):
-            return [seen.similarities[number] for number in numbers]
-        found: list[float] = self._winners.similarities(query, np.array(numbers, dtype=np.int64)).tolist()
-        return found
+            if other_key < best_key and (row.entry or other_row.entry):
+                best_key = other_key
+                best = Cover(other_key, similarity, other_row.content_hash == row.content_hash)
+        return best
 
     def _cover(self, number: int, key: bytes, item: AgendaRow) -> AgendaRow:
         """A new winner takes over the worse vertices that match it and have none, or a worse one."""
         assert item.cover_after is not None
-        row, query = self._vertices.row(number), self._query(number)
-        candidates = self._present.candidates(number, query)
-        candidates = candidates[candidates > item.cover_after]
-        room = max(1, self._work_max - self._work)
-        some, more = candidates[:room], len(candidates) > room
-        self._work += len(some)
-        worse = [other for other in some.tolist() if self._may_take(other, row, key)]
-        similarities = self._present.similarities(query, np.array(worse, dtype=np.int64))
-        for other, similarity in zip(worse, similarities.tolist(), strict=True):
-            if similarity >= self._threshold:
-                self._take(other, Cover(key, similarity, False), row.content_hash)
-        return replace(item, cover_after=int(some[-1]) if more else None)
+        winner, room = self._vertices.row(number), max(1, self._work_max - self._work)
+        found = self._present.matching(number, self._query(number), item.cover_after, room)
+        self._work += found.looked
+        for other, similarity in found.pages:
+            row = self._vertices.row(other)
+            star = row.stars[self._market]
+            if self._is_taken(star, key) and (winner.entry or row.entry):
+                cover = Cover(key, similarity, row.content_hash == winner.content_hash)
+                self._vertices.put_star(other, row, self._market, self._with_local(other, star, cover))
+                self._note(star.key, _LOOK)
+        return replace(item, cover_after=found.last if found.last >= 0 else None)
 
-    def _may_take(self, other: int, winner: VertexRow, key: bytes) -> bool:
-        row = self._vertices.row(other)
-        star = row.stars[self._market]
-        if star.key <= key or not (winner.entry or row.entry):
-            return False
-        return star.local is None or star.local.key > key
-
-    def _take(self, other: int, cover: Cover, content_hash: bytes) -> None:
-        row = self._vertices.row(other)
-        star = row.stars[self._market]
-        cover = replace(cover, exact=row.content_hash == content_hash)
-        star = self._with_local(other, star, cover)
-        self._vertices.put_star(other, row, self._market, star)
-        self._note(star.key, AgendaRow(look=True))
+    def _is_taken(self, star: StarRow, key: bytes) -> bool:
+        """Does a worse vertex that matches take this one for its winner?"""
+        return star.key > key and (star.local is None or star.local.key > key)
 
     def _release(self, key: bytes, item: AgendaRow) -> AgendaRow:
         """The duplicates of a vertex that is a winner no more search again."""
+        if key not in self._duplicate_counts:
+            return replace(item, release=False)
         room = max(1, self._work_max - self._work)
         prefix = self._duplicates_of(key)
         rows = self._duplicates.scan(prefix, self._released.after(prefix))
@@ -361,17 +334,31 @@ class Stars:
         return self._row_key(key) + "\0"
 
     def _with_local(self, number: int, star: StarRow, cover: Cover | None) -> StarRow:
+        if star.local is None and cover is None:
+            return star
         if star.local is not None:
             self._duplicates.delete(self._duplicates_of(star.local.key) + row_key(number))
+            self._count(star.local.key, -1)
         if cover is not None:
             name = self._duplicates_of(cover.key) + row_key(number)
-            self._duplicates.put(name, DuplicateRow())
+            self._duplicates.put(name, _DUPLICATE)
             self._released.written(name)
-        return replace(star, local=cover)
+            self._count(cover.key, 1)
+        return StarRow(star.key, star.winner, star.told, cover, star.said, star.remote)
+
+    def _count(self, key: bytes, change: int) -> None:
+        count = self._duplicate_counts.get(key, 0) + change
+        if count:
+            self._duplicate_counts[key] = count
+        else:
+            del self._duplicate_counts[key]
 
 
+_DUPLICATE = DuplicateRow()
 _NOTHING = AgendaRow()
 _LOOK = AgendaRow(look=True)
+_COVER = AgendaRow(cover_after=_FROM_THE_FIRST)
+_RELEASE = AgendaRow(release=True)
 
 
 def _merged(one: AgendaRow, other: AgendaRow) -> AgendaRow:

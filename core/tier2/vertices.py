@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dustream.core.processor import Table, TaskState
-from dustream.core.tier2.rows import StarRow, VertexRow, row_key
-from dustream.core.tier2.search_protocol import IndexedPage, Query, Search
+from dustream.core.tier2.rows import StarRow, VertexRow, row_key, with_stars
+from dustream.core.tier2.search_protocol import IndexedPage, Matching, Query, Search
 from dustream.schemas.signature import PageSignature
 
 
@@ -25,7 +24,7 @@ class Vertices:
         self._numbers: dict[str, int] = {}
         self.is_entry: NDArray[np.bool_] = np.zeros(64, dtype=np.bool_)
         for key, row in self._rows.scan():
-            self._note(int(key, 16), row)
+            self._note(int(key, 16), row.vertex, row.entry)
         used = set(self._numbers.values())
         self._next = max(used, default=-1) + 1
         self._free = [number for number in range(self._next) if number not in used]
@@ -53,37 +52,42 @@ class Vertices:
     def shingles(self, number: int) -> NDArray[np.uint64]:
         return np.frombuffer(self.content(number).shingles, dtype="<u8")
 
-    def add(self, row: VertexRow, content: PageSignature) -> int:
-        """The lowest free number: which one depends on the rows alone, not on when the task was opened."""
+    def new(self, vertex: str, *, entry: bool) -> int:
+        """The lowest free number: which one depends on the rows alone, not on when the task was opened. The vertex's
+        row is to follow (`add`), within the same message."""
         if self._free:
             number = heappop(self._free)
         else:
             number = self._next
             self._next += 1
-        self._rows.put(row_key(number), row)
-        self._contents.put(row_key(number), content)
-        self._note(number, row)
+        self._note(number, vertex, entry)
         return number
+
+    def add(self, number: int, row: VertexRow, content: PageSignature) -> None:
+        key = row_key(number)
+        self._rows.put(key, row)
+        self._contents.put(key, content)
 
     def put(self, number: int, row: VertexRow) -> None:
         self._rows.put(row_key(number), row)
 
     def put_star(self, number: int, row: VertexRow, market: int, star: StarRow) -> VertexRow:
-        row = replace(row, stars=(*row.stars[:market], star, *row.stars[market + 1 :]))
+        row = with_stars(row, (*row.stars[:market], star, *row.stars[market + 1 :]))
         self._rows.put(row_key(number), row)
         return row
 
     def remove(self, number: int, vertex: str) -> None:
-        self._rows.delete(row_key(number))
-        self._contents.delete(row_key(number))
+        key = row_key(number)
+        self._rows.delete(key)
+        self._contents.delete(key)
         del self._numbers[vertex]
         heappush(self._free, number)
 
-    def _note(self, number: int, row: VertexRow) -> None:
-        self._numbers[row.vertex] = number
+    def _note(self, number: int, vertex: str, entry: bool) -> None:
+        self._numbers[vertex] = number
         while number >= len(self.is_entry):
             self.is_entry = np.concatenate([self.is_entry, np.zeros_like(self.is_entry)])
-        self.is_entry[number] = row.entry
+        self.is_entry[number] = entry
 
 
 class Present:
@@ -137,21 +141,14 @@ class Present:
             return self.entries, self.visitors
         return (self.entries,)
 
-    def candidates(self, number: int, query: Query) -> NDArray[np.int64]:
-        """All that a vertex may match, ascending."""
-        found = [search.candidates(query) for search in self.met_by(number)]
-        return found[0] if len(found) == 1 else np.sort(np.concatenate(found))
-
-    def similarities(self, query: Query, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Exact Jaccard similarity to each of the numbers."""
-        is_entry = self._vertices.is_entry[numbers]
-        if is_entry.all():
-            return self.entries.similarities(query, numbers)
-        found = np.empty(len(numbers), dtype=np.float64)
-        for search, mask in ((self.entries, is_entry), (self.visitors, ~is_entry)):
-            if mask.any():
-                found[mask] = search.similarities(query, numbers[mask])
-        return found
+    def matching(self, number: int, query: Query, after: int, candidates_max: int) -> Matching:
+        """Whom a vertex matches, in portions: those among the first candidates after a number. Itself, too."""
+        found = [search.matching(query, after, candidates_max) for search in self.met_by(number)]
+        if len(found) == 1:
+            return found[0]
+        last = min((each.last for each in found if each.last >= 0), default=-1)
+        pages = [page for each in found for page in each.pages if last < 0 or page[0] <= last]
+        return Matching(pages, sum(each.looked for each in found), last)
 
     def _is_entry(self, number: int) -> bool:
         return bool(self._vertices.is_entry[number])

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
-import numpy as np
 from model_check import run_history
 from model_world import random_history
 from msgspec.structs import replace
@@ -145,16 +144,14 @@ def _without(kind: type, condition: Callable[[Any], bool] = lambda item: True) -
     return tell
 
 
-def _worst_winner(self: Any, query: Any, row: Any, key: bytes, seen: Any = None) -> Cover | None:
+def _worst_winner(self: Any, query: Any, row: Any, key: bytes) -> Cover | None:
     """Any winner that matches, instead of the best."""
     found = None
-    for other in self._winners.candidates(query).tolist():
+    for other, similarity in self._winners.matching(query).pages:
         other_row = self._vertices.row(other)
         other_key = other_row.stars[self._market].key
         if other_key < key and (row.entry or other_row.entry) and (found is None or other_key > found.key):
-            [similarity] = self._winners.similarities(query, np.array([other]))
-            if similarity >= self._threshold:
-                found = Cover(other_key, float(similarity), other_row.content_hash == row.content_hash)
+            found = Cover(other_key, similarity, other_row.content_hash == row.content_hash)
     return found
 
 

@@ -177,7 +177,7 @@ class Network:
             limits = {"settle_news": limits.settle_news, "looks_max": limits.looks}
             return lambda: ContainmentProcessor(DELTA, len(history.markets), **limits)
         if name == "tier2":
-            return lambda: Tier2Processor(THRESHOLD, self.markets, self._make_search, work_max=limits.stars_work)
+            return lambda: Tier2Processor(self.markets, self._make_search, work_max=limits.stars_work)
         return lambda: GroupsProcessor(
             group_size_max=limits.group_size, work_max=limits.groups_work, transfer_rows_max=limits.transfer_rows
         )

@@ -107,7 +107,7 @@ class Pipeline:
         if name == "pages":
             return PagesProcessor(AskEverybody(PARTITIONS), self._markets, site_of, **options)
         if name == "tier2":
-            return Tier2Processor(THRESHOLD, self._markets, partial(BruteForceSearch, THRESHOLD), **options)
+            return Tier2Processor(self._markets, partial(BruteForceSearch, THRESHOLD), **options)
         if name == "sites":
             return SitesProcessor(PARTITIONS, **options)
         return GroupsProcessor(**options)

@@ -185,14 +185,24 @@ def test_batches_are_the_same_as_single_pages() -> None:
         assert row in numbers[starts[row] : starts[row + 1]]
 
 
-def test_pages_are_promising_if_they_have_candidates() -> None:
-    pages, strangers = families(seed=12, count=40, members_max=4), families(seed=13, count=10, members_max=1)
-    index = filled(pages[::2])
-    asked = [*pages, *strangers, signature(np.zeros(0, dtype=np.uint64))]
-    ready = index.promising(asked)
-    assert [one is not None for one in ready] == [len(index.candidates(query(index, page))) > 0 for page in asked]
-    assert [one.signature for one in ready if one] == [page for page, one in zip(asked, ready, strict=True) if one]
-    assert 0 < sum(one is None for one in ready) < len(asked)
+@pytest.mark.parametrize("cache_bytes", [1 << 10, 1 << 24])
+def test_all_that_match_are_found_at_once_or_in_portions(cache_bytes: int) -> None:
+    pages, strangers = families(seed=12, count=40, members_max=6), families(seed=13, count=10, members_max=1)
+    index = filled(pages, shingle_cache_bytes_max=cache_bytes)
+    for page in [*pages, *strangers, signature(np.zeros(0, dtype=np.uint64))]:
+        asked, expected = query(index, page), found(index, page)
+        at_once = index.matching(asked)
+        assert at_once.pages == expected
+        assert (at_once.looked, at_once.last) == (len(index.candidates(asked)), -1)
+        portions, last = [], -1
+        while True:
+            portion = index.matching(asked, last, 2)
+            assert portion.looked <= 2
+            portions += portion.pages
+            last = portion.last
+            if last < 0:
+                break
+        assert portions == expected
 
 
 def test_many_queries_at_once_find_what_each_finds_alone() -> None:

@@ -8,13 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
 from dustream.core.pages.vertex import vertex_name
 from dustream.core.text.signature import sign
 from dustream.core.tier2.index import SimilarityIndex
 from dustream.core.tier2.processor import TABLES, Tier2Processor
-from dustream.core.tier2.search_protocol import Query
+from dustream.core.tier2.search_protocol import ALL, Matching, Query
 from dustream.core.tier2.stars import WORK_MAX
 from dustream.core.topology import ProcessorSpec, TableSpec
 from dustream.core.winners import Market, Markets
@@ -40,9 +38,9 @@ class CountedIndex(SimilarityIndex):
 
     listed = 0
 
-    def candidates(self, query: Query) -> np.ndarray:
-        found = super().candidates(query)
-        self.listed += len(found)
+    def matching(self, query: Query, after: int = -1, candidates_max: int = ALL) -> Matching:
+        found = super().matching(query, after, candidates_max)
+        self.listed += found.looked
         return found
 
 
@@ -102,7 +100,7 @@ class Partition:
         self._task.open(self._tables)
 
     def _processor(self) -> Tier2Processor:
-        return Tier2Processor(TAU, MARKETS, self._index, work_max=self._work_max)
+        return Tier2Processor(MARKETS, self._index, work_max=self._work_max)
 
     def _index(self, shingles_of: Any) -> CountedIndex:
         self._indexes.append(CountedIndex(TAU, shingles_of))
