@@ -223,9 +223,15 @@ class TerminalWatcher:
     def refused(self, path: str, error: UnreadableInput) -> None:
         self._say(f"refused: {error}")
 
+    def settling(self, stage: str) -> None:
+        self._describe(f"all pages read: {stage}")
+
     def writing(self) -> None:
+        self._describe("writing the results")
+
+    def _describe(self, what: str) -> None:
         if self._bar is not None:
-            self._bar.set_description("writing the results")
+            self._bar.set_description(what)
             self._bar.refresh()
 
     def close(self) -> None:

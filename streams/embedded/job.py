@@ -75,6 +75,9 @@ class Watcher:
     def refused(self, path: str, error: UnreadableInput) -> None:
         """An input cannot be read."""
 
+    def settling(self, stage: str) -> None:
+        """All input is in; the outcome is being computed (with `state` None), stage by stage."""
+
     def writing(self) -> None:
         """All input is in; the results are being written."""
 
@@ -134,7 +137,7 @@ def _run_once(request: RunRequest, paths: list[str], watcher: Watcher) -> RunSum
         )
     spool = FileSpool(request.out)
     try:
-        engine = OnceEngine(request.settings, spool)
+        engine = OnceEngine(request.settings, spool, on_stage=watcher.settling)
         return _Run(request, paths, MemoryStore(), lambda: engine, engine, watcher).run()
     finally:
         spool.close()

@@ -6,9 +6,11 @@ alone: containment, sites and rules hear what `pages` would tell them at the end
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -27,7 +29,9 @@ from dustream.core.pages.status import holds_group, status, view
 from dustream.core.pages.verdicts import places_of
 from dustream.core.pages.vertex import url_of, vertex_name
 from dustream.core.pipeline import CONTAINMENT, PAGES, RULES, SITES, pipeline
-from dustream.core.processor import Resting, Send
+from dustream.core.processor import Processor, Resting, Send
+from dustream.core.rules.known_site import RulesSettings
+from dustream.core.rules.processor import RulesProcessor
 from dustream.core.settings import Settings
 from dustream.core.sites import site_of
 from dustream.core.topology import ProcessorSpec
@@ -49,13 +53,16 @@ BATCH_MESSAGES_MAX = 1_024
 class OnceEngine:
     """Takes what enters the topology; when all is in, it knows the outcome."""
 
-    def __init__(self, settings: Settings, spool: Spool) -> None:
+    def __init__(
+        self, settings: Settings, spool: Spool, *, on_stage: Callable[[str], None] = lambda stage: None
+    ) -> None:
         if settings.small_changes != "anchor":
             raise BadSetting(
                 "with small_changes representative the outcome depends on the way there, which --once does not go: "
                 "leave --once out"
             )
         self._settings = settings
+        self._on_stage = on_stage
         self._markets = Markets(settings.markets)
         self._topology = pipeline(settings)
         self._contents = Contents(settings.threshold, spool)
@@ -120,6 +127,7 @@ class OnceEngine:
             ("statuses", self._say),
             ("rules", self._learn),
         ):
+            self._on_stage(name)
             started = time.perf_counter()
             step(rows)
             self.seconds[name] = time.perf_counter() - started
@@ -157,7 +165,8 @@ class OnceEngine:
             SiteDecision(site_of(each.url), each.version, each.pass_from is not None) for each in self._fold.site_words
         ]
         sends = self._alone(SITES, [send.message for send in sites.tallies()] + words)
-        self._alarms += [send.message for send in sends if isinstance(send.message, Alarm)]
+        newest = {send.message.site: send.message for send in sends if isinstance(send.message, Alarm)}
+        self._alarms += [alarm for alarm in newest.values() if alarm.kind == "site_held"]
         held = {send.message.site: send.message.markets for send in sends if isinstance(send.message, SiteHeld)}
         for url, row in rows.items() if held else ():
             if row.lost:
@@ -176,28 +185,39 @@ class OnceEngine:
         updates = ClusterUpdates()
         for url, said in self._statuses.items():
             updates.add(site_of(url), said)
-        sends = self._alone(RULES, [send.message for send in updates.drain()])
+        at_the_end = partial(RulesProcessor, RulesSettings(relearn_changes_min=sys.maxsize))
+        sends = self._alone(RULES, [send.message for send in updates.drain()], at_the_end)
         newest = {send.message.site: send.message for send in sends}
         self._rule_sets = [replace(rules, version=1) for rules in newest.values() if rules.rules]
 
     def _spec(self, name: str) -> ProcessorSpec:
         return next(spec for spec in self._topology.processors if spec.name == name)
 
-    def _alone(self, name: str, messages: list[Any]) -> list[Send]:
-        """What a processor says to others when it has heard all this."""
+    def _alone(self, name: str, messages: list[Any], make: Callable[[], Processor] | None = None) -> list[Send]:
+        """What a processor says to others when it has heard all this. If it fails, the outcome is told without it."""
         spec = self._spec(name)
-        tables = TaskTables(MemoryStore(), spec, 0)
-        processor = spec.make()
-        processor.open(tables)
         self.messages[name] = len(messages)
-        queue = deque(messages)
-        said: list[Send] = []
-        while queue or isinstance(processor, Resting):
-            batch = [queue.popleft() for _ in range(min(len(queue), BATCH_MESSAGES_MAX))]
-            sends = processor.process(tables, batch) if batch else processor.at_rest(tables)  # type: ignore[attr-defined]
-            tables.accept()
-            queue += [send.message for send in sends if send.topic == spec.input]
-            said += sends
-            if not batch and not sends:
-                break
-        return said
+        try:
+            return list(_said(spec, (make or spec.make)(), deque(messages)))
+        except Exception as error:
+            reason = f"the {name} processor failed: {type(error).__name__}: {error}"
+            self._letters.append(DeadLetter(source=spec.input, position=-1, reason=reason))
+            return []
+
+
+def _said(spec: ProcessorSpec, processor: Processor, queue: deque[Any]) -> Iterator[Send]:
+    """All that a processor says, to itself as well, until it is at rest."""
+    tables = TaskTables(MemoryStore(), spec, 0)
+    processor.open(tables)
+    rested = not isinstance(processor, Resting)
+    while queue or not rested:
+        batch = [queue.popleft() for _ in range(min(len(queue), BATCH_MESSAGES_MAX))]
+        if batch:
+            sends = processor.process(tables, batch)
+        else:
+            assert isinstance(processor, Resting)
+            sends = processor.at_rest(tables)
+            rested = not sends
+        tables.accept()
+        queue += [send.message for send in sends if send.topic == spec.input]
+        yield from sends

@@ -15,6 +15,7 @@ from dustream.core.intake import take_in
 from dustream.core.once.contents import COLUMNS_AT_ONCE, Contents, MemorySpool
 from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
+from dustream.core.rules.processor import RulesProcessor
 from dustream.core.settings import Settings
 from dustream.core.text.extractors import TextSource
 from dustream.core.text.signature import sign
@@ -193,3 +194,30 @@ def test_shingles_in_a_file_or_in_memory(tmp_path: Path) -> None:
 def test_representatives_need_the_way_there() -> None:
     with pytest.raises(BadSetting, match="leave --once out"):
         OnceEngine(Settings(small_changes="representative"), MemorySpool())
+
+
+def test_a_word_on_a_site_counts_though_it_is_held_at_first(tmp_path: Path) -> None:
+    """More sites than are told at once, so that a site is held before the word on it is heard."""
+    text = "one two three four five six seven eight nine"
+    pages = [(f"http://s{site}.example/{page}", f"{text} {page}") for site in range(1_100) for page in range(2)]
+    sends = [Send(PAGES, url, content_of(url, text)) for url, text in pages]
+    word = Decision("http://s3.example/", 5, "site", 0.0)
+    kept, once = outcomes([*sends, Send(PAGES, word.url, word)], Settings(site_pages_min=2, partitions=1), tmp_path)
+    assert once == kept
+    assert b"s4.example" in kept["alarms.jsonl"] and b"s3.example" not in kept["alarms.jsonl"]
+
+
+def content_of(url: str, text: str) -> Crawl:
+    return Crawl(url, 1, "content", signature=sign(text, "en"))
+
+
+def test_a_processor_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("no rules today")
+
+    monkeypatch.setattr(RulesProcessor, "at_rest", fail)
+    engine = OnceEngine(Settings(), MemorySpool())
+    engine.run([Feed(web_sends(4, TextSource()))])
+    outcome = write_outcome(engine, tmp_path)
+    assert outcome.rejected == 1 and outcome.groups > 30
+    assert b"no rules today" in (tmp_path / "rejected.jsonl").read_bytes()
