@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -83,16 +84,15 @@ class Task:
         self._head += len(batch)
         return batch
 
-    def drain(self) -> Iterator[Change]:
+    def drain(self) -> list[Change]:
         """Changes that bring the stored queue up to the queue as it is, and the tables' changes."""
         low, high = self._stored
-        for number in range(low, min(self._head, high)):
-            yield self._queue_key(number), None
+        changes: list[Change] = [(self._queue_key(number), None) for number in range(low, min(self._head, high))]
         tail = self._head + len(self.queue)
         for number in range(max(self._head, high), tail):
-            yield self._queue_key(number), _ENCODER.encode(self.queue[number - self._head])
+            changes.append((self._queue_key(number), _ENCODER.encode(self.queue[number - self._head])))
         self._stored = (self._head, tail)
-        yield from self.tables.drain()
+        return changes + self.tables.drain()
 
     def _queue_key(self, number: int) -> bytes:
         return self._prefix + b"%016d" % number
@@ -114,10 +114,9 @@ class View:
             self.pending[self._prefix + b"%016d" % self._next] = message
             self._next += 1
 
-    def drain(self) -> Iterator[Change]:
-        for key, message in self.pending.items():
-            yield key, _JSON.encode(message)
-        self.pending = {}
+    def drain(self) -> list[Change]:
+        pending, self.pending = self.pending, {}
+        return [(key, _JSON.encode(message)) for key, message in pending.items()]
 
 
 def view_prefix(topic: str) -> bytes:
@@ -146,6 +145,7 @@ class EmbeddedEngine:
         for spec in topology.processors:
             message = topology.topic(spec.input).message
             self._tasks[spec.input] = [Task(spec, number, store, message, stored) for number in range(spec.partitions)]
+        self._queues = {topic: [task.queue for task in tasks] for topic, tasks in self._tasks.items()}
         self._views = {
             topic.name: View(topic.name, compacted=topic.compacted, store=store) if topic.kept else None
             for topic in topology.topics
@@ -171,8 +171,7 @@ class EmbeddedEngine:
             self._settle()
             waiting = 0
             for feed in feeds:
-                for send in feed.sends:
-                    self._route(send)
+                self._route_all(feed.sends)
                 self._changes += feed.changes
                 waiting += len(feed.sends)
                 if waiting >= GATHERED_MESSAGES:
@@ -185,18 +184,18 @@ class EmbeddedEngine:
     def commit(self) -> None:
         """Make everything so far durable, all or nothing."""
         started = time.perf_counter()
-        self._store.write(self._drain())
+        self._store.write(chain.from_iterable(self._drain()))
         self._processed_since_commit = self._writes_since_commit = 0
         self.seconds["commit"] += time.perf_counter() - started
 
-    def _drain(self) -> Iterator[Change]:
-        yield from self._changes
-        self._changes = []
+    def _drain(self) -> Iterator[list[Change]]:
+        changes, self._changes = self._changes, []
+        yield changes
         for task in self._all_tasks():
-            yield from task.drain()
+            yield task.drain()
         for view in self._views.values():
             if view is not None:
-                yield from view.drain()
+                yield view.drain()
 
     def _settle(self) -> None:
         """Work until no task has anything left."""
@@ -233,8 +232,7 @@ class EmbeddedEngine:
             self._route(_failed_message(task, None, error))
             return False
         self.seconds[task.spec.name] += time.perf_counter() - started
-        for send in sends:
-            self._route(send)
+        self._route_all(sends)
         self._settle()
         return bool(sends)
 
@@ -252,8 +250,7 @@ class EmbeddedEngine:
         self.seconds[name] += time.perf_counter() - started
         self.messages[name] += len(batch)
         self._processed_since_commit += len(batch)
-        for send in sends:
-            self._route(send)
+        self._route_all(sends)
 
     def _one_by_one(self, task: Task, batch: list[Any]) -> list[Send]:
         """A message made its handler fail: take the batch back, do the others, and that one becomes a dead letter."""
@@ -274,13 +271,18 @@ class EmbeddedEngine:
         task.processor.open(task.tables)
 
     def _route(self, send: Send) -> None:
-        tasks = self._tasks.get(send.topic)
-        if tasks is not None:
-            tasks[partition_of(send.key, len(tasks))].queue.append(send.message)
-            return
-        view = self._views[send.topic]
-        if view is not None:
-            view.append(send.key, send.message)
+        self._route_all((send,))
+
+    def _route_all(self, sends: Iterable[Send]) -> None:
+        queues, views = self._queues, self._views
+        for topic, key, message in sends:
+            if topic in queues:
+                some = queues[topic]
+                some[partition_of(key, len(some))].append(message)
+            else:
+                view = views[topic]
+                if view is not None:
+                    view.append(key, message)
 
     def _all_tasks(self) -> Iterator[Task]:
         for tasks in self._tasks.values():

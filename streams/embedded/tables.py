@@ -6,9 +6,11 @@ import mmap
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import msgspec
+import numpy as np
 
 from dustream.core.topology import ProcessorSpec, TableSpec
 from dustream.streams.store.base import Change, Store
@@ -52,6 +54,16 @@ class RowCache(Generic[Row]):
             self._old, self._young = self._young, {}
         self._young[key] = row
 
+    def put_all(self, rows: dict[str, Row | None]) -> None:
+        """Many rows at once; of more than a generation the last ones."""
+        if len(rows) + len(self._young) <= self._generation_max:
+            self._young |= rows
+        else:
+            self._old = self._young if len(rows) < self._generation_max else {}
+            self._young = dict(islice(rows.items(), max(0, len(rows) - self._generation_max), None))
+            for key in rows:
+                self._old.pop(key, None)
+
 
 class StoredKeys:
     """Which keys a store that began empty may hold: a Bloom filter. Most rows that processors ask for do not exist, and
@@ -61,11 +73,12 @@ class StoredKeys:
 
     def __init__(self) -> None:
         self._bits = mmap.mmap(-1, (FILTER_MASK + 1) // 8)  # zeros that take no memory, and no time, until they are set
+        self._bytes = np.frombuffer(self._bits, dtype=np.uint8)  # the same, for many at once
 
-    def add(self, fingerprint: int) -> None:
-        one, other = fingerprint & FILTER_MASK, fingerprint >> FILTER_SHIFT & FILTER_MASK
-        self._bits[one >> 3] |= 1 << (one & 7)
-        self._bits[other >> 3] |= 1 << (other & 7)
+    def add_all(self, fingerprints: list[int]) -> None:
+        each = np.array(fingerprints, dtype=np.int64)
+        for places in (each & FILTER_MASK, each >> FILTER_SHIFT & FILTER_MASK):
+            np.bitwise_or.at(self._bytes, places >> 3, (1 << (places & 7)).astype(np.uint8))
 
     def may_hold(self, fingerprint: int) -> bool:
         bits, one, other = self._bits, fingerprint & FILTER_MASK, fingerprint >> FILTER_SHIFT & FILTER_MASK
@@ -160,6 +173,8 @@ class TaskTable(Generic[Row]):
             changed, row = next(changes, _NO_CHANGE)
 
     def _stored_under(self, prefix: str, after: str) -> Iterator[tuple[str, bytes]]:
+        if self._stored is not None and not self._stored.may_hold(self._salt):
+            return  # nothing of this table was ever committed
         start = len(self._prefix)
         raw_after = self._prefix + after.encode() if after else b""
         for raw, data in self._store.scan(self._prefix + prefix.encode(), raw_after):
@@ -217,18 +232,24 @@ class TaskTable(Generic[Row]):
 
     def drain(self) -> list[Change]:
         """The uncommitted changes, encoded. They count as committed from here on."""
-        encode, prefix, stored, salt = _ENCODER.encode, self._prefix, self._stored, self._salt
-        changes: list[Change] = []
-        for key, row in self._dirty.items():
-            if row is not None:
-                if stored is not None:
-                    stored.add(hash(key) ^ salt)
-            elif stored is not None and not stored.may_hold(hash(key) ^ salt):
-                continue
-            self._cache.put(key, row)
-            changes.append((prefix + key.encode(), None if row is None else encode(row)))
+        rows, encode, prefix = self._dirty, _ENCODER.encode, self._prefix
+        if not rows:
+            return []
+        changes: list[Change] = [(prefix + key.encode(), encode(row)) for key, row in rows.items() if row is not None]
+        changes += [(prefix + key.encode(), None) for key in self._deleted()]
+        if self._stored is not None and changes:
+            salt = self._salt
+            self._stored.add_all([salt, *[hash(key) ^ salt for key, row in rows.items() if row is not None]])
+        self._cache.put_all(rows)
         self._dirty, self._sorted_keys, self._unsorted_keys = {}, [], []
         return changes
+
+    def _deleted(self) -> list[str]:
+        """Rows that must be deleted in the store: not those that lived and died since the last commit."""
+        deleted = [key for key, row in self._dirty.items() if row is None]
+        if self._stored is None:
+            return deleted
+        return [key for key in deleted if self._stored.may_hold(hash(key) ^ self._salt)]
 
 
 class TaskTables:
@@ -268,6 +289,5 @@ class TaskTables:
         for table in self._tables.values():
             table.undo()
 
-    def drain(self) -> Iterator[Change]:
-        for table in self._tables.values():
-            yield from table.drain()
+    def drain(self) -> list[Change]:
+        return [change for table in self._tables.values() for change in table.drain()]
