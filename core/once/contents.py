@@ -36,7 +36,7 @@ class MemorySpool:
         self._data += shingles
 
     def all(self) -> NDArray[np.uint64]:
-        return np.frombuffer(bytes(self._data), dtype=np.uint64)
+        return np.frombuffer(bytearray(self._data), dtype=np.uint64)  # writable, as a mapped file is: one compilation
 
 
 class Columns(NamedTuple):

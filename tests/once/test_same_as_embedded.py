@@ -13,6 +13,7 @@ from dustream.core.containment.levels import CODE_CHARS_MIN
 from dustream.core.errors import BadSetting
 from dustream.core.intake import take_in
 from dustream.core.once.contents import COLUMNS_AT_ONCE, Contents, MemorySpool
+from dustream.core.once.matching import stars
 from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
 from dustream.core.rules.processor import RulesProcessor
@@ -186,6 +187,7 @@ def test_shingles_in_a_file_or_in_memory(tmp_path: Path) -> None:
     for engine in engines:
         engine.run([Feed(sends)])
     spool.close()
+    assert len(stars.signatures) == 1  # type: ignore[attr-defined]  # compiled once for both
     one, other = ([msgspec.json.encode(each) for each in engine.statuses()] for engine in engines)
     assert one == other and len(one) > 300
     assert list(tmp_path.iterdir()) == []
