@@ -32,9 +32,8 @@ from dustream.core.intake import take_in
 from dustream.core.text.encoding import decode
 from dustream.core.text.extract import extract
 from dustream.core.text.extractors import TextSource
-from dustream.core.text.scan import scan, text_of
-from dustream.core.text.scan_blocks import scan_blocks
-from dustream.core.text.scan_main import main_text
+from dustream.core.text.one_pass import MAIN, READ, SIGN, one_pass, scan_blocks
+from dustream.core.text.scan import scan
 from dustream.core.text.shingles import distinct_shingles, jaccard
 from dustream.core.text.signature import sign
 from dustream.core.text.tokens import explain_tokens, hash_stream, text_bytes
@@ -105,14 +104,19 @@ def print_speed(folder: Path) -> None:
     for name in SITES:
         pages = html_pages(folder, name, PAGES_PER_SITE)
         utf8 = [page.encode("utf-8", "replace") for page in pages]
-        found = [scan_blocks(page) for page in utf8]
+        arrays = [np.frombuffer(page, dtype=np.uint8) for page in utf8]
         size = sum(map(len, utf8)) / len(utf8)
-        blocks, main, whole = us_per_page(scan_blocks, utf8), us_per_page(main_text, found), us_per_page(scan, pages)
+        blocks, main, signed = (
+            us_per_page(lambda page, task=task: one_pass(page, task), arrays)
+            for task in (READ, READ | MAIN, READ | MAIN | SIGN)
+        )
+        whole = us_per_page(scan, pages)
         theirs = us_per_page(resiliparse_main, pages, 1)
-        floor = us_per_page(bare, [np.frombuffer(page, dtype=np.uint8) for page in utf8])
+        floor = us_per_page(bare, arrays)
         print(
-            f"  {name:26} {size / 1e3:6.1f} KB  scan {blocks:5.0f} + main {main:4.1f}  scan() {whole:5.0f}  "
-            f"resiliparse {theirs:5.0f} = {theirs / (blocks + main):4.1f}×, {theirs / whole:4.1f}× of scan()  scan() "
+            f"  {name:26} {size / 1e3:6.1f} KB  scan {blocks:5.0f} + main {main - blocks:4.1f} + sign "
+            f"{signed - main:4.1f}  scan() {whole:5.0f}  "
+            f"resiliparse {theirs:5.0f} = {theirs / main:4.1f}×, {theirs / whole:4.1f}× of scan()  scan() "
             f"{size / whole:5.0f} MB/s, bare pass {size / floor:6.0f} MB/s = {whole / floor:4.1f}×"
         )
 
@@ -342,10 +346,8 @@ def print_mutated(pages: list[bytes], count: int) -> None:
     started, size = time.process_time(), 0
     for _ in range(count):
         page = mutated(pages, rng)
-        found = scan_blocks(page)
-        assert text_of(found, "main").size <= found.text.size + 1
         size += len(page)
-        scan(page)
+        assert len(scan(page).utf8) <= len(scan(page, mode="full").utf8) + 1
     print(f"{count} mutated pages, {size / 1e6:.0f} MB: no crash, {time.process_time() - started:.1f} s")
 
 

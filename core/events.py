@@ -113,18 +113,12 @@ def _text_time_ms(text: str) -> int:
 def _plain_time_ms(text: str) -> int | None:
     """Of a time written as nearly all are, 2024-05-01T12:00:00Z or …+02:00; None of any other, or if there is none."""
     is_plain = len(text) in (20, 25) and text[4] == text[7] == "-" and text[10] == "T" and text[13] == text[16] == ":"
-    if not is_plain or not _is_plain_offset(text[19:]):
+    if not is_plain or text[19] not in "+-Z":
         return None
     try:
-        time = datetime.fromisoformat(text[:19])
+        return round(datetime.fromisoformat(text).timestamp()) * 1000
     except ValueError:
         return None
-    minutes = ((time.toordinal() - _EPOCH_DAY) * 24 + time.hour) * 60 + time.minute
-    return minutes * 60_000 + time.second * 1000 - _offset_ms(text[19:])
-
-
-def _is_plain_offset(text: str) -> bool:
-    return text == "Z" or (text[0] in "+-" and text[3:4] == ":" and text.isascii() and (text[1:3] + text[4:]).isdigit())
 
 
 def _civil_ms(text: str, year: int, month: int, day: int, hour: int, minute: int, second: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Literal
 
 from msgspec import Struct
@@ -13,10 +12,8 @@ from msgspec.structs import replace
 from dustream.core.containment.code_choice import CODES, CodeOf, no_code
 from dustream.core.errors import BadEvent
 from dustream.core.events import CheckedEvent, check_event, resolve_target
-from dustream.core.text.extracted import Extracted
-from dustream.core.text.extractors import Extractor, TextSource, extractor
-from dustream.core.text.language import primary_subtag
-from dustream.core.text.signature import sign
+from dustream.core.text.extractors import TextSource, extractor
+from dustream.core.text.signature import PageSigner, SignedPage, page_signer, sign
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.pages import Crawl, Decision, PageCode
 from dustream.schemas.signature import PageSignature
@@ -49,8 +46,7 @@ class Intake(Struct, frozen=True, array_like=True):
 
 def take_in(events: Sequence[CrawlEvent], source: TextSource) -> Intake:
     """Check and sign a batch of events."""
-    read = partial(extractor(source.extractor), mode=source.mode)
-    code_of = CODES[source.codes]
+    read, code_of = page_signer(source, with_text=source.codes != "off"), CODES[source.codes]
     crawls: list[Crawl] = []
     rejected: list[Rejected] = []
     ignored: dict[str, int] = {}
@@ -79,7 +75,7 @@ def _decision(checked: CheckedEvent) -> Decision:
     return Decision(checked.url, checked.version, on, pass_from)
 
 
-def sign_event(checked: CheckedEvent, read: Extractor, code_of: CodeOf = no_code) -> Crawl:
+def sign_event(checked: CheckedEvent, read: PageSigner, code_of: CodeOf = no_code) -> Crawl:
     """The `Crawl` of an event that tells something about its page; BadEvent if its content cannot be read."""
     finding, popularity = checked.finding, checked.event.popularity
     if finding.kind == "content":
@@ -101,19 +97,18 @@ def text_of(event: CrawlEvent, source: TextSource) -> str | None:
     return extractor(source.extractor)(page, content_type=event.content_type, mode=source.mode).text
 
 
-def _content(checked: CheckedEvent, read: Extractor, code_of: CodeOf) -> Crawl:
+def _content(checked: CheckedEvent, read: PageSigner, code_of: CodeOf) -> Crawl:
     event = checked.event
     if event.text is not None:
         return _page(checked, sign(event.text, event.lang or ""), code_of(event.text.encode("utf-8", "replace")))
     page = event.html if event.html is not None else event.body
     if page is None:
         return _signed(checked, digest_signature(event.digest or ""))
-    found = read(page, content_type=event.content_type)
+    found = read(page, event.content_type, event.lang or "")
     target = refresh_target(found, checked.url)
     if target is not None:
         return _redirect(checked, target, "meta")
-    signature = sign(found.utf8, primary_subtag(event.lang or "") or found.lang)
-    return _page(checked, signature, code_of(found.utf8))
+    return _page(checked, found.signature, code_of(found.utf8))
 
 
 def _page(checked: CheckedEvent, signature: PageSignature, code: PageCode | None) -> Crawl:
@@ -132,7 +127,7 @@ def _redirect(checked: CheckedEvent, target: str, via: str) -> Crawl:
     return Crawl(checked.url, checked.version, "redirect", target=target, via=via, popularity=checked.event.popularity)
 
 
-def refresh_target(found: Extracted, url: str) -> str | None:
+def refresh_target(found: SignedPage, url: str) -> str | None:
     """Where a page's own markup sends the reader at once, if that is another page."""
     if not found.refresh_target or found.refresh_delay_s > REFRESH_DELAY_S_MAX:
         return None

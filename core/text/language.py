@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from resiliparse.parse.lang import detect_fast
 
 from dustream.core.text.function_words import FUNCTION_WORDS
-from dustream.core.text.tokens import token_hashes
+from dustream.core.text.tokens import hash_of_word, token_hashes
 
 # The start of a text is enough, and the detector's cost grows with it (about 45 µs for this many).
 SAMPLE_CHARS = 600
@@ -63,18 +63,19 @@ def detect_language(text: str | bytes, tokens: NDArray[np.uint64] | None = None)
     data = text.encode("utf-8", "replace") if isinstance(text, str) else text
     if tokens is None:
         tokens = token_hashes(data)
-    by_words = language_of_tokens(tokens[:SAMPLE_TOKENS], *word_table(), len(LANGUAGES))
-    return language_of(data, may_have_script(np.frombuffer(data, dtype=np.uint8)), by_words)
+    by_words = language_of_tokens(tokens, tokens.size, *word_table(), len(LANGUAGES))
+    utf8 = np.frombuffer(data, dtype=np.uint8)
+    return language_of(utf8, may_have_script(utf8), by_words)
 
 
-def language_of(data: bytes, has_script: bool, by_words: int) -> str:
+def language_of(data: NDArray[np.uint8], has_script: bool, by_words: int) -> str:
     """The language of a text in UTF-8, given what compiled code says of it: `may_have_script`, `language_of_tokens`."""
     lang = by_script(_sample(data)) if has_script else ""
     return lang or (LANGUAGES[by_words] if by_words >= 0 else _by_letters(_sample(data)))
 
 
-def _sample(data: bytes) -> str:
-    return data[:SAMPLE_BYTES].decode("utf-8", "ignore")[:SAMPLE_CHARS]
+def _sample(data: NDArray[np.uint8]) -> str:
+    return data[:SAMPLE_BYTES].tobytes().decode("utf-8", "ignore")[:SAMPLE_CHARS]
 
 
 @njit(cache=True)
@@ -108,7 +109,7 @@ def word_table() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     """Open addressing by a token's lowest bits: the little words, and in which languages they are (a bit for each)."""
     keys, languages = np.zeros(_SLOTS, dtype=np.uint64), np.zeros(_SLOTS, dtype=np.uint32)
     for number, words in enumerate(FUNCTION_WORDS.values()):
-        for token in token_hashes(words).tolist():
+        for token in map(hash_of_word, words.split()):
             slot = token % _SLOTS
             while keys[slot] not in (0, token):
                 slot = (slot + 1) % _SLOTS
@@ -119,11 +120,13 @@ def word_table() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
 
 @njit(cache=True)
 def language_of_tokens(
-    tokens: NDArray[np.uint64], keys: NDArray[np.uint64], languages: NDArray[np.uint32], count: int
+    tokens: NDArray[np.uint64], token_count: int, keys: NDArray[np.uint64], languages: NDArray[np.uint32], count: int
 ) -> int:
-    """The number of the language whose little words the tokens are; -1 if none stands out."""
+    """The number of the language whose little words the first tokens are; -1 if none stands out."""
     hits = np.zeros(count, dtype=np.int64)
-    for token in tokens:
+    sampled = min(token_count, SAMPLE_TOKENS)
+    for i in range(sampled):
+        token = tokens[i]
         slot = np.int64(token & np.uint64(_SLOTS - 1))
         while keys[slot] != np.uint64(0) and keys[slot] != token:
             slot = (slot + 1) & (_SLOTS - 1)
@@ -136,6 +139,6 @@ def language_of_tokens(
             best, most, second = language, hits[language], most
         elif hits[language] > second:
             second = hits[language]
-    if most < max(WORDS_MIN, WORDS_SHARE_MIN * tokens.size) or second > RUNNER_UP_SHARE_MAX * most:
+    if most < max(WORDS_MIN, WORDS_SHARE_MIN * sampled) or second > RUNNER_UP_SHARE_MAX * most:
         return -1
     return best

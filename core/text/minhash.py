@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dustream.core.text.compiled import inner
 from dustream.core.text.permutations import ADDENDS, MULTIPLIERS
 from dustream.schemas.signature import PageSignature
 
@@ -24,7 +25,7 @@ MULTIPLIERS_32 = np.array(MULTIPLIERS, dtype=np.uint32)
 ADDENDS_32 = np.array(ADDENDS, dtype=np.uint32)
 
 
-@njit(cache=True)
+@inner
 def _fmix32(h: np.uint32) -> np.uint32:
     """MurmurHash3's 32-bit finaliser, which datasketch applies before permuting."""
     h = np.uint32(h ^ (h >> np.uint32(16)))
@@ -34,31 +35,41 @@ def _fmix32(h: np.uint32) -> np.uint32:
     return np.uint32(h ^ (h >> np.uint32(16)))
 
 
+@inner
+def _mixed(shingles: NDArray[np.uint64], i: int) -> np.uint32:
+    """The i-th shingle as it is permuted; past the end the last one again, which does no harm to a minimum."""
+    return _fmix32(np.uint32(shingles[min(i, shingles.size - 1)]))
+
+
 @njit(cache=True)
-def minima(
-    shingles: NDArray[np.uint64], multipliers: NDArray[np.uint32], addends: NDArray[np.uint32]
-) -> NDArray[np.uint32]:
-    """Four shingles at a time, all permutations in the inner loop: it becomes vector instructions."""
-    lowest = np.full(PERMUTATIONS, 0xFFFFFFFF, dtype=np.uint32)
-    if shingles.size == 0:
-        return lowest
-    last = shingles.size - 1
-    for i in range(0, shingles.size, 4):
-        h0 = _fmix32(np.uint32(shingles[i]))
-        h1 = _fmix32(np.uint32(shingles[min(i + 1, last)]))  # past the end the last one again: no harm to a minimum
-        h2 = _fmix32(np.uint32(shingles[min(i + 2, last)]))
-        h3 = _fmix32(np.uint32(shingles[min(i + 3, last)]))
+def minima_into(
+    shingles: NDArray[np.uint64], multipliers: NDArray[np.uint32], addends: NDArray[np.uint32],
+    lowest: NDArray[np.uint32],
+) -> None:  # fmt: skip
+    """Eight shingles at a time, all permutations in the inner loop: it becomes vector instructions."""
+    for j in range(PERMUTATIONS):
+        lowest[j] = 0xFFFFFFFF
+    for i in range(0, shingles.size, 8):
+        h0, h1, h2, h3 = (
+            _mixed(shingles, i), _mixed(shingles, i + 1), _mixed(shingles, i + 2), _mixed(shingles, i + 3),
+        )  # fmt: skip
+        h4, h5, h6, h7 = (
+            _mixed(shingles, i + 4), _mixed(shingles, i + 5), _mixed(shingles, i + 6), _mixed(shingles, i + 7),
+        )  # fmt: skip
         for j in range(PERMUTATIONS):
             a, b = multipliers[j], addends[j]
-            left = min(np.uint32(a * h0 + b), np.uint32(a * h1 + b))
-            right = min(np.uint32(a * h2 + b), np.uint32(a * h3 + b))
-            lowest[j] = min(lowest[j], min(left, right))
-    return lowest
+            p0 = min(np.uint32(a * h0 + b), np.uint32(a * h1 + b))
+            p1 = min(np.uint32(a * h2 + b), np.uint32(a * h3 + b))
+            p2 = min(np.uint32(a * h4 + b), np.uint32(a * h5 + b))
+            p3 = min(np.uint32(a * h6 + b), np.uint32(a * h7 + b))
+            lowest[j] = min(lowest[j], min(min(p0, p1), min(p2, p3)))
 
 
 def minhash(shingles: NDArray[np.uint64]) -> NDArray[np.uint32]:
     """The 128 minima; all ones for an empty set."""
-    return minima(shingles, MULTIPLIERS_32, ADDENDS_32)
+    lowest = np.empty(PERMUTATIONS, dtype=np.uint32)
+    minima_into(shingles, MULTIPLIERS_32, ADDENDS_32, lowest)
+    return lowest
 
 
 def minhash_jaccard(a: NDArray[np.uint32], b: NDArray[np.uint32]) -> float:

@@ -7,15 +7,14 @@ is the page's size.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dustream.core.text.encoding import decode_to_utf8
 from dustream.core.text.extracted import ATTRIBUTE_CHARS_MAX, TITLE_CHARS_MAX, Extracted, TextMode, first_refresh
-from dustream.core.text.kept import Kept
+from dustream.core.text.language import primary_subtag
+from dustream.core.text.one_pass import MAIN, READ, SIGN, TEXT_BYTES, one_pass, scan_blocks
 from dustream.core.text.page_guard import check_size
 from dustream.core.text.scan_blocks import (
     FACT_CANONICAL,
@@ -25,15 +24,14 @@ from dustream.core.text.scan_blocks import (
     FACT_ROBOTS,
     FACT_TITLE,
     FACT_XML_LANG,
-    Blocks,
-    Buffers,
-    buffers_for,
-    scan_into,
 )
-from dustream.core.text.scan_main import join_into, main_blocks, main_text
 from dustream.core.text.scan_references import dereferenced
 from dustream.core.text.scan_tables import name_tables
-from dustream.core.text.utf8 import utf8_of
+from dustream.core.text.signature import SignedPage, sign, signature_in
+from dustream.core.text.tokens import TEXT_BYTES_MAX, text_too_long
+from dustream.core.text.utf8 import utf8_array
+
+TASKS: dict[TextMode, int] = {"main": READ | MAIN, "full": READ}
 
 Places = list[list[int]]
 """Of each fact of the head, where its value starts and ends in the page; -1 where the page does not say."""
@@ -58,17 +56,14 @@ def scan(page: str | bytes, *, content_type: str | None = None, mode: TextMode =
     `main` is the main content; where there is none, the full text, so that a page is empty only when it shows nothing
     at all. `full` is everything a reader would see, menus included.
     """
-    check_size(len(page))
-    utf8 = decode_to_utf8(page, content_type) if isinstance(page, bytes) else utf8_of(page)
-    if content_type and content_type.lower().startswith("text/plain"):
-        return Extracted(utf8=utf8.replace(b"\0", b""))
-    check_size(len(utf8))
-    room = _kept(len(utf8))
-    size = _read(utf8, mode == "main", room.joined, *room.found, *name_tables())
-    places = room.found.facts.tolist()
+    utf8 = _utf8(page, content_type)
+    if _is_plain(content_type):
+        return Extracted(utf8=_without_nul(utf8))
+    room = one_pass(utf8, TASKS[mode])
+    places = room.facts.tolist()
     target, delay_s = _refresh(utf8, places)
     return Extracted(
-        utf8=room.joined[:size].tobytes(),
+        utf8=room.text[: int(room.numbers[TEXT_BYTES])].tobytes(),
         title=_title(utf8, places),
         lang=_lang(utf8, places),
         canonical=_attribute(utf8, places[FACT_CANONICAL]),
@@ -77,49 +72,48 @@ def scan(page: str | bytes, *, content_type: str | None = None, mode: TextMode =
     )
 
 
-@njit(cache=True)
-def _read(
-    page: bytes, is_main: bool, joined: NDArray[np.uint8], text: NDArray[np.uint8], blocks: NDArray[np.int32],
-    containers: NDArray[np.int32], facts: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
-) -> int:  # fmt: skip
-    """Write a page's main text, or all of it, to `joined`: its size. One call, because each array that compiled code
-    hands back costs as much as a page of a kilobyte."""
-    utf8 = np.frombuffer(page, dtype=np.uint8)
-    size, block_count, container_count = scan_into(utf8, text, blocks, containers, facts, keys, values)
-    if is_main:
-        chosen = main_blocks(blocks[:block_count], containers[:container_count])
-        main_size = join_into(text, blocks[:block_count], chosen, joined)
-        if main_size > 0:
-            return main_size
-    joined[:size] = text[:size]
-    return size
+def scan_and_sign(
+    page: str | bytes, content_type: str | None, lang: str, mode: TextMode, with_text: bool
+) -> SignedPage:
+    """Read and sign a page at once (`signature.PageSigner`); its text becomes a Python object only if asked for."""
+    utf8 = _utf8(page, content_type)
+    if _is_plain(content_type):
+        text = _without_nul(utf8)
+        return SignedPage(sign(text, lang), utf8=text)
+    room = one_pass(utf8, TASKS[mode] | SIGN)
+    places = room.facts.tolist()
+    target, delay_s = _refresh(utf8, places)
+    found = room.text[: int(room.numbers[TEXT_BYTES])]
+    if found.size > TEXT_BYTES_MAX:
+        raise text_too_long(found.size)
+    text = found.tobytes() if with_text else b""
+    return SignedPage(signature_in(room, found, primary_subtag(lang) or _lang(utf8, places)), target, delay_s, text)
 
 
-class _Room(NamedTuple):
-    joined: NDArray[np.uint8]
-    found: Buffers
+def _utf8(page: str | bytes, content_type: str | None) -> NDArray[np.uint8]:
+    check_size(len(page))
+    if isinstance(page, str):
+        utf8 = utf8_array(page)
+    else:
+        utf8 = np.frombuffer(decode_to_utf8(page, content_type), dtype=np.uint8)
+    check_size(utf8.size)
+    return utf8
 
 
-def _room_for(page_bytes: int) -> _Room:
-    found = buffers_for(page_bytes)
-    return _Room(np.empty_like(found.text), found)
+def _is_plain(content_type: str | None) -> bool:
+    return content_type is not None and content_type.lower().startswith("text/plain")
 
 
-_kept = Kept(_room_for)
-
-
-def text_of(found: Blocks, mode: TextMode) -> NDArray[np.uint8]:
-    """The page's text in UTF-8, without a Python string."""
-    text = main_text(found) if mode == "main" else found.text
-    return text if text.size else found.text
+def _without_nul(utf8: NDArray[np.uint8]) -> bytes:
+    return utf8.tobytes().replace(b"\0", b"")
 
 
 # --- the head
 
 
-def head_of(utf8: bytes, found: Blocks) -> Head:
-    """The facts of a scanned page's head."""
-    places = found.facts.tolist()
+def head_of(page: bytes) -> Head:
+    """What a page in UTF-8 says about itself."""
+    utf8, places = np.frombuffer(page, dtype=np.uint8), scan_blocks(page).facts.tolist()
     target, delay_s = _refresh(utf8, places)
     return Head(
         title=_title(utf8, places),
@@ -132,30 +126,30 @@ def head_of(utf8: bytes, found: Blocks) -> Head:
     )
 
 
-def _title(utf8: bytes, places: Places) -> str:
+def _title(utf8: NDArray[np.uint8], places: Places) -> str:
     return " ".join(_value(utf8, places[FACT_TITLE], in_attribute=False)[:TITLE_CHARS_MAX].split())
 
 
-def _lang(utf8: bytes, places: Places) -> str:
+def _lang(utf8: NDArray[np.uint8], places: Places) -> str:
     return _attribute(utf8, places[FACT_LANG]) or _attribute(utf8, places[FACT_XML_LANG])
 
 
-def _refresh(utf8: bytes, places: Places) -> tuple[str, float]:
+def _refresh(utf8: NDArray[np.uint8], places: Places) -> tuple[str, float]:
     if places[FACT_REFRESH][0] < 0:  # they are noted one behind the other
         return "", 0.0
     return first_refresh(_attribute(utf8, place) for place in places[FACT_REFRESH:] if place[0] >= 0)
 
 
-def _attribute(utf8: bytes, place: list[int]) -> str:
+def _attribute(utf8: NDArray[np.uint8], place: list[int]) -> str:
     value = _value(utf8, place, in_attribute=True).strip()
     return value if len(value) <= ATTRIBUTE_CHARS_MAX else ""
 
 
-def _value(utf8: bytes, place: list[int], *, in_attribute: bool) -> str:
+def _value(utf8: NDArray[np.uint8], place: list[int], *, in_attribute: bool) -> str:
     if place[0] < 0:
         return ""
-    value = utf8[place[0] : place[1]]
+    found = utf8[place[0] : place[1]]
+    value = found.tobytes()
     if b"&" in value:
-        data = np.frombuffer(value, dtype=np.uint8)
-        value = dereferenced(data, 0, data.size, in_attribute, *name_tables()).tobytes()
+        value = dereferenced(found, 0, found.size, in_attribute, *name_tables()).tobytes()
     return value.decode("utf-8", "replace").replace("\0", "\ufffd")

@@ -8,17 +8,14 @@ and what is closed without one. Formatting that is misnested is taken out where 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dustream.core.text.compiled import inlined, inner, merged
 from dustream.core.text.scan_memory import borrowed
 from dustream.core.text.scan_references import put_reference
 from dustream.core.text.scan_tables import (
     ATTRIBUTE,
-    ATTRIBUTES,
     CONCEALED,
     KIND,
     NEGATION,
@@ -26,8 +23,8 @@ from dustream.core.text.scan_tables import (
     TAG_ID_SHIFT,
     WORD_DOMAIN,
     mix,
+    mix_word,
     name_hash,
-    name_tables,
     slot_of,
     word_hash,
 )
@@ -39,15 +36,31 @@ from dustream.core.text.scan_tokenizer import (
     is_cdata,
     is_letter,
     is_space,
+    last_word,
     raw_text_end,
     script_end,
     tag_name,
 )
-from dustream.core.text.scan_vectors import ALL, LAST, WIDTH, copy_vector, equal_mask, first_bit, mask_of
+from dustream.core.text.scan_vectors import (
+    ALL,
+    LAST,
+    WIDTH,
+    WORD_BYTES,
+    copy_vector,
+    equal_mask,
+    first_bit,
+    mask_of,
+    word_at,
+)
 
 OPEN_MAX = 512  # elements open at once, as in browsers; deeper ones are siblings
 TAG_BYTES_MIN = 3  # each block and each container but the first takes a tag
 WORDS_BYTES_MAX = 400  # of a class or id; what follows is not looked at
+COUNTS = 256  # of open elements, by the lowest bits of their names
+
+# A row of the memo: roles and length of a value, its last bytes, its whole words. Longer values are not in it.
+MEMO_ROWS, MEMO_COLUMNS = 1024, 16
+MEMO_BYTES_MAX = (MEMO_COLUMNS - 2) * 8 + 7
 
 BLOCK, VOID, RAW_TEXT = KIND["BLOCK"], KIND["VOID"], KIND["RAW_TEXT"]
 SHOWN_RAW_TEXT, SCRIPT, TITLE, REFERENCED = KIND["SHOWN_RAW_TEXT"], KIND["SCRIPT"], KIND["TITLE"], KIND["REFERENCED"]
@@ -97,19 +110,10 @@ _CANONICAL, _NONE = word_hash("canonical", WORD_DOMAIN), word_hash("none", WORD_
 _PARAGRAPH_NAME = name_hash("p", TAG_DOMAIN)
 
 
-class Blocks(NamedTuple):
-    """A page's visible text and its parts."""
-
-    text: NDArray[np.uint8]
-    blocks: NDArray[np.int32]
-    containers: NDArray[np.int32]
-    facts: NDArray[np.int64]
-
-
 # --- words of attribute values
 
 
-@njit(cache=True)
+@inner
 def _lower_hash(page: NDArray[np.uint8], start: int, end: int) -> np.uint64:
     """The hash of a whole value, blanks around it left out, as a word."""
     h = np.uint64(WORD_DOMAIN)
@@ -120,7 +124,7 @@ def _lower_hash(page: NDArray[np.uint8], start: int, end: int) -> np.uint64:
     return h
 
 
-@njit(cache=True)
+@inner
 def _has_word(page: NDArray[np.uint8], start: int, end: int, word: np.uint64) -> bool:
     """Whether one of the value's blank-separated words is this one."""
     while start < end:
@@ -133,7 +137,7 @@ def _has_word(page: NDArray[np.uint8], start: int, end: int, word: np.uint64) ->
     return False
 
 
-@njit(cache=True)
+@inner
 def word_roles(
     page: NDArray[np.uint8], start: int, end: int, keys: NDArray[np.uint64], values: NDArray[np.int64]
 ) -> int:
@@ -161,7 +165,34 @@ def word_roles(
     return roles & ~NEGATION
 
 
-@njit(cache=True)
+@inner
+def _known_roles(
+    page: NDArray[np.uint8], start: int, end: int, memo: NDArray[np.uint64], keys: NDArray[np.uint64],
+    values: NDArray[np.int64],
+) -> int:  # fmt: skip
+    """As `word_roles`, which is asked once for each value: sites have few, and each on many tags. A row of the memo
+    has the whole value, so that what is in it can be nothing else's."""
+    length, whole = end - start, (end - start) // WORD_BYTES
+    if length > MEMO_BYTES_MAX:
+        return word_roles(page, start, end, keys, values)
+    tail = last_word(page, np.uint64(start + whole * WORD_BYTES), np.uint64(length - whole * WORD_BYTES))
+    h = mix_word(np.uint64(length), tail)
+    for i in range(whole):
+        h = mix_word(h, word_at(page, np.uint64(start + i * WORD_BYTES)))
+    row = np.int64(h & np.uint64(MEMO_ROWS - 1))
+    is_known = memo[row, 0] & np.uint64(ALL) == np.uint64(length + 1) and memo[row, 1] == tail
+    for i in range(whole):
+        is_known &= memo[row, 2 + i] == word_at(page, np.uint64(start + i * WORD_BYTES))
+    if is_known:
+        return np.int64(memo[row, 0] >> np.uint64(32))  # type: ignore[return-value]
+    roles = word_roles(page, start, end, keys, values)
+    memo[row, 0], memo[row, 1] = np.uint64(roles) << np.uint64(32) | np.uint64(length + 1), tail
+    for i in range(whole):
+        memo[row, 2 + i] = word_at(page, np.uint64(start + i * WORD_BYTES))
+    return roles
+
+
+@inner
 def _is_display_none(page: NDArray[np.uint8], start: int, end: int) -> bool:
     """Whether a style says display: none."""
     none = np.uint64(_NONE)
@@ -180,7 +211,7 @@ def _is_display_none(page: NDArray[np.uint8], start: int, end: int) -> bool:
 # --- text
 
 
-@njit(cache=True)
+@inner
 def _put_space(text: NDArray[np.uint8], out: int, block: int, space: int) -> int:
     if out > block and text[out - 1] != 0x0A:
         text[out] = 0x0A if space == NEW_LINE else 0x20
@@ -188,7 +219,7 @@ def _put_space(text: NDArray[np.uint8], out: int, block: int, space: int) -> int
     return out
 
 
-@njit(cache=True)
+@inner
 def _put_preformatted(page: NDArray[np.uint8], at: int, text: NDArray[np.uint8], out: int, block: int) -> int:
     """A blank of preformatted text. Lines end in one "\\n"; blanks at the block's start mean nothing."""
     byte = page[at]
@@ -198,7 +229,7 @@ def _put_preformatted(page: NDArray[np.uint8], at: int, text: NDArray[np.uint8],
     return out + 1
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _behind_blanks(page: NDArray[np.uint8], at: int, end: int) -> int:
     """Where something else than a blank comes."""
     start, stop = np.uint64(at), np.uint64(end)
@@ -212,7 +243,7 @@ def _behind_blanks(page: NDArray[np.uint8], at: int, end: int) -> int:
     return np.int64(start)  # type: ignore[return-value]
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _copy_ordinary(page: NDArray[np.uint8], at: int, end: int, text: NDArray[np.uint8], out: int) -> tuple[int, int]:
     """Copy text as long as it is ordinary, single spaces inside it too: (where it ends, where the copy ends)."""
     start, stop, place = np.uint64(at), np.uint64(end), np.uint64(out)
@@ -233,7 +264,7 @@ def _copy_ordinary(page: NDArray[np.uint8], at: int, end: int, text: NDArray[np.
     return np.int64(start), np.int64(place)  # type: ignore[return-value]
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _copy_text(
     page: NDArray[np.uint8],
     at: int,
@@ -285,7 +316,7 @@ def _copy_text(
     return at
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _end_block(text: NDArray[np.uint8], blocks: NDArray[np.int32], state: NDArray[np.int64]) -> None:
     """What was written since the last block's end, if anything, is a block. There is room for one more."""
     text, blocks, state = borrowed(text), borrowed(blocks), borrowed(state)
@@ -307,7 +338,7 @@ def _end_block(text: NDArray[np.uint8], blocks: NDArray[np.int32], state: NDArra
 # --- open elements
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _pop(to: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
     """Close open elements until `to` are left."""
     depth = state[AT_DEPTH]
@@ -325,7 +356,7 @@ def _pop(to: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: ND
     state[AT_BEYOND] = 0
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _push(
     name: np.uint64, kind: int, is_hidden: bool, stack: NDArray[np.int64], state: NDArray[np.int64],
     counts: NDArray[np.int32], container: int,
@@ -344,7 +375,7 @@ def _push(
     state[AT_DEPTH] = depth + 1
 
 
-@njit(cache=True)
+@inner
 def _take_out(at: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
     """Close one inline element and leave open what was opened inside ("adoption agency")."""
     counts[stack[at, STACK_NAME] & 255] -= 1
@@ -356,7 +387,7 @@ def _take_out(at: int, stack: NDArray[np.int64], state: NDArray[np.int64], count
     state[AT_LINK] = 0 if state[AT_LINK] == at + 1 else state[AT_LINK] - (state[AT_LINK] > at + 1)
 
 
-@njit(cache=True)
+@inner
 def _close_nearest(
     kinds: int, barrier: int, soft: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]
 ) -> None:
@@ -371,7 +402,7 @@ def _close_nearest(
         _pop(at, stack, state, counts)
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _close_implied(kind: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
     """What the start tag of a block closes that has no end tag of its own."""
     stack, state, counts = borrowed(stack), borrowed(state), borrowed(counts)
@@ -387,7 +418,7 @@ def _close_implied(kind: int, stack: NDArray[np.int64], state: NDArray[np.int64]
         _close_nearest(kinds, barrier, soft, stack, state, counts)
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _find_open(name: np.uint64, kind: int, stack: NDArray[np.int64], depth: int) -> int:
     """Where the open element stands that this end tag closes; -1 if there is none in scope."""
     barrier = SCOPE
@@ -405,7 +436,7 @@ def _find_open(name: np.uint64, kind: int, stack: NDArray[np.int64], depth: int)
     return at
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _close(
     name: np.uint64, kind: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]
 ) -> None:
@@ -432,13 +463,13 @@ def _close(
 # --- tags
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _note_fact(facts: NDArray[np.int64], fact: int, start: int, end: int) -> None:
     if facts[fact, 0] < 0:
         facts[fact, 0], facts[fact, 1] = start, end
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _note_meta(
     page: NDArray[np.uint8], present: int, found: NDArray[np.int64], facts: NDArray[np.int64], state: NDArray[np.int64]
 ) -> None:
@@ -456,7 +487,7 @@ def _note_meta(
         state[AT_REFRESHES] += 1
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _note_facts(
     page: NDArray[np.uint8], kind: int, present: int, found: NDArray[np.int64], facts: NDArray[np.int64],
     state: NDArray[np.int64],
@@ -474,21 +505,21 @@ def _note_facts(
             _note_fact(facts, FACT_XML_LANG, found[XML_LANG, 0], found[XML_LANG, 1])
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _roles(
-    page: NDArray[np.uint8], present: int, found: NDArray[np.int64], keys: NDArray[np.uint64],
-    values: NDArray[np.int64],
+    page: NDArray[np.uint8], present: int, found: NDArray[np.int64], memo: NDArray[np.uint64],
+    keys: NDArray[np.uint64], values: NDArray[np.int64],
 ) -> int:  # fmt: skip
     roles = 0
     for attribute in (CLASS, ID, ROLE_ATTRIBUTE, ITEMPROP):
         if present >> attribute & 1:
-            roles |= word_roles(page, found[attribute, 0], found[attribute, 1], keys, values)
+            roles |= _known_roles(page, found[attribute, 0], found[attribute, 1], memo, keys, values)
     if present >> STYLE & 1 and _is_display_none(page, found[STYLE, 0], found[STYLE, 1]):
         roles |= CONCEALED
     return roles
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _add_container(kind: int, roles: int, containers: NDArray[np.int32], state: NDArray[np.int64]) -> int:
     """There is room for one more."""
     row, parent = state[AT_CONTAINERS], state[AT_CONTAINER]
@@ -498,7 +529,7 @@ def _add_container(kind: int, roles: int, containers: NDArray[np.int32], state: 
     return int(row)
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _raw_text(
     page: NDArray[np.uint8], at: int, name: np.uint64, kind: int, text: NDArray[np.uint8], state: NDArray[np.int64],
     facts: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
@@ -515,11 +546,12 @@ def _raw_text(
     return end
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _open(
     page: NDArray[np.uint8], name: np.uint64, kind: int, roles: int, present: int, text: NDArray[np.uint8],
     blocks: NDArray[np.int32], containers: NDArray[np.int32], found: NDArray[np.int64], stack: NDArray[np.int64],
-    counts: NDArray[np.int32], state: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
+    counts: NDArray[np.int32], state: NDArray[np.int64], memo: NDArray[np.uint64], keys: NDArray[np.uint64],
+    values: NDArray[np.int64],
 ) -> None:  # fmt: skip
     """The start tag of an element that may contain something."""
     is_hidden = kind & (HIDDEN | TITLE) != 0 or present >> HIDDEN_ATTRIBUTE & 1 != 0
@@ -527,7 +559,7 @@ def _open(
     if kind & BLOCK:
         _end_block(text, blocks, state)
         _close_implied(kind, stack, state, counts)
-        container = _add_container(kind, roles | _roles(page, present, found, keys, values), containers, state)
+        container = _add_container(kind, roles | _roles(page, present, found, memo, keys, values), containers, state)
     elif kind & ANCHOR and state[AT_LINK] > 0:
         _take_out(state[AT_LINK] - 1, stack, state, counts)
     _push(name, kind, is_hidden, stack, state, counts, container)
@@ -535,11 +567,11 @@ def _open(
         state[AT_LINK] = state[AT_DEPTH]
 
 
-@njit(cache=True, forceinline=True)
+@merged
 def _start_tag(
     page: NDArray[np.uint8], at: int, text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32],
     facts: NDArray[np.int64], found: NDArray[np.int64], stack: NDArray[np.int64], counts: NDArray[np.int32],
-    state: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
+    state: NDArray[np.int64], memo: NDArray[np.uint64], keys: NDArray[np.uint64], values: NDArray[np.int64],
 ) -> int:  # fmt: skip
     name, at = tag_name(page, at + 1)
     present, slash = 0, False
@@ -561,13 +593,15 @@ def _start_tag(
         return at
     is_raw = kind & RAW_TEXT and not (kind & TITLE and state[AT_FOREIGN] > 0)
     if not is_raw or kind & SHOWN_RAW_TEXT:
-        _open(page, name, kind, roles, present, text, blocks, containers, found, stack, counts, state, keys, values)
+        _open(
+            page, name, kind, roles, present, text, blocks, containers, found, stack, counts, state, memo, keys, values
+        )
     if is_raw:
         return _raw_text(page, at, name, kind, text, state, facts, keys, values)
     return at
 
 
-@njit(cache=True, forceinline=True)
+@merged
 def _end_tag(
     page: NDArray[np.uint8], at: int, text: NDArray[np.uint8], blocks: NDArray[np.int32], found: NDArray[np.int64],
     stack: NDArray[np.int64], counts: NDArray[np.int32], state: NDArray[np.int64], keys: NDArray[np.uint64],
@@ -588,11 +622,11 @@ def _end_tag(
     return at
 
 
-@njit(cache=True, forceinline=True)
+@merged
 def _step(
     page: NDArray[np.uint8], at: int, text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32],
     facts: NDArray[np.int64], found: NDArray[np.int64], stack: NDArray[np.int64], counts: NDArray[np.int32],
-    state: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
+    state: NDArray[np.int64], memo: NDArray[np.uint64], keys: NDArray[np.uint64], values: NDArray[np.int64],
 ) -> int:  # fmt: skip
     """One stretch of text or one piece of markup; adds at most one block and one container."""
     size = page.size
@@ -600,7 +634,9 @@ def _step(
     following = np.int64(page[at + 1]) if at + 1 < size else np.int64(0)
     if not is_text:
         if is_letter(following):
-            return _start_tag(page, at, text, blocks, containers, facts, found, stack, counts, state, keys, values)
+            return _start_tag(
+                page, at, text, blocks, containers, facts, found, stack, counts, state, memo, keys, values
+            )
         if following == 0x2F and at + 2 < size:
             if is_letter(np.int64(page[at + 2])):
                 return _end_tag(page, at, text, blocks, found, stack, counts, state, keys, values)
@@ -619,60 +655,35 @@ def _step(
     return _copy_text(page, at, end, not is_text, is_text, text, state, keys, values) + behind
 
 
-@njit(cache=True)
-def _steps(
+@merged
+def scan_into(
     page: NDArray[np.uint8], text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32],
     facts: NDArray[np.int64], found: NDArray[np.int64], stack: NDArray[np.int64], counts: NDArray[np.int32],
-    state: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
+    state: NDArray[np.int64], memo: NDArray[np.uint64], keys: NDArray[np.uint64], values: NDArray[np.int64],
 ) -> None:  # fmt: skip
+    """Scan a page into arrays that are large enough; `state` has how much each of them got."""
     page, text, blocks, containers = borrowed(page), borrowed(text), borrowed(blocks), borrowed(containers)
     facts, found, stack, counts = borrowed(facts), borrowed(found), borrowed(stack), borrowed(counts)
-    state, keys, values = borrowed(state), borrowed(keys), borrowed(values)
-    at = int(state[AT_OUT])
+    state, memo, keys, values = borrowed(state), borrowed(memo), borrowed(keys), borrowed(values)
+    for i in range(FACTS):
+        facts[i, 0] = facts[i, 1] = -1
+    for i in range(counts.size):
+        counts[i] = 0
+    for i in range(STATE):
+        state[i] = 0
+    at = state[AT_OUT]
     _add_container(at, at, containers, state)
     containers[0, PARENT] = -1
     while at < page.size:
-        at = _step(page, at, text, blocks, containers, facts, found, stack, counts, state, keys, values)
+        at = _step(page, at, text, blocks, containers, facts, found, stack, counts, state, memo, keys, values)
     _end_block(text, blocks, state)
 
 
-@njit(cache=True)
-def scan_into(
-    page: NDArray[np.uint8], text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32],
-    facts: NDArray[np.int64], keys: NDArray[np.uint64], values: NDArray[np.int64],
-) -> tuple[int, int, int]:  # fmt: skip
-    """Scan a page into arrays that are large enough: (bytes of text, number of blocks, number of containers)."""
-    found = np.empty((len(ATTRIBUTES), 2), dtype=np.int64)
-    stack = np.empty((OPEN_MAX, 4), dtype=np.int64)
-    counts = np.zeros(256, dtype=np.int32)
-    state = np.zeros(STATE, dtype=np.int64)
-    facts[:] = -1
-    _steps(page, text, blocks, containers, facts, found, stack, counts, state, keys, values)
-    return max(0, state[AT_BLOCK] - 1), state[AT_BLOCKS], state[AT_CONTAINERS]
+def text_bytes_max(page_bytes: int) -> int:
+    """Of the text of a page: "&nGt;" is five bytes and stands for six."""
+    return page_bytes * 6 // 5 + 64
 
 
-class Buffers(NamedTuple):
-    """Room for what a scan finds."""
-
-    text: NDArray[np.uint8]
-    blocks: NDArray[np.int32]
-    containers: NDArray[np.int32]
-    facts: NDArray[np.int64]
-
-
-def buffers_for(page_bytes: int) -> Buffers:
-    """Room enough for any page of this size."""
-    rows = page_bytes // TAG_BYTES_MIN + 3
-    return Buffers(
-        np.empty(page_bytes * 6 // 5 + 64, dtype=np.uint8),  # "&nGt;" is five bytes and stands for six
-        np.empty((rows, 4), dtype=np.int32),
-        np.empty((rows, 4), dtype=np.int32),
-        np.empty((FACTS, 2), dtype=np.int64),
-    )
-
-
-def scan_blocks(page: bytes) -> Blocks:
-    """Scan a page in UTF-8. Any bytes will do; text that is not UTF-8 comes out as it went in."""
-    found = buffers_for(len(page))
-    size, blocks, containers = scan_into(np.frombuffer(page, dtype=np.uint8), *found, *name_tables())
-    return Blocks(found.text[:size], found.blocks[:blocks], found.containers[:containers], found.facts)
+def rows_max(page_bytes: int) -> int:
+    """Blocks or containers of a page."""
+    return page_bytes // TAG_BYTES_MIN + 3

@@ -8,10 +8,10 @@ as the text does not say otherwise: what holds most of a page's prose is no side
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from dustream.core.text.scan_blocks import CONTAINER, END, KINDS, LINK_BYTES, PARENT, ROLES, START, Blocks
+from dustream.core.text.compiled import inner
+from dustream.core.text.scan_blocks import CONTAINER, END, KINDS, LINK_BYTES, PARENT, ROLES, START
 from dustream.core.text.scan_memory import borrowed
 from dustream.core.text.scan_tables import CONCEALED, KIND, ROLE
 
@@ -21,7 +21,7 @@ PROSE_BYTES_MIN = 80
 PARAGRAPH_BYTES_MIN = 40
 PROSE_LINK_SHARE_MAX = 0.33
 # What a byte of short text weighs beside prose where names are judged: pages of few words have a main text, too.
-SHORT_WEIGHT, NO_WEIGHT = 0.5, 0.0
+SHORT_WEIGHT = 0.5
 SPARSE_SHARE_MAX = 0.5  # prose below this part of the text so weighed: the page is of the short kind
 LINK_SHARE_MAX = 0.5  # a block above it is a list of links
 
@@ -57,44 +57,63 @@ DOMINANT_SHARE_MIN = 0.75
 CENTRAL_SHARE_MIN = 0.5
 
 
-@njit(cache=True)
+@inner
 def _is_prose(length: int, link_bytes: int) -> bool:
     return length >= PROSE_BYTES_MIN and link_bytes <= PROSE_LINK_SHARE_MAX * length
 
 
-@njit(cache=True)
-def _prose_of_containers(
-    blocks: NDArray[np.int32], containers: NDArray[np.int32], is_out: NDArray[np.bool_], short_weight: float,
-    link_weight: float,
-) -> NDArray[np.int64]:  # fmt: skip
-    """Bytes of prose in each container, those inside it included; what is out does not count, short text and links by
-    weight."""
-    prose = np.zeros(containers.shape[0], dtype=np.int64)
+@inner
+def _weigh(
+    blocks: NDArray[np.int32], containers: NDArray[np.int32], link_weight: float, prose: NDArray[np.int64],
+    weighed: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Bytes of prose in each container itself, links by weight; and of all text, where short text has its weight."""
+    for i in range(containers.shape[0]):
+        prose[i] = weighed[i] = 0
     for i in range(blocks.shape[0]):
         length, container = blocks[i, END] - blocks[i, START], blocks[i, CONTAINER]
+        size = length - (1.0 - link_weight) * blocks[i, LINK_BYTES]
         is_heading = containers[container, KINDS] & HEADING != 0
-        is_prose = _is_prose(length, blocks[i, LINK_BYTES]) and not is_heading
-        if not is_out[container]:
-            link_bytes = (1.0 - link_weight) * blocks[i, LINK_BYTES]
-            prose[container] += np.int64((length - link_bytes) * (1.0 if is_prose else short_weight))
+        if _is_prose(length, blocks[i, LINK_BYTES]) and not is_heading:
+            prose[container] += np.int64(size)
+            weighed[container] += np.int64(size)
+        else:
+            weighed[container] += np.int64(size * SHORT_WEIGHT)
+
+
+@inner
+def _sum_up(
+    sizes: NDArray[np.int64], containers: NDArray[np.int32], is_out: NDArray[np.bool_], sums: NDArray[np.int64]
+) -> None:
+    """Of each container the bytes in it and in those inside it; what is out does not count."""
+    for i in range(containers.shape[0]):
+        sums[i] = 0 if is_out[i] else sizes[i]
     for i in range(containers.shape[0] - 1, 0, -1):
-        prose[containers[i, PARENT]] += prose[i]
-    return prose
+        sums[containers[i, PARENT]] += sums[i]
 
 
-@njit(cache=True)
-def _out_of_main(containers: NDArray[np.int32], prose: NDArray[np.int64], weak_share_max: float) -> NDArray[np.bool_]:
+@inner
+def _total(sizes: NDArray[np.int64], is_out: NDArray[np.bool_], count: int) -> int:
+    total = 0
+    for i in range(count):
+        total += 0 if is_out[i] else sizes[i]
+    return total
+
+
+@inner
+def _put_out(
+    containers: NDArray[np.int32], prose: NDArray[np.int64], weak_share_max: float, is_out: NDArray[np.bool_]
+) -> None:
     """Which containers are boilerplate, by their own role or that of one around them."""
-    is_out = np.zeros(containers.shape[0], dtype=np.bool_)
+    is_out[0] = False
     for i in range(1, containers.shape[0]):
         roles = containers[i, ROLES]
         is_strong = roles & STRONG != 0 and prose[0] - prose[i] >= min(REST_BYTES_MIN, prose[0])
         is_weak = roles & WEAK != 0 and roles & CENTRAL == 0 and prose[i] <= weak_share_max * prose[0]
         is_out[i] = is_out[containers[i, PARENT]] or roles & BOILERPLATE != 0 or is_strong or is_weak
-    return is_out
 
 
-@njit(cache=True)
+@inner
 def _dominant(containers: NDArray[np.int32], prose: NDArray[np.int64]) -> int:
     """The innermost container that holds most of the prose."""
     chosen = 0
@@ -107,49 +126,56 @@ def _dominant(containers: NDArray[np.int32], prose: NDArray[np.int64]) -> int:
     return chosen
 
 
-@njit(cache=True)
-def _inside(containers: NDArray[np.int32], root: int, is_out: NDArray[np.bool_]) -> NDArray[np.bool_]:
+@inner
+def _take_in(containers: NDArray[np.int32], root: int, is_out: NDArray[np.bool_], inside: NDArray[np.bool_]) -> None:
     """Which containers are the root or in it, and not boilerplate."""
-    inside = np.zeros(containers.shape[0], dtype=np.bool_)
+    for i in range(root):
+        inside[i] = False
     inside[root] = True
     for i in range(root + 1, containers.shape[0]):
         inside[i] = inside[containers[i, PARENT]] and not is_out[i]
-    return inside
 
 
-@njit(cache=True)
-def main_blocks(blocks: NDArray[np.int32], containers: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """For each block, whether it is main text."""
-    blocks, containers = borrowed(blocks), borrowed(containers)
-    is_out = _boilerplate(blocks, containers, NO_LINK_WEIGHT)
-    weighed = _prose_of_containers(blocks, containers, is_out, SHORT_WEIGHT, NO_LINK_WEIGHT)
-    prose = _prose_of_containers(blocks, containers, is_out, NO_WEIGHT, NO_LINK_WEIGHT)
-    if prose[0] > 0 and prose[0] >= SPARSE_SHARE_MAX * weighed[0]:
-        chosen = _chosen(blocks, containers, _inside(containers, _dominant(containers, prose), is_out))
+@inner
+def choose(
+    blocks: NDArray[np.int32], containers: NDArray[np.int32], prose: NDArray[np.int64], weighed: NDArray[np.int64],
+    sums: NDArray[np.int64], is_out: NDArray[np.bool_], inside: NDArray[np.bool_], chosen: NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """For each block, whether it is main text, in `chosen`."""
+    blocks, containers, prose, weighed = borrowed(blocks), borrowed(containers), borrowed(prose), borrowed(weighed)
+    sums, is_out, inside, chosen = borrowed(sums), borrowed(is_out), borrowed(inside), borrowed(chosen)
+    count = containers.shape[0]
+    _put_out_boilerplate(blocks, containers, NO_LINK_WEIGHT, prose, weighed, sums, is_out)
+    prose_bytes = _total(prose, is_out, count)
+    is_sparse = prose_bytes == 0 or prose_bytes < SPARSE_SHARE_MAX * _total(weighed, is_out, count)
+    _sum_up(weighed if is_sparse else prose, containers, is_out, sums)
+    _take_in(containers, _dominant(containers, sums), is_out, inside)
+    if is_sparse:
+        _choose_of_sparse(blocks, containers, inside, is_out, chosen)
     else:
-        inside = _inside(containers, _dominant(containers, weighed), is_out)
-        chosen = _chosen_of_sparse(blocks, containers, inside, is_out)
+        _choose_of_prose(blocks, containers, inside, chosen)
     chosen_bytes = _bytes_of(blocks, chosen)
     if chosen_bytes < LIST_BYTES_MAX:
-        listed = _chosen_of_list(blocks, containers)
-        if chosen_bytes < LIST_SHARE_MAX * _bytes_of(blocks, listed):
-            return listed
-    return chosen
+        _put_out_boilerplate(blocks, containers, LINK_WEIGHT, prose, weighed, sums, is_out)
+        _choose_of_list(blocks, is_out, chosen_bytes, chosen)
 
 
-@njit(cache=True)
-def _boilerplate(blocks: NDArray[np.int32], containers: NDArray[np.int32], link_weight: float) -> NDArray[np.bool_]:
+@inner
+def _put_out_boilerplate(
+    blocks: NDArray[np.int32], containers: NDArray[np.int32], link_weight: float, prose: NDArray[np.int64],
+    weighed: NDArray[np.int64], sums: NDArray[np.int64], is_out: NDArray[np.bool_],
+) -> None:  # fmt: skip
     """Which containers are boilerplate, weak names being believed less where they would leave little."""
-    nothing = np.zeros(containers.shape[0], dtype=np.bool_)
-    everything = _prose_of_containers(blocks, containers, nothing, SHORT_WEIGHT, link_weight)
-    is_out = _out_of_main(containers, everything, WEAK_SHARE_MAX_WITH_REST)
-    rest = _prose_of_containers(blocks, containers, is_out, SHORT_WEIGHT, link_weight)
-    if rest[0] < REST_SHARE_MIN * everything[0]:
-        is_out = _out_of_main(containers, everything, WEAK_SHARE_MAX)
-    return is_out
+    _weigh(blocks, containers, link_weight, prose, weighed)
+    for i in range(containers.shape[0]):
+        is_out[i] = False
+    _sum_up(weighed, containers, is_out, sums)
+    _put_out(containers, sums, WEAK_SHARE_MAX_WITH_REST, is_out)
+    if _total(weighed, is_out, containers.shape[0]) < REST_SHARE_MIN * sums[0]:
+        _put_out(containers, sums, WEAK_SHARE_MAX, is_out)
 
 
-@njit(cache=True)
+@inner
 def _bytes_of(blocks: NDArray[np.int32], chosen: NDArray[np.bool_]) -> int:
     size = 0
     for i in range(blocks.shape[0]):
@@ -157,22 +183,25 @@ def _bytes_of(blocks: NDArray[np.int32], chosen: NDArray[np.bool_]) -> int:
     return size
 
 
-@njit(cache=True)
-def _chosen_of_list(blocks: NDArray[np.int32], containers: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Of a page that is a list of links: all but boilerplate, links counting as text."""
-    is_out = _boilerplate(blocks, containers, LINK_WEIGHT)
-    chosen = np.zeros(blocks.shape[0], dtype=np.bool_)
+@inner
+def _choose_of_list(
+    blocks: NDArray[np.int32], is_out: NDArray[np.bool_], chosen_bytes: int, chosen: NDArray[np.bool_]
+) -> None:
+    """If the page is a list of links: all but boilerplate, links counting as text."""
+    listed_bytes = 0
     for i in range(blocks.shape[0]):
-        chosen[i] = not is_out[blocks[i, CONTAINER]]
-    return chosen
+        listed_bytes += 0 if is_out[blocks[i, CONTAINER]] else blocks[i, END] - blocks[i, START]
+    if chosen_bytes < LIST_SHARE_MAX * listed_bytes:
+        for i in range(blocks.shape[0]):
+            chosen[i] = not is_out[blocks[i, CONTAINER]]
 
 
-@njit(cache=True)
-def _chosen_of_sparse(
-    blocks: NDArray[np.int32], containers: NDArray[np.int32], inside: NDArray[np.bool_], is_out: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+@inner
+def _choose_of_sparse(
+    blocks: NDArray[np.int32], containers: NDArray[np.int32], inside: NDArray[np.bool_], is_out: NDArray[np.bool_],
+    chosen: NDArray[np.bool_],
+) -> None:  # fmt: skip
     """Of a page whose main text is mostly short, as in manuals of programs: all but links, else all but boilerplate."""
-    chosen = np.zeros(blocks.shape[0], dtype=np.bool_)
     first = -1
     for i in range(blocks.shape[0]):
         is_links = blocks[i, LINK_BYTES] > LINK_SHARE_MAX * (blocks[i, END] - blocks[i, START])
@@ -181,14 +210,13 @@ def _chosen_of_sparse(
     if first < 0:
         for i in range(blocks.shape[0]):
             chosen[i] = not is_out[blocks[i, CONTAINER]]
-        return chosen
+        return
     headline = _headline(blocks, containers, first)
     if headline >= 0 and not containers[blocks[first, CONTAINER], KINDS] & HEADING:
         chosen[headline] = True
-    return chosen
 
 
-@njit(cache=True)
+@inner
 def _is_long(blocks: NDArray[np.int32], containers: NDArray[np.int32], i: int) -> bool:
     """Whether a block is prose, or a paragraph that says so itself and has some length."""
     blocks, containers = borrowed(blocks), borrowed(containers)
@@ -201,7 +229,7 @@ def _is_long(blocks: NDArray[np.int32], containers: NDArray[np.int32], i: int) -
     return _is_prose(length, link_bytes)
 
 
-@njit(cache=True)
+@inner
 def _is_attached(blocks: NDArray[np.int32], containers: NDArray[np.int32], i: int, inside: NDArray[np.bool_]) -> bool:
     """Whether a block next to the prose goes with it however short it is: code, descriptions, list items."""
     container = blocks[i, CONTAINER]
@@ -210,7 +238,7 @@ def _is_attached(blocks: NDArray[np.int32], containers: NDArray[np.int32], i: in
     return bool(blocks[i, LINK_BYTES] <= PROSE_LINK_SHARE_MAX * (blocks[i, END] - blocks[i, START]))
 
 
-@njit(cache=True)
+@inner
 def _main_range(blocks: NDArray[np.int32], containers: NDArray[np.int32], inside: NDArray[np.bool_]) -> tuple[int, int]:
     """First and last block of the main text: the prose, and what is attached to its ends."""
     blocks, containers, inside = borrowed(blocks), borrowed(containers), borrowed(inside)
@@ -225,7 +253,7 @@ def _main_range(blocks: NDArray[np.int32], containers: NDArray[np.int32], inside
     return first, last
 
 
-@njit(cache=True)
+@inner
 def _headline(blocks: NDArray[np.int32], containers: NDArray[np.int32], first: int) -> int:
     """The last h1 before the main text, else the last h2; -1 if there is none.
 
@@ -241,10 +269,13 @@ def _headline(blocks: NDArray[np.int32], containers: NDArray[np.int32], first: i
     return second
 
 
-@njit(cache=True)
-def _chosen(blocks: NDArray[np.int32], containers: NDArray[np.int32], inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+@inner
+def _choose_of_prose(
+    blocks: NDArray[np.int32], containers: NDArray[np.int32], inside: NDArray[np.bool_], chosen: NDArray[np.bool_]
+) -> None:
     """The headline, prose, and the short blocks between."""
-    chosen = np.zeros(blocks.shape[0], dtype=np.bool_)
+    for i in range(blocks.shape[0]):
+        chosen[i] = False
     first, last = _main_range(blocks, containers, inside)
     for i in range(first, last + 1):
         is_links = blocks[i, LINK_BYTES] > LINK_SHARE_MAX * (blocks[i, END] - blocks[i, START])
@@ -252,10 +283,9 @@ def _chosen(blocks: NDArray[np.int32], containers: NDArray[np.int32], inside: ND
     headline = _headline(blocks, containers, first)
     if headline >= 0:
         chosen[headline] = True
-    return chosen
 
 
-@njit(cache=True)
+@inner
 def join_into(
     text: NDArray[np.uint8], blocks: NDArray[np.int32], chosen: NDArray[np.bool_], joined: NDArray[np.uint8]
 ) -> int:
@@ -270,9 +300,3 @@ def join_into(
             joined[out + length] = 0x0A
             out += length + np.uint64(1)
     return max(np.int64(0), np.int64(out) - np.int64(1))  # type: ignore[return-value]
-
-
-def main_text(found: Blocks) -> NDArray[np.uint8]:
-    """The main text in UTF-8; empty if the page has none."""
-    joined = np.empty(found.text.size + 1, dtype=np.uint8)
-    return joined[: join_into(found.text, found.blocks, main_blocks(found.blocks, found.containers), joined)]

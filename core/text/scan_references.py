@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dustream.core.text.compiled import inner
 from dustream.core.text.scan_memory import borrowed
 from dustream.core.text.scan_tables import BARE_REFERENCE, REFERENCE_DOMAIN, Int, mix, slot_of
 
@@ -19,12 +20,12 @@ _WINDOWS_1252 = np.array(
 )
 
 
-@njit(cache=True)
+@inner
 def is_alphanumeric(byte: Int) -> bool:
     return bool(0x30 <= byte <= 0x39 or 0x61 <= (byte | 0x20) <= 0x7A)
 
 
-@njit(cache=True)
+@inner
 def _digit(byte: Int, base: int) -> Int:
     """The digit's value; -1 if it is none."""
     if 0x30 <= byte <= 0x39:
@@ -34,7 +35,7 @@ def _digit(byte: Int, base: int) -> Int:
     return -1
 
 
-@njit(cache=True)
+@inner
 def put_char(text: NDArray[np.uint8], out: int, code: Int) -> int:
     """Write one character in UTF-8; gives where it ends. It takes no more bytes than any reference to it."""
     if code < 0x80:
@@ -56,7 +57,7 @@ def put_char(text: NDArray[np.uint8], out: int, code: Int) -> int:
     return out + 4
 
 
-@njit(cache=True)
+@inner
 def _numeric(page: NDArray[np.uint8], at: int, end: int, text: NDArray[np.uint8], out: int) -> tuple[int, int]:
     """`at` is behind "&#"."""
     start = at
@@ -81,7 +82,7 @@ def _numeric(page: NDArray[np.uint8], at: int, end: int, text: NDArray[np.uint8]
     return at, put_char(text, out, code)
 
 
-@njit(cache=True)
+@inner
 def _longest_name(
     page: NDArray[np.uint8], at: int, end: int, keys: NDArray[np.uint64], values: NDArray[np.int64]
 ) -> tuple[int, int]:
@@ -99,7 +100,7 @@ def _longest_name(
     return found, found_end
 
 
-@njit(cache=True)
+@inner
 def put_reference(
     page: NDArray[np.uint8],
     at: int,

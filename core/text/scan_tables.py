@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dustream.core.text.compiled import inner
 from dustream.core.text.scan_entities import REFERENCES
 
 # What a tag is. An element of a kind listed under BLOCK breaks lines and becomes a container.
@@ -132,20 +132,20 @@ TAG_ID_SHIFT = 32
 BARE_REFERENCE = 8
 
 
-@njit(cache=True)
+@inner
 def mix(h: np.uint64, byte: Int) -> np.uint64:
     """FNV-1a, one byte on."""
     return (h ^ np.uint64(byte)) * np.uint64(FNV_PRIME)
 
 
-@njit(cache=True)
+@inner
 def mix_word(h: np.uint64, word: np.uint64) -> np.uint64:
     """Eight bytes on. For names of up to eight bytes it is a bijection: no two of a length share a hash."""
     h = (h ^ word) * np.uint64(WORD_PRIME)
     return h ^ (h >> np.uint64(32))
 
 
-@njit(cache=True)
+@inner
 def slot_of(keys: NDArray[np.uint64], h: np.uint64) -> int:
     """Where the name of this hash stands; -1 if it is not known."""
     slot = np.int64((h ^ (h >> np.uint64(32))) & np.uint64(SLOTS - 1))

@@ -7,9 +7,9 @@ is read in linear time whatever is in it. What is not closed goes on to the end 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dustream.core.text.compiled import inlined, inner
 from dustream.core.text.scan_memory import borrowed
 from dustream.core.text.scan_tables import ATTRIBUTE_DOMAIN, TAG_DOMAIN, Int, mix_word, slot_of
 from dustream.core.text.scan_vectors import WIDTH, WORD_BYTES, equal_mask, first_bit, mask_of, word_at
@@ -23,17 +23,17 @@ _IS_STOP[list(_STOPS)] = True
 _stops_mask = mask_of(_STOPS)
 
 
-@njit(cache=True)
+@inner
 def is_space(byte: Int) -> bool:
     return bool(byte == 0x20 or byte == 0x0A or byte == 0x09 or byte == 0x0D or byte == 0x0C)
 
 
-@njit(cache=True)
+@inner
 def is_letter(byte: Int) -> bool:
     return bool(0x61 <= (byte | 0x20) <= 0x7A)
 
 
-@njit(cache=True)
+@inner
 def find(page: NDArray[np.uint8], at: Int, byte: Int) -> int:
     """Where the byte comes next; the page's end if it does not."""
     size, start, wanted = np.uint64(page.size), np.uint64(at), np.uint8(byte)
@@ -47,14 +47,14 @@ def find(page: NDArray[np.uint8], at: Int, byte: Int) -> int:
     return np.int64(min(start, size))  # type: ignore[return-value]
 
 
-@njit(cache=True)
+@inner
 def skip_space(page: NDArray[np.uint8], at: int) -> int:
     while at < page.size and is_space(np.int64(page[at])):
         at += 1
     return at
 
 
-@njit(cache=True)
+@inner
 def _name_end(page: NDArray[np.uint8], at: int) -> int:
     """Where the next byte stands that may end a name; the page's end if there is none."""
     size, start = np.uint64(page.size), np.uint64(at)
@@ -68,7 +68,7 @@ def _name_end(page: NDArray[np.uint8], at: int) -> int:
     return np.int64(min(start, size))  # type: ignore[return-value]
 
 
-@njit(cache=True)
+@inner
 def _lower(word: np.uint64) -> np.uint64:
     """Eight bytes with small letters, all at once: bit 7 of each sum tells whether its byte is beyond a bound."""
     low = word & np.uint64(0x7F7F7F7F7F7F7F7F)
@@ -77,8 +77,8 @@ def _lower(word: np.uint64) -> np.uint64:
     return word | is_capital >> np.uint64(2)
 
 
-@njit(cache=True)
-def _last_word(page: NDArray[np.uint8], at: np.uint64, size: np.uint64) -> np.uint64:
+@inner
+def last_word(page: NDArray[np.uint8], at: np.uint64, size: np.uint64) -> np.uint64:
     """The `size` bytes (fewer than eight) at `at`, zeros behind them."""
     if at + np.uint64(WORD_BYTES) <= np.uint64(page.size):
         return word_at(page, at) & ((np.uint64(1) << (np.uint64(8) * size)) - np.uint64(1))
@@ -88,7 +88,7 @@ def _last_word(page: NDArray[np.uint8], at: np.uint64, size: np.uint64) -> np.ui
     return word
 
 
-@njit(cache=True)
+@inner
 def _name_hash(page: NDArray[np.uint8], start: int, end: int, domain: np.uint64) -> np.uint64:
     """The hash of the name between, in small letters (scan_tables.name_hash)."""
     at, left = np.uint64(start), np.uint64(end - start)
@@ -97,23 +97,23 @@ def _name_hash(page: NDArray[np.uint8], start: int, end: int, domain: np.uint64)
         h = mix_word(h, _lower(word_at(page, at)))
         at += np.uint64(WORD_BYTES)
         left -= np.uint64(WORD_BYTES)
-    return mix_word(h, _lower(_last_word(page, at, left))) if left else h
+    return mix_word(h, _lower(last_word(page, at, left))) if left else h
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _letters(word: np.uint64) -> np.uint64:
     """How many bytes come before the first below "?": letters go on, and whatever ends a name does not."""
     below = (word - np.uint64(0x3F3F3F3F3F3F3F3F)) & ~word & np.uint64(0x8080808080808080)
     return first_bit(below) >> np.uint64(3)
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _short_hash(word: np.uint64, length: np.uint64, domain: np.uint64) -> np.uint64:
     """The hash of the name that is the first `length` bytes of the word."""
     return mix_word(domain ^ length, _lower(word & ((np.uint64(1) << (np.uint64(8) * length)) - np.uint64(1))))
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def tag_name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
     """(hash of the lower-case tag name at `at`, where it ends)."""
     if at + WORD_BYTES <= page.size:  # nearly all names are short and end in ">" or a blank
@@ -126,7 +126,7 @@ def tag_name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
     return _long_tag_name(page, at)
 
 
-@njit(cache=True)
+@inner
 def _long_tag_name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
     end = _name_end(page, at)
     while end < page.size and page[end] == 0x3D:
@@ -134,7 +134,7 @@ def _long_tag_name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
     return _name_hash(page, at, end, np.uint64(TAG_DOMAIN)), end
 
 
-@njit(cache=True)
+@inner
 def _value(page: NDArray[np.uint8], at: int) -> tuple[int, int, int]:
     """(start, end, where the tag goes on) of the value behind "=", quoted or not."""
     at = skip_space(page, at)
@@ -147,7 +147,7 @@ def _value(page: NDArray[np.uint8], at: int) -> tuple[int, int, int]:
     return start, at, at
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _short_name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
     """Of an attribute as most are, name="value" with few letters: (hash of its name, where the value starts); else
     the start is -1."""
@@ -161,7 +161,7 @@ def _short_name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
     return np.uint64(0), -1
 
 
-@njit(cache=True)
+@inner
 def _attribute(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int, int, int]:
     """Of any attribute: (hash of its name, start and end of its value, where the tag goes on)."""
     page = borrowed(page)
@@ -174,7 +174,7 @@ def _attribute(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int, int, i
     return h, start, end, at
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def attributes(
     page: NDArray[np.uint8],
     at: int,
@@ -207,7 +207,7 @@ def attributes(
     return at + 1, present, slash
 
 
-@njit(cache=True)
+@inner
 def starts_with_word(page: NDArray[np.uint8], at: int, name: np.uint64) -> bool:
     """Whether the tag name at `at` is this one of a raw text element, and ends there. Looks no further than needed."""
     start, stop = at, min(page.size, at + RAW_NAME_BYTES_MAX + 1)
@@ -219,7 +219,7 @@ def starts_with_word(page: NDArray[np.uint8], at: int, name: np.uint64) -> bool:
     return byte == 0x3E or byte == 0x2F or is_space(byte)
 
 
-@njit(cache=True)
+@inner
 def _comment_end(page: NDArray[np.uint8], at: int) -> int:
     """Behind the comment whose "<!--" ends at `at`. "<!-->" and "<!--->" are whole comments, "--!>" ends one too."""
     size = page.size
@@ -235,13 +235,13 @@ def _comment_end(page: NDArray[np.uint8], at: int) -> int:
     return size
 
 
-@njit(cache=True)
+@inner
 def is_comment(page: NDArray[np.uint8], at: int) -> bool:
     """Whether "<!--" stands at `at`."""
     return at + 3 < page.size and page[at + 1] == 0x21 and page[at + 2] == 0x2D and page[at + 3] == 0x2D
 
 
-@njit(cache=True)
+@inner
 def is_cdata(page: NDArray[np.uint8], at: int) -> bool:
     """Whether "<![CDATA[" stands at `at`."""
     if at + 8 >= page.size or page[at + 1] != 0x21 or page[at + 2] != 0x5B or page[at + 8] != 0x5B:
@@ -250,7 +250,7 @@ def is_cdata(page: NDArray[np.uint8], at: int) -> bool:
     return bool(is_word and page[at + 6] == 0x54 and page[at + 7] == 0x41)
 
 
-@njit(cache=True)
+@inner
 def cdata_end(page: NDArray[np.uint8], at: int) -> int:
     """Where the "]]>" comes; the page's end if it does not."""
     while at < page.size:
@@ -261,7 +261,7 @@ def cdata_end(page: NDArray[np.uint8], at: int) -> int:
     return page.size
 
 
-@njit(cache=True)
+@inner
 def declaration_end(page: NDArray[np.uint8], at: int) -> int:
     """Behind the comment, doctype, processing instruction or other bogus comment at `at`."""
     if is_comment(page, at):
@@ -269,7 +269,7 @@ def declaration_end(page: NDArray[np.uint8], at: int) -> int:
     return find(page, at, np.int64(0x3E)) + 1
 
 
-@njit(cache=True)
+@inner
 def raw_text_end(page: NDArray[np.uint8], at: int, name: np.uint64) -> int:
     """Where the end tag of raw text element `name` stands; the page's end if there is none."""
     while at < page.size:
@@ -280,7 +280,7 @@ def raw_text_end(page: NDArray[np.uint8], at: int, name: np.uint64) -> int:
     return page.size
 
 
-@njit(cache=True)
+@inner
 def script_end(page: NDArray[np.uint8], at: int, name: np.uint64) -> int:
     """Where a script's end tag stands; in "<!-- <script> … </script> -->" the inner one ends nothing (13.2.5.20)."""
     size = page.size

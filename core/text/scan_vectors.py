@@ -17,6 +17,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from dustream.core.text.compiled import inner
+
 WIDTH = 32
 ALL, LAST = (1 << WIDTH) - 1, 1 << (WIDTH - 1)  # masks
 WORD_BYTES = 8
@@ -93,7 +95,7 @@ _word = cast("Mask", _word_in)
 _first = cast("Callable[[np.uint64], np.uint64]", _first_in)
 
 
-@njit(cache=True)
+@inner
 def _check(array: Bytes, at: np.uint64, size: int) -> None:
     if _IS_CHECKED and at + np.uint64(size) > np.uint64(array.size):
         raise IndexError("a vector reaches beyond its array")
@@ -106,14 +108,14 @@ def equal_mask(page: Bytes, at: np.uint64, byte: np.uint8) -> np.uint64:
     return _equal(page, at, byte)
 
 
-@njit(cache=True)
+@inner
 def high_mask(page: Bytes, at: np.uint64) -> np.uint64:
     """Which of the 32 bytes from `at` on are not ASCII."""
     _check(page, at, WIDTH)
     return _high(page, at)
 
 
-@njit(cache=True)
+@inner
 def copy_vector(page: Bytes, at: np.uint64, text: Bytes, out: np.uint64) -> None:
     """Copy 32 bytes."""
     _check(page, at, WIDTH)
@@ -121,14 +123,14 @@ def copy_vector(page: Bytes, at: np.uint64, text: Bytes, out: np.uint64) -> None
     _copy(page, at, text, out)
 
 
-@njit(cache=True)
+@inner
 def word_at(page: Bytes, at: np.uint64) -> np.uint64:
     """Eight bytes as a number, the first one lowest."""
     _check(page, at, WORD_BYTES)
     return _word(page, at)
 
 
-@njit(cache=True)
+@inner
 def first_bit(bits: np.uint64) -> np.uint64:
     """The place of the lowest bit that is set; 64 if none is."""
     return _first(bits)
@@ -151,7 +153,7 @@ def mask_of(some: bytes) -> Mask:
 
     compiled = cast("Mask", one_of)
 
-    @njit(cache=True)
+    @inner
     def mask(page: Bytes, at: np.uint64) -> np.uint64:
         _check(page, at, WIDTH)
         return compiled(page, at)

@@ -2,66 +2,30 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
-from numba import njit
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from dustream.core.text.extractors import DEFAULT_SOURCE, TextSource, extractor
-from dustream.core.text.kept import Kept
-from dustream.core.text.language import (
-    LANGUAGES,
-    SAMPLE_TOKENS,
-    language_of,
-    language_of_tokens,
-    may_have_script,
-    primary_subtag,
-    word_table,
-)
-from dustream.core.text.minhash import ADDENDS_32, MULTIPLIERS_32, PERMUTATIONS, minima
-from dustream.core.text.shingles import DEFAULT_TABLE, DIMENSIONS, distinct_shingles
-from dustream.core.text.tokens import char_table, composed, count_into, hash_tokens, text_bytes
+from dustream.core.text.extractors import DEFAULT_SOURCE, Extractor, TextSource, extractor
+from dustream.core.text.language import language_of, primary_subtag
+from dustream.core.text.one_pass import BY_WORDS, HAS_SCRIPT, SIGN, TELL_LANGUAGE, Room, one_pass, run
+from dustream.core.text.tokens import composed, text_bytes
 from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
 
 
-class _Room(NamedTuple):
-    """Where compiled code writes the parts of a signature."""
+class SignedPage(Struct, frozen=True):
+    """A page's signature, and what else of it decides what becomes of it."""
 
-    shingles: NDArray[np.uint64]
-    content_hash: NDArray[np.uint64]
-    minhash: NDArray[np.uint32]
-    lengths: NDArray[np.int64]
-
-
-def _room_for(text_size: int) -> _Room:
-    return _Room(
-        np.empty(text_size // 2 + 2, dtype="<u8"),  # a token and what separates it are two bytes
-        np.empty(2, dtype="<u8"),
-        np.empty(PERMUTATIONS, dtype="<u4"),
-        np.empty(DIMENSIONS, dtype=np.int64),
-    )
+    signature: PageSignature
+    refresh_target: str = ""
+    refresh_delay_s: float = 0.0
+    utf8: bytes = b""  # the text, where it was asked for
 
 
-_kept = Kept(_room_for)
-
-
-@njit(cache=True)
-def _sign_into(
-    data: bytes, shingles: NDArray[np.uint64], content_hash: NDArray[np.uint64], minhash: NDArray[np.uint32],
-    lengths: NDArray[np.int64], chars: NDArray[np.uint32], words: NDArray[np.uint64], languages: NDArray[np.uint32],
-) -> tuple[int, int, bool, bool, int]:  # fmt: skip
-    """(number of tokens, of shingles, whether NFC may change the text, whether a script may tell its language, the
-    number of the language its words are in). One call: each would cost as much as it does."""
-    text = np.frombuffer(data, dtype=np.uint8)
-    tokens, low, high, may_compose = hash_tokens(text, chars)
-    found = distinct_shingles(tokens)
-    shingles[: found.size] = found
-    content_hash[0], content_hash[1] = low, high
-    minhash[:] = minima(found, MULTIPLIERS_32, ADDENDS_32)
-    count_into(found, DEFAULT_TABLE, lengths)
-    language = language_of_tokens(tokens[:SAMPLE_TOKENS], words, languages, len(LANGUAGES))
-    return tokens.size, found.size, may_compose, may_have_script(text), language
+PageSigner = Callable[[str | bytes, str | None, str], SignedPage]
+"""Of a page, its content type and its language as the crawler says."""
 
 
 def sign(text: str | bytes, lang: str = "") -> PageSignature:
@@ -69,12 +33,17 @@ def sign(text: str | bytes, lang: str = "") -> PageSignature:
 
     Text without tokens has no shingles, and token_count 0 says so.
     """
-    data = text_bytes(text)
-    room, tables = _kept(len(data)), (char_table(), *word_table())
-    tokens, shingles, may_compose, has_script, by_words = _sign_into(data, *room, *tables)
-    if may_compose and (nfc := composed(data)) != data:
-        room = _kept(len(nfc))
-        tokens, shingles, _, _, by_words = _sign_into(nfc, *room, *tables)
+    data = np.frombuffer(text_bytes(text), dtype=np.uint8)
+    return signature_in(one_pass(data, SIGN), data, lang)
+
+
+def signature_in(room: Room, text: NDArray[np.uint8], lang: str) -> PageSignature:
+    """The signature that compiled code left in the room, `text` being what it signed."""
+    _, tokens, shingles, may_compose, _, _ = room.numbers.tolist()
+    if may_compose and (nfc := composed(data := text.tobytes())) != data:
+        text = np.frombuffer(data, dtype=np.uint8)  # the room gets the composed text's signature
+        room = one_pass(np.frombuffer(nfc, dtype=np.uint8), SIGN)
+        _, tokens, shingles, _, _, _ = room.numbers.tolist()
     return PageSignature(
         version=SIGNATURE_VERSION,
         content_hash=room.content_hash.tobytes(),
@@ -82,16 +51,40 @@ def sign(text: str | bytes, lang: str = "") -> PageSignature:
         minhash=room.minhash.tobytes(),
         lengths=tuple(room.lengths.tolist()),
         token_count=tokens,
-        lang=primary_subtag(lang) or language_of(data, has_script, by_words),
+        lang=primary_subtag(lang) or _language_in(room, text),
     )
+
+
+def _language_in(room: Room, text: NDArray[np.uint8]) -> str:
+    """The language of the text whose tokens are in the room."""
+    run(room, text, TELL_LANGUAGE)
+    numbers = room.numbers.tolist()
+    return language_of(text, bool(numbers[HAS_SCRIPT]), numbers[BY_WORDS])
+
+
+def page_signer(source: TextSource, with_text: bool = False) -> PageSigner:
+    """What reads and signs pages. Language: as the crawler says, else the page's own attribute, else by its text."""
+    if source.extractor == "scan":
+        from dustream.core.text.scan import scan_and_sign
+
+        return lambda page, content_type, lang: scan_and_sign(page, content_type, lang, source.mode, with_text)
+    read = extractor(source.extractor)
+    return lambda page, content_type, lang: _read_and_sign(read, page, content_type, lang, source)
+
+
+def _read_and_sign(
+    read: Extractor, page: str | bytes, content_type: str | None, lang: str, source: TextSource
+) -> SignedPage:
+    found = read(page, content_type=content_type, mode=source.mode)
+    signature = sign(found.utf8, primary_subtag(lang) or found.lang)
+    return SignedPage(signature, found.refresh_target, found.refresh_delay_s, found.utf8)
 
 
 def sign_page(
     page: str | bytes, *, content_type: str | None = None, lang: str = "", source: TextSource = DEFAULT_SOURCE
 ) -> PageSignature:
-    """The signature of an HTML page. Language: as the crawler says, else the page's own attribute, else by its text."""
-    extracted = extractor(source.extractor)(page, content_type=content_type, mode=source.mode)
-    return sign(extracted.utf8, primary_subtag(lang) or extracted.lang)
+    """The signature of an HTML page."""
+    return page_signer(source)(page, content_type, lang).signature
 
 
 def shingle_array(signature: PageSignature) -> NDArray[np.uint64]:

@@ -16,6 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from dustream.core.text.compiled import inner
 from dustream.core.text.kept import Kept
 from dustream.core.text.scan_references import REPLACEMENT, put_char
 from dustream.core.text.scan_vectors import WIDTH, Bytes, first_bit, high_mask
@@ -27,7 +28,7 @@ Encode = Callable[[str, Bytes], int]
 _IS_CHECKED = bool(getattr(config, "BOUNDSCHECK", None))
 
 
-@njit(cache=True)
+@inner
 def _char_size(page: NDArray[np.uint8], at: int) -> int:
     """Bytes of the character at `at`, which is not ASCII; 0 if it is no UTF-8 (Unicode, table 3-7)."""
     lead, left = page[at], page.size - at
@@ -120,7 +121,7 @@ def _encoder(unit_bytes: int) -> Encode:
     char = cast("Callable[[str, np.uint64], int]", char_in)
     copy = cast("Callable[[str, np.uint64, Bytes, np.uint64], np.uint64]", narrowed)
 
-    @njit(cache=True)
+    @inner
     def encode(text: str, target: Bytes) -> int:
         at, out, count = 0, 0, len(text)
         while at < count:
@@ -171,9 +172,15 @@ def _room_for(chars: int) -> Bytes:
 _kept = Kept(_room_for)
 
 
-def utf8_of(text: str) -> bytes:
-    """The string in UTF-8. Lone surrogates, which JSON can carry and UTF-8 cannot, become U+FFFD."""
+def utf8_array(text: str) -> Bytes:
+    """The string in UTF-8, until the next one comes to this thread. Lone surrogates, which JSON can carry and UTF-8
+    cannot, become U+FFFD."""
     if text.isascii():
-        return text.encode()
+        return np.frombuffer(text.encode(), dtype=np.uint8)
     target = _kept(len(text))
-    return target[: _encode_entry()(text, target)].tobytes()
+    return target[: _encode_entry()(text, target)]
+
+
+def utf8_of(text: str) -> bytes:
+    """As `utf8_array`, to keep."""
+    return utf8_array(text).tobytes()

@@ -92,17 +92,18 @@ def check_that_bounds_are_checked() -> None:
 
 def try_page(page: bytes, rng: random.Random) -> None:
     from dustream.core.errors import BadEvent
-    from dustream.core.text.scan import scan
-    from dustream.core.text.scan_blocks import scan_blocks
-    from dustream.core.text.signature import sign
+    from dustream.core.text.extractors import DEFAULT_SOURCE
+    from dustream.core.text.one_pass import scan_blocks
+    from dustream.core.text.signature import page_signer, sign
 
     scan_blocks(page)
     try:
-        found = scan(page if rng.random() < 0.5 else page.decode("utf-8", "surrogateescape"))
+        given = page if rng.random() < 0.5 else page.decode("utf-8", "surrogateescape")
+        found = page_signer(DEFAULT_SOURCE, with_text=True)(given, None, "en")
     except BadEvent:
         return
     found.utf8.decode()
-    sign(found.utf8, found.lang or "en")
+    assert sign(found.utf8, "en") == found.signature
 
 
 def fuzz(count: int, seed: int) -> None:

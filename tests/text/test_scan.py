@@ -21,8 +21,8 @@ from resiliparse.extract.html2text import extract_plain_text
 from dustream.core.errors import BadEvent
 from dustream.core.text import scan_entities, scan_tables
 from dustream.core.text.extract import extract
+from dustream.core.text.one_pass import scan_blocks
 from dustream.core.text.scan import head_of, scan
-from dustream.core.text.scan_blocks import scan_blocks
 from dustream.streams.generate import generate, truth
 
 TESTS = Path(__file__).parent
@@ -159,7 +159,7 @@ def test_head() -> None:
     found = scan(PAGE)
     assert (found.title, found.lang, found.canonical) == ("A title & here", "en-GB", "/right?a=1&b")
     assert (found.refresh_target, found.refresh_delay_s) == ("/next", 3.0)
-    head = head_of(PAGE.encode(), scan_blocks(PAGE.encode()))
+    head = head_of(PAGE.encode())
     assert (head.charset, head.is_noindex) == ("utf-8", True)
 
 
@@ -312,6 +312,25 @@ def test_a_page_over_the_limit_is_refused() -> None:
     for page in ("<p>word</p>" * 1_000_000, "é" * 5_000_000):
         with pytest.raises(BadEvent, match="at most 8388608"):
             scan(page)
+
+
+CLASSES = st.lists(
+    st.sampled_from(["nav", "main", "no-", "sidebar", "siteNav", " ", "comment", "x" * 30, "y" * 60, "é", "footer"]),
+    max_size=8,
+).map("".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(CLASSES, min_size=1, max_size=6))
+def test_roles_of_a_value_do_not_depend_on_what_came_before(values: list[str]) -> None:
+    """They are remembered from tag to tag and from page to page; the last tag of a page is read past its end."""
+    alone = [scan_blocks(f"<div class='{value}'>a</div>".encode()).containers[1].tolist() for value in values]
+    together = scan_blocks("".join(f"<div class='{value}'>a</div>" for value in values * 2).encode())
+    assert together.containers[1:].tolist() == alone * 2
+    ends = [scan_blocks(f"<div id={value.replace(' ', '')}>".encode()).containers[1].tolist() for value in values]
+    assert ends == [
+        scan_blocks(f"<div id={value.replace(' ', '')}>{'b' * 40}".encode()).containers[1].tolist() for value in values
+    ]
 
 
 HOSTILE = (

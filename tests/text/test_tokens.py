@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dustream.core.errors import BadEvent
 from dustream.core.text import char_classes, tokens
+from dustream.core.text.function_words import FUNCTION_WORDS
 
 SCRIPTS = st.text(
     st.one_of(
@@ -78,6 +79,32 @@ def test_the_compiled_pass_follows_the_rules(text: str) -> None:
     assert tokens.token_hashes(text).tolist() == expected
 
 
+LONG = st.lists(
+    st.sampled_from(
+        ["a", "Word", "x" * 70, "longer words", " ", "  ", ", ", "\n", "é", "中文", "e\u0301", "\u200b", "1"]
+    ),
+    min_size=20,
+    max_size=120,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(LONG, st.integers(0, 3))
+def test_long_runs_of_ascii_give_the_same_tokens(pieces: list[str], blanks: int) -> None:
+    """They are hashed in lanes, wherever those begin and whatever is around them."""
+    text = " " * blanks + "".join(pieces)
+    assert tokens.token_hashes(text).tolist() == [token_hash(token) for token in tokens.explain_tokens(text)]
+
+
+def test_one_word_without_a_separator_is_one_token() -> None:
+    assert tokens.token_hashes("a" * 1000).tolist() == [token_hash("a" * 1000)]
+
+
+@pytest.mark.parametrize("words", FUNCTION_WORDS.values())
+def test_the_little_words_are_tokens_as_they_stand(words: str) -> None:
+    assert [tokens.hash_of_word(word) for word in words.split()] == tokens.token_hashes(words).tolist()
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=40))
 def test_any_bytes_are_safe(data: bytes) -> None:
@@ -87,7 +114,9 @@ def test_any_bytes_are_safe(data: bytes) -> None:
     # Nothing behind the end is read: the same bytes at the end of a longer buffer give the same.
     view = np.frombuffer(data + b"\xbf\xbfabc", dtype=np.uint8)[: len(data)]
     alone = np.frombuffer(data, dtype=np.uint8)
-    assert tokens.hash_tokens(view, tokens.char_table())[1:] == tokens.hash_tokens(alone, tokens.char_table())[1:]
+    place = np.empty(tokens.tokens_max(len(data)), dtype=np.uint64)
+    of_view, of_alone = (tokens.hash_tokens(each, tokens.char_table(), place) for each in (view, alone))
+    assert of_view == of_alone
 
 
 def test_whatever_nfc_changes_is_noticed() -> None:
