@@ -163,8 +163,17 @@ class Sync(Struct, frozen=True, array_like=True, tag="sync"):
     size: int = 1  # of the group when this was said, for alarms
 
 
+class Placed(Struct, frozen=True, array_like=True, tag="placed"):
+    """What the vertex's tier-2 home found when it stored it: per market (by its place in the settings) the verdict if
+    it is not its own winner, and one edge to each component it matches there."""
+
+    vertex: str
+    verdicts: tuple[tuple[int, Verdict], ...] = ()
+    edges: tuple[Edge, ...] = ()
+
+
 class Star(Struct, frozen=True, array_like=True, tag="star"):
-    """The verdict of the vertex's tier-2 home in one market (by its place in the settings)."""
+    """A later verdict of the vertex's tier-2 home in one market (by its place in the settings)."""
 
     vertex: str
     market: int
@@ -257,6 +266,7 @@ PagesMessage = (
     | Bounce
     | Returned
     | Sync
+    | Placed
     | Star
     | Contained
     | Left

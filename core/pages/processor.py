@@ -10,7 +10,8 @@ Rules (docs/protocol.md):
   vertex it matches; it makes a group of its own only if that one cannot be met.
 - This is each token's home: requests for a vertex pass here, and the highest counter names the owner. A request that
   comes back from a group that has given the token away waits for the news of where it went.
-- Only this processor declares a vertex dead, and only it writes a URL's status.
+- Only this processor declares a vertex dead, and only it writes a URL's status. Of a new content nothing is said before
+  tier 2 has compared it, and of one that joins a group nothing before it is there.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ from dustream.schemas.pages import (
     Leave,
     Left,
     PageCode,
+    Placed,
     Request,
     Resolved,
     Returned,
@@ -145,6 +147,7 @@ class PagesProcessor:
             Bounce: self._bounce,
             Returned: self._returned,
             Sync: self._sync,
+            Placed: self._placed,
             Star: self._star,
             Contained: self._contained,
             Left: self._left,
@@ -342,33 +345,39 @@ class PagesProcessor:
         if crawl.kind == "seen":
             return page
         self._forget_anchor(crawl.url)
-        page = replace(page, kind=crawl.kind, epoch=crawl.version, origin=crawl.origin)
         if crawl.kind == "content":
-            assert crawl.signature is not None
-            return self._keep_code(self._store(page, crawl.url, crawl.signature), crawl.url, crawl.code)
+            page = self._store(page, crawl)
+            return page if crawl.code is None else self._keep_code(page, crawl.url, crawl.code)
+        page = replace(page, kind=crawl.kind, epoch=crawl.version, origin=crawl.origin)
         if crawl.kind == "redirect":
             assert crawl.target is not None
             self._out.append(Send("pages", crawl.target, Follow(crawl.target, crawl.url, crawl.version)))
             return replace(page, target=crawl.target, via=crawl.via)
         return page
 
-    def _store(self, page: PageRow, url: str, signature: PageSignature) -> PageRow:
+    def _store(self, page: PageRow, crawl: Crawl) -> PageRow:
         """A new vertex: alone and its own winner until told otherwise."""
-        vertex = vertex_name(page.first_seen_ms, url, page.epoch)
-        shingles, tie = _shingles(signature.shingles), tie_of(url)
-        home, probes = self._map.route(shingles, tie, signature.lang)
+        url, epoch, signature = crawl.url, crawl.version, crawl.signature
+        assert signature is not None
+        vertex = vertex_name(page.first_seen_ms, url, epoch)
+        home, probes = self._map.route(_shingles(signature.shingles), tie_of(url), signature.lang)
         keys = self._markets.keys(url, page.first_seen_ms, page.popularity, vertex)
         self._out.append(Send("tier2", home, Store(vertex, signature, keys, probes)))
         if self._small_changes.keeps_shingles:
             self._anchors.put(url, AnchorRow(signature.shingles))
-        itself = (Verdict(url),) * len(keys)
         return replace(
-            page, content_hash=signature.content_hash, home=home, standing=Standing(url, True), verdicts=itself
+            page,
+            kind="content",
+            epoch=epoch,
+            origin=crawl.origin,
+            content_hash=signature.content_hash,
+            home=home,
+            standing=Standing(url, True),
+            verdicts=(Verdict(url),) * len(keys),
+            unsaid=True,
         )
 
-    def _keep_code(self, page: PageRow, url: str, code: PageCode | None) -> PageRow:
-        if code is None:
-            return page
+    def _keep_code(self, page: PageRow, url: str, code: PageCode) -> PageRow:
         page = replace(page, code_language=code.language, code_chars=len(code.code))
         page = replace(page, contained=(None,) * len(page.verdicts))
         vertex = vertex_name(page.first_seen_ms, url, page.epoch)
@@ -397,23 +406,28 @@ class PagesProcessor:
         if page is None or not _is_live(page, message.vertex):
             self._answer_dead(message.vertex, message.request)
         else:
-            self._route(url, page, message.vertex, message.request)
+            self._route_and_keep(url, page, message.vertex, message.request)
 
-    def _route(self, url: str, page: PageRow, vertex: str, request: Request) -> None:
-        """Pass a request to the live vertex's group."""
+    def _route_and_keep(self, url: str, page: PageRow, vertex: str, request: Request) -> None:
+        now = self._route(url, page, vertex, request)
+        if now is not page:
+            self._pages.put(url, now)
+
+    def _route(self, url: str, page: PageRow, vertex: str, request: Request) -> PageRow:
+        """Pass a request to the live vertex's group; the page as it is then, to be kept by the caller."""
         if isinstance(request, Hold):  # one that went astray must not undo a later one
             request = Hold(self._pass_from(url))
         if page.owner is not None:
             self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, request)))
-        elif page.entering:
-            if isinstance(request, Enter):
-                self._send_after(page, request)
-            else:
-                self._park(url, page, vertex, request)
-        elif isinstance(request, Edge | Join):
-            self._enter(url, page, vertex, request)
-        else:
-            self._make_group(url, page, vertex, request)
+            return page
+        if not page.entering:
+            if isinstance(request, Edge | Join):
+                return self._enter(url, page, vertex, request)
+            return self._make_group(url, page, vertex, request)
+        if isinstance(request, Enter):
+            self._send_after(page, request)
+            return page
+        return self._park(page, vertex, request)
 
     def _make_group(self, url: str, page: PageRow, vertex: str, request: Request) -> PageRow:
         """A group of its own, for this request."""
@@ -422,20 +436,18 @@ class PagesProcessor:
         self._out.append(Send("groups", owner, Create(owner, vertex, first)))
         if first is not request:
             self._out.append(Send("groups", owner, Deliver(owner, vertex, page.token_counter, request)))
-        page = replace(page, owner=owner)
-        self._pages.put(url, page)
-        return page
+        return replace(page, owner=owner)
 
     # A token on its way into its first group
 
-    def _enter(self, url: str, page: PageRow, vertex: str, request: Edge | Join) -> None:
+    def _enter(self, url: str, page: PageRow, vertex: str, request: Edge | Join) -> PageRow:
         via = request.other
         enter = Enter(vertex, via, request.similarity, self._pass_from(url))
         if isinstance(request, Edge):
             self._out.append(Send("pages", url_of(via), Route(via, enter)))
         else:
             self._out.append(Send("groups", request.group, Deliver(request.group, via, -1, enter)))
-        self._pages.put(url, replace(page, entering=via))
+        return replace(page, entering=via)
 
     def _send_after(self, page: PageRow, enter: Enter) -> None:
         """Whom a token goes to is on the way, too: it goes after it, unless it would come back to itself."""
@@ -481,17 +493,17 @@ class PagesProcessor:
         page = self._pages.get(url)
         if page is not None and _is_live(page, vertex):
             if message.used < page.token_counter:
-                self._route(url, page, vertex, message.request)
+                self._route_and_keep(url, page, vertex, message.request)
             else:
-                self._park(url, page, vertex, message.request)
+                self._pages.put(url, self._park(page, vertex, message.request))
         elif isinstance(message.request, Leave):
             self._bounce_leave(vertex, message.used)
         else:
             self._answer_dead(vertex, message.request)
 
-    def _park(self, url: str, page: PageRow, vertex: str, request: Request) -> None:
+    def _park(self, page: PageRow, vertex: str, request: Request) -> PageRow:
         self._parked.put(f"{vertex}{END}{page.parked_count:08x}", ParkedRow(request))
-        self._pages.put(url, replace(page, parked_count=page.parked_count + 1))
+        return replace(page, parked_count=page.parked_count + 1)
 
     def _unpark(self, url: str, page: PageRow, vertex: str) -> PageRow:
         """Requests parked before the last news go out; many in steps. Those parked since wait for the next news."""
@@ -563,19 +575,33 @@ class PagesProcessor:
     def _left(self, message: Left) -> None:
         self._dying.delete(message.vertex)
 
+    def _placed(self, message: Placed) -> None:
+        vertex = message.vertex
+        url = url_of(vertex)
+        page = self._pages.get(url)
+        if page is None or not _is_live(page, vertex):
+            return
+        now = page
+        for market, verdict in message.verdicts:
+            now = _with_verdict(now, market, verdict)
+        for edge in message.edges:
+            now = self._route(url, now, vertex, edge)
+        self._save_or_wait(url, page, now)
+
     def _star(self, message: Star) -> None:
         url = url_of(message.vertex)
         page = self._pages.get(url)
-        if page is None or not _is_live(page, message.vertex):
+        if page is None or not _is_live(page, message.vertex) or page.verdicts[message.market] == message.verdict:
             return
-        verdicts = (*page.verdicts[: message.market], message.verdict, *page.verdicts[message.market + 1 :])
-        if verdicts == page.verdicts:
-            return
-        if page.entering and not page.follower_count and page.code_language is None:
-            # the public hears of the winner with the group, which is known in a moment; nobody else waits for it
-            self._pages.put(url, replace(page, verdicts=verdicts, unsaid=True))
+        self._save_or_wait(url, page, _with_verdict(page, message.market, message.verdict))
+
+    def _save_or_wait(self, url: str, page: PageRow, now: PageRow) -> None:
+        """While the page enters a group, the public hears of the winner with the group, which is known in a moment; if
+        nobody else waits for it."""
+        if now.entering and not now.follower_count and now.code_language is None:
+            self._pages.put(url, now if now.unsaid else replace(now, unsaid=True))
         else:
-            self._save(url, page, replace(page, verdicts=verdicts))
+            self._save(url, page, now)
 
     def _contained(self, message: Contained) -> None:
         url = url_of(message.vertex)
@@ -598,7 +624,8 @@ class PagesProcessor:
         self._decisions.put(url, DecisionRow(message.version, message.pass_from))
         page = self._pages.get(url)
         if page is not None and page.kind == "content" and (page.owner is not None or page.entering):
-            self._route(url, page, vertex_name(page.first_seen_ms, url, page.epoch), Hold(message.pass_from))
+            vertex = vertex_name(page.first_seen_ms, url, page.epoch)
+            self._route_and_keep(url, page, vertex, Hold(message.pass_from))
 
     def _pass_from(self, url: str) -> float | None:
         row = self._decisions.get(url)
@@ -691,17 +718,19 @@ class PagesProcessor:
         if before is not None and looks_alike(before, now) and not before.unsaid:
             self._pages.put(url, now)
             return
-        self._say_place(url, before, now)
+        if now.code_language is not None:
+            self._say_place(url, before, now)
         now = self._site_pages.counted(url, before, now)
         if now.follower_count and resolution(url, before, self._hops_max) != resolution(url, now, self._hops_max):
             now = self._spread(url, now)
         if holds_group(url, before) != holds_group(url, now):
             self._alarm(url, now)
-        self._pages.put(url, self._publish(url, before, now))
+        is_new = now.unsaid and (before is None or before.epoch != now.epoch)
+        self._pages.put(url, now if is_new else self._publish(url, before, now))
 
     def _say_place(self, url: str, before: PageRow | None, now: PageRow) -> None:
         """To containment: what the vertex is, if that is another than before; a new one is alone."""
-        if now.code_language is None or before is None or before.epoch != now.epoch or before.kind != "content":
+        if before is None or before.epoch != now.epoch or before.kind != "content":
             return
         places = places_of(url, now)
         if places != places_of(url, before):
@@ -710,13 +739,17 @@ class PagesProcessor:
     def _publish(self, url: str, before: PageRow | None, now: PageRow) -> PageRow:
         names = self._markets.names
         seen, unsaid = view(url, now, names, self._hops_max), before is not None and before.unsaid
-        if seen is None or (not unsaid and seen == view(url, before, names, self._hops_max)):
+        if seen is None or (not unsaid and before is not None and seen == view(url, before, names, self._hops_max)):
             return now
         now = replace(now, status_counter=now.status_counter + 1, unsaid=False)
         said = status(now, seen)
         self._out.append(Send("duplicate.status", url, said))
         self._updates.add(self._site_of(url), said)
         return now
+
+
+def _with_verdict(page: PageRow, market: int, verdict: Verdict) -> PageRow:
+    return replace(page, verdicts=(*page.verdicts[:market], verdict, *page.verdicts[market + 1 :]))
 
 
 def _is_live(page: PageRow, vertex: str) -> bool:

@@ -54,7 +54,8 @@ class PageRow(Struct, frozen=True, array_like=True):
     contained: tuple[Verdict | None, ...] = ()
     # no group yet, and the token is on its way into the group of this vertex
     entering: str = ""
-    # something changed while the page was entering: it is said together with the group
+    # the content is new and tier 2 has not compared it yet, or something changed while the page was entering a group:
+    # it is said together with what is to come
     unsaid: bool = False
 
 

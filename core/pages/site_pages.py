@@ -65,14 +65,16 @@ class SitePages:
         self._add(site, pages, was_lost, lost)
         if lost or was_lost:
             self._list(site, url, lost)
-        return replace(now, lost=lost, site_held=lost & self._held(site) if lost else 0)
+        held = lost & self._held(site) if lost else 0
+        return now if (lost, held) == (now.lost, now.site_held) else replace(now, lost=lost, site_held=held)
 
     def _lost_markets(self, url: str, page: PageRow) -> int:
         if page.kind != "content" or page.standing is None:
             return 0
-        winners = [effective(url, page.standing, verdict).winner for verdict in verdicts_of(url, page)]
-        if all(winner == url for winner in winners):
+        winners = [verdict.winner for verdict in verdicts_of(url, page)]
+        if winners.count(url) == len(winners):
             return 0
+        winners = [effective(url, page.standing, verdict).winner for verdict in verdicts_of(url, page)]
         site = self._site_of(url)
         lost = [site != "" and winner != url and self._site_of(winner) != site for winner in winners]
         return sum(1 << market for market, is_lost in enumerate(lost) if is_lost)

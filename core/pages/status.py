@@ -60,16 +60,17 @@ def holds_group(url: str, page: PageRow | None) -> bool:
 def _content_view(url: str, page: PageRow, market_names: tuple[str, ...]) -> DuplicateStatus:
     standing = page.standing
     assert standing is not None
-    main = _verdict_view(url, standing, verdicts_of(url, page)[0], bool(page.site_held & 1))
+    verdict = effective(url, standing, verdicts_of(url, page)[0])
+    is_own = verdict.winner == url
     return DuplicateStatus(
         url=url,
         version=NOT_SAID,
         since=page.epoch,
-        role=main.role,
+        role=role_of(url, standing, verdict, bool(page.site_held & 1)),
         group=standing.group,
-        winner=main.winner,
-        relation=main.relation,
-        similarity=main.similarity,
+        winner=verdict.winner,
+        relation=None if is_own else _relation(verdict),
+        similarity=None if is_own else verdict.similarity,
         markets=_market_views(url, page, standing, market_names) if len(market_names) > 1 else None,
     )
 
@@ -88,8 +89,11 @@ def _verdict_view(url: str, standing: Standing, verdict: Verdict, site_held: boo
     role = role_of(url, standing, verdict, site_held)
     if verdict.winner == url:
         return MarketStatus(role=role, winner=url)
-    relation: Relation = "contained" if verdict.contained else "exact" if verdict.exact else "near"
-    return MarketStatus(role=role, winner=verdict.winner, relation=relation, similarity=verdict.similarity)
+    return MarketStatus(role=role, winner=verdict.winner, relation=_relation(verdict), similarity=verdict.similarity)
+
+
+def _relation(verdict: Verdict) -> Relation:
+    return "contained" if verdict.contained else "exact" if verdict.exact else "near"
 
 
 def _redirect_view(url: str, page: PageRow, way: Resolution | None, market_names: tuple[str, ...]) -> DuplicateStatus:

@@ -24,7 +24,7 @@ def places_of(url: str, page: PageRow) -> tuple[Place, ...]:
 
 def verdicts_of(url: str, page: PageRow) -> tuple[Verdict, ...]:
     """A content page's verdicts by market; where it is alone, it may be contained in another page."""
-    if not any(page.contained):
+    if not page.contained or not any(page.contained):
         return page.verdicts
     each = zip(page.verdicts, page.contained, places_of(url, page), strict=True)
     return tuple(contained if contained and place == "alone" else verdict for verdict, contained, place in each)

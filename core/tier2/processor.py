@@ -5,8 +5,10 @@ Rules (docs/protocol.md):
   Store first, probe after: of two matching pages arriving at once at least one sees the other, whatever the
   interleaving.
 - A probe is kept, as a visitor, only if it matched. Of a pair compared here, one is always at home here.
-- Forest edges go to the groups by way of `pages`; verdicts go to `pages`; what partitions say to each other about
-  winners goes in one message per step and partition, after the step's own probes.
+- Forest edges go to the groups by way of `pages`; verdicts go to `pages`. What is found when a page is stored goes
+  there in one message, also if it is nothing: its status waits for that.
+- What partitions say to each other about winners goes in one message per step and partition, after the step's own
+  probes.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from dustream.core.tier2.search_protocol import IndexedPage, MakeSearch, Match, 
 from dustream.core.tier2.stars import WORK_MAX, AgendaRow, DuplicateRow, Stars
 from dustream.core.tier2.vertices import Present, Vertices
 from dustream.core.winners import Markets
-from dustream.schemas.pages import Edge, Route, Star
+from dustream.schemas.pages import Edge, Placed, Route, Star
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.tier2 import (
     ContinueTier2,
@@ -62,6 +64,7 @@ class Tier2Processor:
         self._make_search = make_search
         self._work_max = work_max
         self._out: list[Send] = []
+        self._edges: list[tuple[str, Edge]] = []  # found, and not yet sent
         self._handlers: dict[type, Callable[[Any], None]] = {
             Remove: self._remove,
             Unprobe: self._unprobe,
@@ -118,6 +121,8 @@ class Tier2Processor:
                 self._probe(message, next(queries))
             else:
                 self._handlers[kind](message)
+            if self._edges:
+                self._send_edges()
             if self._was_cut or not self._is_quiet():
                 self._after(message)
 
@@ -140,9 +145,20 @@ class Tier2Processor:
         stars = tuple([StarRow(key) for key in keys])
         row = VertexRow(vertex, True, self._partition, probes, content.content_hash, stars)
         entered = self._add(row, query, matches, alone=alone)
+        self._say_placed(vertex, alone=alone)
         if probes:
             probe = Probe(vertex, self._partition, content, keys, tuple([star.winner for star in entered]))
             self._out += [Send("tier2", partition, probe) for partition in probes]
+
+    def _say_placed(self, vertex: str, *, alone: bool) -> None:
+        """What was found about a vertex stored just now."""
+        placed = Placed(vertex)
+        if not alone:
+            each = enumerate([stars.first_verdict() for stars in self._stars])
+            verdicts = tuple([(market, verdict) for market, verdict in each if verdict is not None])
+            placed = Placed(vertex, verdicts, tuple([edge for _, edge in self._edges]))
+            self._edges.clear()
+        self._out.append(Send("pages", url_of(vertex), placed))
 
     def _probe(self, message: Probe, query: Query) -> None:
         content = message.signature
@@ -251,8 +267,11 @@ class Tier2Processor:
         return self._forest.needs_repair
 
     def _edge_found(self, vertex: str, other: int, similarity: float) -> None:
-        edge = Edge(self._vertices.row(other).vertex, similarity)
-        self._out.append(Send("pages", url_of(vertex), Route(vertex, edge)))
+        self._edges.append((vertex, Edge(self._vertices.row(other).vertex, similarity)))
+
+    def _send_edges(self) -> None:
+        self._out += [Send("pages", url_of(vertex), Route(vertex, edge)) for vertex, edge in self._edges]
+        self._edges.clear()
 
 
 def _matches(search: Search, query: Query, key: int) -> list[Match]:

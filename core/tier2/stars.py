@@ -114,6 +114,14 @@ class Stars:
             self._note(star.key, item)
         return star
 
+    def first_verdict(self) -> Verdict | None:
+        """What an entry that has just entered has to say to its page; the next `settle` does not say it again."""
+        if not self._told:
+            return None
+        item = self._told.pop().item
+        assert isinstance(item, Star)
+        return item.verdict
+
     def leave(self, number: int, row: VertexRow) -> StarRow:
         """A vertex goes, or gives up its key; its duplicates will look for another winner."""
         star, self._entered = row.stars[self._market], (-1, None)

@@ -84,7 +84,7 @@ class Task:
         self._head += len(batch)
         return batch
 
-    def drain(self) -> list[Change]:
+    def drain(self) -> Iterator[Change]:
         """Changes that bring the stored queue up to the queue as it is, and the tables' changes."""
         low, high = self._stored
         changes: list[Change] = [(self._queue_key(number), None) for number in range(low, min(self._head, high))]
@@ -92,7 +92,7 @@ class Task:
         for number in range(max(self._head, high), tail):
             changes.append((self._queue_key(number), _ENCODER.encode(self.queue[number - self._head])))
         self._stored = (self._head, tail)
-        return changes + self.tables.drain()
+        return chain(changes, self.tables.drain())
 
     def _queue_key(self, number: int) -> bytes:
         return self._prefix + b"%016d" % number
@@ -114,9 +114,9 @@ class View:
             self.pending[self._prefix + b"%016d" % self._next] = message
             self._next += 1
 
-    def drain(self) -> list[Change]:
+    def drain(self) -> Iterator[Change]:
         pending, self.pending = self.pending, {}
-        return [(key, _JSON.encode(message)) for key, message in pending.items()]
+        return ((key, _JSON.encode(message)) for key, message in pending.items())
 
 
 def view_prefix(topic: str) -> bytes:
@@ -188,7 +188,7 @@ class EmbeddedEngine:
         self._processed_since_commit = self._writes_since_commit = 0
         self.seconds["commit"] += time.perf_counter() - started
 
-    def _drain(self) -> Iterator[list[Change]]:
+    def _drain(self) -> Iterator[Iterable[Change]]:
         changes, self._changes = self._changes, []
         yield changes
         for task in self._all_tasks():

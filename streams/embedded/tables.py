@@ -6,7 +6,7 @@ import mmap
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -230,19 +230,17 @@ class TaskTable(Generic[Row]):
         self._undo.clear()
         self._sorted_keys, self._unsorted_keys = [], list(self._dirty)
 
-    def drain(self) -> list[Change]:
-        """The uncommitted changes, encoded. They count as committed from here on."""
-        rows, encode, prefix = self._dirty, _ENCODER.encode, self._prefix
+    def drain(self) -> Iterator[Change]:
+        """The uncommitted changes, encoded one by one as they are asked for. They count as committed from here on."""
+        rows, deleted, encode, prefix, salt = self._dirty, self._deleted(), _ENCODER.encode, self._prefix, self._salt
         if not rows:
-            return []
-        changes: list[Change] = [(prefix + key.encode(), encode(row)) for key, row in rows.items() if row is not None]
-        changes += [(prefix + key.encode(), None) for key in self._deleted()]
-        if self._stored is not None and changes:
-            salt = self._salt
+            return iter(())
+        if self._stored is not None:
             self._stored.add_all([salt, *[hash(key) ^ salt for key, row in rows.items() if row is not None]])
         self._cache.put_all(rows)
         self._dirty, self._sorted_keys, self._unsorted_keys = {}, [], []
-        return changes
+        puts = ((prefix + key.encode(), encode(row)) for key, row in rows.items() if row is not None)
+        return chain(puts, [(prefix + key.encode(), None) for key in deleted])
 
     def _deleted(self) -> list[str]:
         """Rows that must be deleted in the store: not those that lived and died since the last commit."""
@@ -289,5 +287,5 @@ class TaskTables:
         for table in self._tables.values():
             table.undo()
 
-    def drain(self) -> list[Change]:
-        return [change for table in self._tables.values() for change in table.drain()]
+    def drain(self) -> Iterator[Change]:
+        return chain.from_iterable([table.drain() for table in self._tables.values()])

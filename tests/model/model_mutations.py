@@ -21,10 +21,11 @@ from dustream.core.groups.searches import Searches
 from dustream.core.pages import status as page_status
 from dustream.core.pages.processor import PagesProcessor
 from dustream.core.pages.site_pages import SiteHoldRow, SitePages
-from dustream.core.pages.vertex import url_of
+from dustream.core.pages.vertex import url_of, vertex_name
 from dustream.core.tier2 import processor as tier2_processor
 from dustream.core.tier2.cleared import Cleared
 from dustream.core.tier2.forest import Forest
+from dustream.core.tier2.processor import Tier2Processor
 from dustream.core.tier2.rows import StarRow
 from dustream.core.tier2.stars import AgendaRow, Stars
 from dustream.core.tier2.vertices import Present
@@ -52,6 +53,18 @@ def _star_of_any_epoch(self: Any, message: Any) -> None:
     if page is not None and page.kind == "content":
         verdicts = (*page.verdicts[: message.market], message.verdict, *page.verdicts[message.market + 1 :])
         self._save(url_of(message.vertex), page, replace(page, verdicts=verdicts))
+
+
+def _placed_of_any_epoch(self: Any, message: Any) -> None:
+    page = self._pages.get(url_of(message.vertex))
+    if page is not None and page.kind == "content":
+        url = url_of(message.vertex)
+        _PLACED(self, replace(message, vertex=vertex_name(page.first_seen_ms, url, page.epoch)))
+
+
+def _answers_no_lone_page(self: Any, vertex: str, *, alone: bool) -> None:
+    if not alone:
+        _SAY_PLACED(self, vertex, alone=alone)
 
 
 def _contained_of_any_epoch(self: Any, message: Any) -> None:
@@ -115,7 +128,7 @@ def _waits(self: Any, page: Any, enter: Any) -> None:
     """Whom it goes to is on the way: until that one has arrived."""
     vertex = enter.via if not enter.hops else page.entering
     url = url_of(vertex)
-    self._park(url, self._pages.get(url), vertex, enter)
+    self._pages.put(url, self._park(self._pages.get(url), vertex, enter))
 
 
 def _lands_at_once(self: Any, group: Any, job: Any) -> Any:
@@ -212,6 +225,8 @@ def _last_word(row: Any, decision: Any) -> Any:
 
 
 _SYNC = PagesProcessor._sync
+_PLACED = PagesProcessor._placed
+_SAY_PLACED = Tier2Processor._say_placed
 _GO = Containers.go
 _ADD_CODE = LanguageCodes.add
 _RETIRE = PagesProcessor._retire
@@ -229,7 +244,7 @@ _LEAVE = Stars.leave
 _RELEASE = Stars._release
 
 MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
-    "a request that comes back is dropped, not parked": [(PagesProcessor, "_park", _nothing)],
+    "a request that comes back is dropped, not parked": [(PagesProcessor, "_park", lambda self, page, *request: page)],
     "a leave that comes back is dropped": [(PagesProcessor, "_bounce_leave", _nothing)],
     "the last Sync counts, not the highest": [(PagesProcessor, "_sync", _sync_any)],
     "what changed while a page was entering is not said": [(PagesProcessor, "_sync", _forgets_unsaid)],
@@ -240,6 +255,8 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "a vertex enters though whom it matches is elsewhere": [(GroupsProcessor, "_enter", _enters_anyway)],
     "two tokens go after each other": [(PagesProcessor, "_send_after", _waits)],
     "a star is taken by a later epoch": [(PagesProcessor, "_star", _star_of_any_epoch)],
+    "what was found for a former version counts": [(PagesProcessor, "_placed", _placed_of_any_epoch)],
+    "a page that nobody matches is not answered": [(Tier2Processor, "_say_placed", _answers_no_lone_page)],
     "followers are not told": [(PagesProcessor, "_tell", _nothing)],
     "a spread does not start over": [(PagesProcessor, "_spread", _spreads_on)],
     "a leave does not split": [(GroupsProcessor, "_unlink", _unlinks_only)],

@@ -16,7 +16,7 @@ from dustream.core.tier2.search_protocol import ALL, Matching, Query
 from dustream.core.tier2.stars import WORK_MAX
 from dustream.core.topology import ProcessorSpec, TableSpec
 from dustream.core.winners import Market, Markets
-from dustream.schemas.pages import Edge, Route, Star
+from dustream.schemas.pages import Edge, Placed, Route, Star
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.tier2 import ContinueTier2, Probe, Remove, Store
 from dustream.streams.embedded.tables import TaskTables
@@ -146,6 +146,7 @@ def keys(number: int, popularity: float | None) -> tuple[bytes, ...]:
 def partners(said: Iterable[Any]) -> list[str]:
     """The other ends of the forest edges sent."""
     requests = [each.request for each in said if isinstance(each, Route)]
+    requests += [edge for each in said if isinstance(each, Placed) for edge in each.edges]
     return [request.other for request in requests if isinstance(request, Edge)]
 
 
@@ -170,7 +171,7 @@ def test_winners_that_change_cost_what_they_take_over() -> None:
     winners = 0
     for number in range(PAGES):
         stars = [each for each in partition.store(number) if isinstance(each, Star)]
-        winners += len(stars) > 1
+        winners += len(stars) > 0
     assert 3 < winners < 30
     assert partition.work < 10 * PAGES
 
@@ -224,5 +225,5 @@ def test_pages_that_share_buckets_and_do_not_match_stay_apart() -> None:
     for number in range(200):
         own = " ".join(f"own{number}x{place}" for place in range(60))
         page = sign(f"{TEMPLATE} {own}")
-        assert partition.tell(Store(vertex(number), page, keys(number, None), ())) == []
+        assert partition.tell(Store(vertex(number), page, keys(number, None), ())) == [Placed(vertex(number))]
     assert partition.work > 0.5 * 200 * 199 / 2
