@@ -39,6 +39,15 @@ class SiteOf(Protocol):
     def __call__(self, url: str, /) -> str: ...
 
 
+def _has_same_winner(before: PageRow, now: PageRow) -> bool:
+    """Whether two rows are sure to be lost in the same markets; saves finding out. The unsaid is not counted yet."""
+    one, other = before.standing, now.standing
+    if before.unsaid or before.kind != "content" or now.kind != "content" or one is None or other is None:
+        return False
+    same = before.verdicts == now.verdicts and before.contained == now.contained
+    return same and one.pass_from == other.pass_from and (one.alone == other.alone or not now.contained)
+
+
 class SitePages:
     """The sites of one task of `pages`."""
 
@@ -56,6 +65,8 @@ class SitePages:
 
     def counted(self, url: str, before: PageRow | None, now: PageRow) -> PageRow:
         """The page with what its site means for it; the difference to what it was goes into the next tally."""
+        if before is not None and _has_same_winner(before, now):
+            return now
         lost = self._lost_markets(url, now)
         was_lost = before.lost if before is not None else 0
         pages = (now.kind == "content") - (before is not None and before.kind == "content")

@@ -30,9 +30,10 @@ from dustream.core.tier2.bucket_search import (
     similarities_to,
     walk_components,
 )
-from dustream.core.tier2.buckets import PAGES, RUN, Ints, Shorts, Tables, Words, remove_page
+from dustream.core.tier2.buckets import OWNER, PAGES, RUN, Ints, Shorts, Tables, Words, remove_page
+from dustream.core.tier2.jaccard import similarity_at_least
 from dustream.core.tier2.odd_sketch import SKETCH_WORDS, odd_sketch
-from dustream.core.tier2.shingle_cache import ShingleCache
+from dustream.core.tier2.shingle_cache import ShingleCache, is_cached, remember
 
 # Per array: its address, then its extent in up to three dimensions. After the arrays: the threshold as a ratio.
 FIELDS = 4
@@ -195,6 +196,22 @@ def put_page(frame: Ints, page: int, words: Words, label: int) -> bool:
         return False
     keys, content = keys_in(tables, words), content_in(words)
     return bool(insert_page(tables, page, keys, content, words[BARE_WORD] != 0, label))
+
+
+@njit(cache=True)
+def remember_in(frame: Ints, text: int, shingles: Words) -> None:
+    """`remember`"""
+    remember(cache_in(frame), text, shingles)
+
+
+@njit(cache=True)
+def compare_in(frame: Ints, words: Words, page: int, shingles: Words) -> float:
+    """The similarity to a page present whose set was not cached, -1.0 below the ratio; the set is remembered."""
+    tables, cache, (numerator, denominator) = tables_in(frame), cache_in(frame), ratio_in(frame)
+    text = int(np.int64(tables.runs[tables.page_place[page, 0, RUN], OWNER]))
+    if not is_cached(cache, text):
+        remember(cache, text, shingles)
+    return similarity_at_least(shingles_in(tables, words), shingles, numerator, denominator)
 
 
 @njit(cache=True)

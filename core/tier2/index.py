@@ -28,7 +28,7 @@ from dustream.core.tier2.bands import PERMUTATIONS, bands_for
 from dustream.core.tier2.buckets import Tables
 from dustream.core.tier2.jaccard import similarity_at_least, threshold_ratio
 from dustream.core.tier2.search_protocol import ALL, IndexedPage, Match, Matching, Query
-from dustream.core.tier2.shingle_cache import SHINGLE_BYTES, ShingleCache, cached_set, is_cached, remember
+from dustream.core.tier2.shingle_cache import SHINGLE_BYTES, ShingleCache, cached_set, is_cached
 from dustream.schemas.signature import PageSignature
 
 CONTENT_HASH_BYTES = 16
@@ -281,13 +281,21 @@ class SimilarityIndex:
         """All pages present with similarity ≥ τ, or those among the first candidates after a number; ascending."""
         (looked, last), *rows = framed.matching_in(self._arrays(), query.words, after, candidates_max).tolist()
         self._compared += int(looked)
-        pages = [(int(page), value if value == value else self._similarity(query, int(page))) for page, value in rows]
-        return Matching([each for each in pages if each[1] >= 0.0], int(looked), int(last))
+        pages = []
+        for page, similarity in rows:
+            number = int(page)
+            if similarity != similarity:  # NaN: its set was not cached
+                similarity = self._similarity(query, number)
+            if similarity >= 0.0:
+                pages.append((number, similarity))
+        return Matching(pages, int(looked), int(last))
 
     def _similarity(self, query: Query, number: int) -> float:
-        """To a page whose set was not cached a moment ago; -1.0 below τ."""
-        other = self._fetch(int(self._texts_of([number])[0]))
-        return float(similarity_at_least(_sets(query.signature.shingles), other, *self._ratio))
+        """To a page whose set must be fetched; -1.0 below τ."""
+        self.fetches += 1
+        shingles = _sets(self._shingles_of(number))
+        similarity: float = framed.compare_in(self._arrays(), query.words, number, shingles)
+        return similarity
 
     def matches(self, signature: PageSignature) -> list[Match]:
         """All pages present with similarity ≥ τ, ascending by number."""
@@ -357,7 +365,7 @@ class SimilarityIndex:
         """Run a search for one match per component to its end, fetching what it asks for."""
         found = bucket_search.FETCH
         while found == bucket_search.FETCH:
-            shingles = self._fetch(int(self._walk.place[bucket_search.WANTED]))
+            shingles = self._read(int(self._walk.place[bucket_search.WANTED]))
             found = framed.walk_on(self._arrays(), words, key, shingles)
         return found
 
@@ -392,11 +400,15 @@ class SimilarityIndex:
         """A text's shingle set, from the cache or by the caller's function."""
         if is_cached(self._cache, text):
             return _uint64(cached_set(self._cache, text).copy())
+        return self._read(text)
+
+    def _read(self, text: int) -> NDArray[np.uint64]:
+        """A text's shingle set by the caller's function."""
         t = self._tables
         first = int(t.cells[t.runs[t.marks[text, buckets.COPIES], buckets.CELL]])
         shingles = _sets(self._shingles_of(first))
         self.fetches += 1
-        remember(self._cache, text, shingles)
+        framed.remember_in(self._arrays(), text, shingles)
         return shingles
 
     # ---- keys and checks
@@ -536,7 +548,7 @@ def set_starts(signatures: Sequence[PageSignature]) -> NDArray[np.int64]:
 def _sets(shingles: NDArray[np.uint64] | bytes) -> NDArray[np.uint64]:
     """Shingles as a writable array of their own: kernels are compiled for one kind of array."""
     view = np.frombuffer(shingles, dtype="<u8") if isinstance(shingles, bytes) else shingles
-    return np.array(view, dtype=np.uint64)
+    return view.astype(np.uint64)
 
 
 def _int64(values: NDArray[Any]) -> NDArray[np.int64]:
