@@ -12,14 +12,32 @@ A rule's scope is the common directory of the URLs that speak for it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dustream.core.rules.framed_text import (
+    END,
+    GRAM,
+    START,
+    Bytes,
+    FramedText,
+    I64s,
+    U64s,
+    gram_bucket,
+    is_safe_piece,
+    mix,
+    path_start,
+    span,
+    text_hash,
+)
+from dustream.core.rules.hash_slots import Ints, first_entry, slot_count
 from dustream.core.rules.standard import standard_form
 from dustream.schemas.rules import SubstringRewrite
 
@@ -32,11 +50,13 @@ SIZED_BUCKET_MAX: Final = 11
 OUTCOMES_MAX: Final = 2_000
 """How many of the URLs a rule changes are looked at, in an order that has nothing to do with their text."""
 
-START, END = "\x02", "\x03"
-"""The `^` and `$` around every URL; neither can be in one."""
+MATES_MAX: Final = 128
+"""URLs with one sketch, where they are compared pair by pair before their substrings are."""
 
-U64s = npt.NDArray[np.uint64]
-I64s = npt.NDArray[np.int64]
+_FRAME_START, _FRAME_END = ord(START), ord(END)
+
+ALIKE, UNLIKE, UNKNOWN, UNDECIDED = 1, 0, 2, 3
+"""What is known of a URL and what a rule makes of it; undecided: the outcome may not be in standard form."""
 
 
 class DustSettings(NamedTuple):
@@ -78,11 +98,13 @@ class RulePair(NamedTuple):
 
 @dataclass(frozen=True)
 class DustRule:
-    """A valid rule, with how often its outcome was known to be right or wrong within its scope."""
+    """A valid rule, with how often its outcome was known to be right or wrong within its scope; and the listed URLs
+    that it finds something in, by their rows."""
 
     rewrite: SubstringRewrite
     right: int
     wrong: int
+    rows: Ints
 
 
 @dataclass(frozen=True)
@@ -100,34 +122,57 @@ Fetch = Callable[[str], str | None]
 
 
 class UrlList:
-    """The URLs in standard form, one record each, cut to the size that is looked at."""
+    """URLs in standard form, sorted, each once; what is known of them in columns. `sketches`: −1 is unknown."""
 
-    def __init__(self, entries: Iterable[LoggedUrl]) -> None:
-        merged: dict[str, LoggedUrl] = {}
-        for entry in entries:
-            url = standard_form(entry.url)
-            if len(url.encode("utf-8", "surrogatepass")) <= URL_BYTES_MAX and START not in url and END not in url:
-                merged[url] = _merged(merged.get(url), entry)
+    def __init__(self, urls: list[str], sketches: I64s, low: I64s, high: I64s, names: Sequence[str] = ()) -> None:
+        self.urls = urls
+        self.names = names  # of the sketches, for who has a fetcher
+        self.sketches = sketches
+        self.low, self.high = low, high
+        self.by_sketch = bool((sketches >= 0).any())
+
+    @cached_property
+    def text(self) -> FramedText:
+        return FramedText(self.urls)
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        return {url: row for row, url in enumerate(self.urls)}
+
+    def relation(self, row: int, outcome: str) -> int:
+        """How a listed URL and one that may be listed are related."""
+        other = self.row_of.get(outcome, -1)
+        if other < 0:
+            return UNKNOWN
+        return int(_relation(row, other, self.by_sketch, self.sketches, self.low, self.high))
+
+
+def url_list(entries: Iterable[LoggedUrl]) -> UrlList:
+    """The list of a log, cut to the size that is looked at."""
+    merged: dict[str, LoggedUrl] = {}
+    for entry in entries:
+        url = standard_form(entry.url)
+        if is_listed(url):
+            merged[url] = _merged(merged.get(url), entry)
+    urls = sorted(merged)
+    if len(urls) > URLS_MAX:
         # By sketch, not by URL: a sample that tears duplicates apart would show no rules.
-        chosen = sorted(merged, key=lambda url: (*_spread(merged[url].sketch or url), url))[:URLS_MAX]
-        self.urls = sorted(chosen)
-        self.known = {url: merged[url] for url in self.urls}
-        self.by_sketch = any(entry.sketch is not None for entry in self.known.values())
-        numbers: dict[str | None, int] = {None: -1}
-        self.sketches = np.array(
-            [numbers.setdefault(self.known[url].sketch, len(numbers)) for url in self.urls], np.int64
-        )
-        self.low = np.array([self.known[url].size_min for url in self.urls], np.int64)
-        self.high = np.array([self.known[url].size_max for url in self.urls], np.int64)
+        urls = sorted(sorted(merged, key=lambda url: (*_spread(merged[url].sketch or url), url))[:URLS_MAX])
+    numbers: dict[str, int] = {}
+    sketches = [merged[url].sketch for url in urls]
+    return UrlList(
+        urls,
+        np.array([-1 if s is None else numbers.setdefault(s, len(numbers)) for s in sketches], np.int64),
+        np.array([merged[url].size_min for url in urls], np.int64),
+        np.array([merged[url].size_max for url in urls], np.int64),
+        tuple(numbers),
+    )
 
-    def alike(self, a: str, b: str) -> bool | None:
-        """Whether two URLs are likely similar; None if one is not known."""
-        x, y = self.known.get(a), self.known.get(b)
-        if x is None or y is None:
-            return None
-        if self.by_sketch:
-            return None if x.sketch is None or y.sketch is None else x.sketch == y.sketch
-        return None if min(x.size_min, y.size_min) < 0 else x.size_min <= y.size_max and y.size_min <= x.size_max
+
+def is_listed(url: str) -> bool:
+    """Whether a URL in standard form is looked at."""
+    short = len(url) <= URL_BYTES_MAX // 4 or len(url.encode("utf-8", "surrogatepass")) <= URL_BYTES_MAX
+    return short and START not in url and END not in url
 
 
 def _merged(before: LoggedUrl | None, entry: LoggedUrl) -> LoggedUrl:
@@ -151,106 +196,245 @@ def _spread(url: str) -> tuple[int, str]:
 def dust_rules(
     entries: Iterable[LoggedUrl], settings: DustSettings | None = None, fetch: Fetch | None = None
 ) -> DustFindings:
+    """All phases, from a log."""
+    return rules_of_list(url_list(entries), settings, fetch)
+
+
+def rules_of_list(listed: UrlList, settings: DustSettings | None = None, fetch: Fetch | None = None) -> DustFindings:
     """All phases."""
-    listed = UrlList(entries)
     settings = settings or DustSettings()
     if not listed.by_sketch:
         settings = settings._replace(bucket_max=max(settings.bucket_max, SIZED_BUCKET_MAX))
-    detected, truncated = detect_likely_rules(listed, settings)
-    remaining = eliminate_redundancies(detected, settings)
+    detected, truncated = _detected(listed, settings)
+    alive = _alive(listed.text.data, listed.text.sums, detected, settings.mrd, settings.mad, settings.mw)
+    remaining = detected[alive]
     return DustFindings(len(detected), len(remaining), validate(remaining, listed, settings, fetch), truncated)
 
 
 # ---------------------------------------------------------------- detect
 
 
+A_START, A_LENGTH, B_START, B_LENGTH, SUPPORT = range(5)
+"""The columns of detected rules: where α and β are in the text, and their support."""
+
+
 def detect_likely_rules(listed: UrlList, settings: DustSettings) -> tuple[list[RulePair], bool]:
     """DetectLikelyRules: pairs with support of at least MS, the largest support first; and whether some were lost."""
-    framed = [(START + url + END).encode("utf-8", "surrogatepass") for url in listed.urls]
-    if len(framed) < 2:
-        return [], False
-    text = np.frombuffer(b"".join(framed), np.uint8)
-    ends = np.cumsum([len(url) for url in framed]).astype(np.int64)
-    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
-    by_text = np.array(sorted(range(len(framed)), key=framed.__getitem__), np.int64)
-    by_end = np.array(sorted(range(len(framed)), key=lambda i: framed[i][::-1]), np.int64)
-    shared = _shared_with_next(text, starts, ends, by_text, False)
-    suffix_max = _shared_with_any(by_end, _shared_with_next(text, starts, ends, by_end, True))
-    prefix, powers = _prefix_hashes(text, starts, ends)
+    detected, truncated = _detected(listed, settings)
+    return _rule_pairs(listed.text, detected), truncated
+
+
+def _rule_pairs(text: FramedText, rules: I64s) -> list[RulePair]:
+    return [
+        RulePair(text.piece(a, a_length).decode(), text.piece(b, b_length).decode(), support)
+        for a, a_length, b, b_length, support in rules.tolist()
+    ]
+
+
+def _detected(listed: UrlList, settings: DustSettings) -> tuple[I64s, bool]:
+    nothing = np.zeros((0, 5), np.int64)
+    if len(listed.urls) < 2:
+        return nothing, False
+    text = listed.text
+    wanted = np.ones(text.size, np.bool_)
+    if listed.by_sketch:
+        wanted = _wanted(text.data, text.starts, text.ends, text.prefix, text.powers, text.sums,
+                         listed.sketches, settings.substring_max, settings.ms)  # fmt: skip
+    if not wanted.any():
+        return nothing, False
+    by_text, by_end = _orders(listed.urls)
+    shared = _shared_with_next(text.data, text.starts, text.ends, by_text, False)
+    shared_ends = _lowest(_shared_with_next(text.data, text.starts, text.ends, by_end, True))
     # Most sites are small, and have few rules: a table that turns out too small is thrown away for a larger one.
-    slots = min(RULE_SLOTS_MAX, 1 << (RULE_SLOTS_PER_URL * len(framed)).bit_length())
+    slots = min(RULE_SLOTS_MAX, 1 << (RULE_SLOTS_PER_URL * int(wanted.sum())).bit_length())
     while True:
-        table = _new_rule_table(slots)
+        keys, support, places = _new_rule_table(slots)
         full = _gather_instances(
-        prefix, powers, starts, ends, by_text, shared, suffix_max, listed.sketches, listed.low, listed.high,
-        listed.by_sketch, settings.substring_max, settings.bucket_max, *table,
-    )  # fmt: skip
+            text.prefix, text.powers, text.starts, text.ends, by_text, shared, by_end, shared_ends, wanted,
+            listed.sketches, listed.low, listed.high, listed.by_sketch, settings.substring_max, settings.bucket_max,
+            keys, support, places,
+        )  # fmt: skip
         if not full or slots == RULE_SLOTS_MAX:
-            return _rule_table(table, framed, settings.ms), bool(full)
+            return _in_order(text, support, places, settings.ms), bool(full)
         slots = min(RULE_SLOTS_MAX, slots * 8)
 
 
-def _new_rule_table(slots: int) -> tuple[U64s, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Keys, support, and one instance: (URL, start, length) of α and of β."""
-    return np.zeros(slots, np.uint64), np.zeros(slots, np.int32), np.zeros((slots, 6), np.int32)
+def _orders(urls: list[str]) -> tuple[I64s, I64s]:
+    """The framed URLs sorted by their bytes, and by their bytes from the end."""
+    data = [url.encode("utf-8", "surrogatepass") + b"\x03" for url in urls]
+    by_end = sorted(range(len(data)), key=[text[::-1] + b"\x02" for text in data].__getitem__)
+    return np.array(sorted(range(len(data)), key=data.__getitem__), np.int64), np.array(by_end, np.int64)
 
 
-def _rule_table(
-    table: tuple[U64s, npt.NDArray[np.int32], npt.NDArray[np.int32]], framed: list[bytes], ms: int
-) -> list[RulePair]:
-    _, support, places = table
-    rules = []
-    for slot in np.flatnonzero(support >= ms):
-        a, a_start, a_length, b, b_start, b_length = places[slot].tolist()
-        alpha, beta = framed[a][a_start : a_start + a_length], framed[b][b_start : b_start + b_length]
-        if (len(alpha), alpha) < (len(beta), beta):
-            alpha, beta = beta, alpha
-        rules.append((int(support[slot]), alpha, beta))
-    rules.sort(key=lambda rule: (-rule[0], -len(rule[1]), rule[1], rule[2]))
-    decoded = []
-    for count, alpha, beta in rules[: 2 * RULES_MAX]:
-        try:
-            decoded.append(RulePair(alpha.decode(), beta.decode(), count))
-        except UnicodeDecodeError:
-            continue  # cut within a character: the same rule is there with whole characters, too
-    return decoded[:RULES_MAX]
+def _lowest(shared: Ints) -> Ints:
+    """`lowest[k, i]`: the least of the 2^k values from i on. So any range has its least in two steps."""
+    levels = [shared]
+    width = 1
+    while 2 * width <= len(shared):
+        before = levels[-1]
+        after = before.copy()
+        after[:-width] = np.minimum(before[:-width], before[width:])
+        levels.append(after)
+        width *= 2
+    return np.stack(levels)
 
 
-@njit(cache=True)
-def _mix(x: np.uint64) -> np.uint64:
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+def _new_rule_table(slots: int) -> tuple[U64s, Ints, Ints]:
+    """Keys, support, and one instance: (start, length) of α and of β in the text."""
+    return np.zeros(slots, np.uint64), np.zeros(slots, np.int32), np.zeros((slots, 4), np.int32)
 
 
-@njit(cache=True)
-def _prefix_hashes(text: npt.NDArray[np.uint8], starts: I64s, ends: I64s) -> tuple[U64s, U64s]:
-    """Polynomial hashes of all prefixes, one slot more per URL than it has bytes; and the powers of the base."""
-    base = np.uint64(0x9E3779B97F4A7C15)
-    longest = 0
-    for i in range(len(starts)):
-        longest = max(longest, ends[i] - starts[i])
-    powers = np.ones(longest + 1, np.uint64)
-    for i in range(longest):
-        powers[i + 1] = powers[i] * base
-    prefix = np.zeros(len(text) + len(starts), np.uint64)
-    for i in range(len(starts)):
-        at = starts[i] + i
-        for j in range(ends[i] - starts[i]):
-            prefix[at + j + 1] = prefix[at + j] * base + np.uint64(text[starts[i] + j]) + np.uint64(1)
-    return prefix, powers
+def _in_order(text: FramedText, support: Ints, places: Ints, ms: int) -> I64s:
+    """The rules with enough support: the largest first, longer ones before shorter ones, then by their texts."""
+    found = np.flatnonzero(support >= ms)
+    rules = np.column_stack((places[found], support[found])).astype(np.int64)
+    rules = rules[_sorted_rules(text.data, rules)]
+    if text.data.max(initial=0) < 0x80:
+        return rules[:RULES_MAX]
+    whole = [_is_whole(text, rule) for rule in rules[: 2 * RULES_MAX].tolist()]
+    return rules[: 2 * RULES_MAX][np.array(whole, np.bool_)][:RULES_MAX]
+
+
+def _is_whole(text: FramedText, rule: list[int]) -> bool:
+    """Not cut within a character: the same rule is there with whole characters, too."""
+    try:
+        text.piece(rule[A_START], rule[A_LENGTH]).decode()
+        text.piece(rule[B_START], rule[B_LENGTH]).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 @njit(cache=True)
-def _span(prefix: U64s, powers: U64s, at: int, start: int, length: int) -> np.uint64:
-    """The hash of a substring of the URL whose prefixes begin at `at`."""
-    return np.uint64(prefix[at + start + length] - prefix[at + start] * powers[length])
+def _sorted_rules(data: Bytes, rules: I64s) -> I64s:
+    """The order of the rules (merge sort); turns each so that α is the longer one, or the greater of equals."""
+    for i in range(len(rules)):
+        a, a_length, b, b_length = rules[i, 0], rules[i, 1], rules[i, 2], rules[i, 3]
+        if a_length < b_length or (a_length == b_length and _compared(data, a, a_length, b, b_length) < 0):
+            rules[i, 0], rules[i, 1], rules[i, 2], rules[i, 3] = b, b_length, a, a_length
+    order, other = np.arange(len(rules)), np.zeros(len(rules), np.int64)
+    width = 1
+    while width < len(rules):
+        for begin in range(0, len(rules), 2 * width):
+            middle, end = min(begin + width, len(rules)), min(begin + 2 * width, len(rules))
+            i, j = begin, middle
+            for k in range(begin, end):
+                if i < middle and (j >= end or not _comes_before(data, rules[order[j]], rules[order[i]])):
+                    other[k] = order[i]
+                    i += 1
+                else:
+                    other[k] = order[j]
+                    j += 1
+        order, other = other, order
+        width *= 2
+    return order
 
 
 @njit(cache=True)
-def _shared_with_next(
-    text: npt.NDArray[np.uint8], starts: I64s, ends: I64s, order: I64s, from_end: bool
-) -> npt.NDArray[np.int32]:
+def _comes_before(data: Bytes, one: I64s, other: I64s) -> bool:
+    if one[SUPPORT] != other[SUPPORT]:
+        return bool(one[SUPPORT] > other[SUPPORT])
+    if one[A_LENGTH] != other[A_LENGTH]:
+        return bool(one[A_LENGTH] > other[A_LENGTH])
+    compared = _compared(data, one[A_START], one[A_LENGTH], other[A_START], other[A_LENGTH])
+    if compared == 0:
+        compared = _compared(data, one[B_START], one[B_LENGTH], other[B_START], other[B_LENGTH])
+    return compared < 0
+
+
+@njit(cache=True)
+def _compared(data: Bytes, a: int, a_length: int, b: int, b_length: int) -> int:
+    for i in range(min(a_length, b_length)):
+        if data[a + i] != data[b + i]:
+            return -1 if data[a + i] < data[b + i] else 1
+    return int(a_length - b_length)
+
+
+@njit(cache=True)
+def _wanted(
+    data: Bytes, starts: I64s, ends: I64s, prefix: U64s, powers: U64s, sums: U64s, sketches: I64s, longest: int, ms: int
+) -> npt.NDArray[np.bool_]:
+    """Which URLs can be an instance of a rule with enough support.
+
+    A rule has in all its instances one core: what is left of a pair without its common beginning and end. Where one
+    side of the core is empty the other may be turned (`aba` in `cabac`), but has the same bytes, and one pair can be
+    several instances. So pairs whose core is met too seldom are left out; unless so many URLs have one sketch that
+    going through the pairs would take longer than it saves.
+    """
+    by_sketch = np.argsort(sketches, kind="mergesort")
+    bounds = _runs(sketches[by_sketch])
+    mates = bounds[1:] - bounds[:-1]
+    if mates.max() > MATES_MAX:
+        return np.ones(len(starts), np.bool_)
+    room = (mates * (mates - 1) // 2).sum()
+    keys, counts = np.zeros(slot_count(room), np.uint64), np.zeros(slot_count(room), np.int32)
+    pairs, used = np.zeros((room, 3), np.int64), 0
+    for run in range(len(mates)):
+        for i in range(bounds[run], bounds[run + 1]):
+            for j in range(i + 1, bounds[run + 1]):
+                u, v = by_sketch[i], by_sketch[j]
+                core, times = _core(data, starts, ends, prefix, powers, sums, u, v, longest)
+                if times:
+                    pairs[used, 0], pairs[used, 1], pairs[used, 2] = u, v, _counted_key(keys, counts, core, times)
+                    used += 1
+    wanted = np.zeros(len(starts), np.bool_)
+    for i in range(used):
+        if counts[pairs[i, 2]] >= ms:
+            wanted[pairs[i, 0]] = wanted[pairs[i, 1]] = True
+    return wanted
+
+
+@njit(cache=True)
+def _runs(ordered: I64s) -> I64s:
+    """Where the runs of equal known sketches begin and end in a row of them, unknown ones (−1) left out."""
+    bounds, used = np.zeros(len(ordered) + 1, np.int64), 0
+    for i in range(len(ordered)):
+        if ordered[i] >= 0 and (i == 0 or ordered[i] != ordered[i - 1]):
+            bounds[used] = i
+            used += 1
+    bounds[used] = len(ordered)
+    return bounds[: used + 1]
+
+
+@njit(cache=True)
+def _core(
+    data: Bytes, starts: I64s, ends: I64s, prefix: U64s, powers: U64s, sums: U64s, u: int, v: int, longest: int
+) -> tuple[np.uint64, int]:
+    """A hash of the core of a pair, and of how many instances of one rule the pair can be (0: of none)."""
+    u_size, v_size = ends[u] - starts[u], ends[v] - starts[v]
+    most = min(u_size, v_size)
+    before = 0
+    while before < most and data[starts[u] + before] == data[starts[v] + before]:
+        before += 1
+    after = 0
+    while after < most and data[ends[u] - 1 - after] == data[ends[v] - 1 - after]:
+        after += 1
+    shared = min(after, most - before)
+    u_core, v_core = u_size - before - shared, v_size - before - shared
+    if max(u_core, v_core) > longest:
+        return np.uint64(0), 0
+    if u_core and v_core:
+        a = mix(span(prefix, powers, starts[u] + u, before, u_core) + np.uint64(u_core))
+        b = mix(span(prefix, powers, starts[v] + v, before, v_core) + np.uint64(v_core))
+        return (mix(a) ^ mix(b)) | np.uint64(1), 1
+    longer, length = (u, u_core) if u_core else (v, v_core)
+    start = starts[longer] + before
+    return mix(sums[start + length] - sums[start]) | np.uint64(1), 1 + before + after - most
+
+
+@njit(cache=True)
+def _counted_key(keys: U64s, counts: Ints, key: np.uint64, times: int) -> int:
+    """The slot of the key, where it is counted."""
+    slot = np.int64(mix(key) & np.uint64(len(keys) - 1))
+    while keys[slot] != 0 and keys[slot] != key:
+        slot = (slot + 1) & (len(keys) - 1)
+    keys[slot] = key
+    counts[slot] += times
+    return int(slot)
+
+
+@njit(cache=True)
+def _shared_with_next(text: Bytes, starts: I64s, ends: I64s, order: I64s, from_end: bool) -> npt.NDArray[np.int32]:
     """How many bytes each URL has in common with the next in this order, from the start or from the end."""
     shared = np.zeros(len(order), np.int32)
     for i in range(len(order) - 1):
@@ -267,13 +451,6 @@ def _shared_with_next(
     return shared
 
 
-def _shared_with_any(order: I64s, shared: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Per URL: the longest that it has in common with any other, which is one of its neighbours in sorted order."""
-    longest = np.zeros(len(order), np.int32)
-    longest[order] = np.maximum(shared, np.concatenate((np.zeros(1, np.int32), shared[:-1])))
-    return longest
-
-
 @njit(cache=True)
 def _gather_instances(
     prefix: U64s,
@@ -281,8 +458,10 @@ def _gather_instances(
     starts: I64s,
     ends: I64s,
     by_text: I64s,
-    shared: npt.NDArray[np.int32],
-    suffix_max: npt.NDArray[np.int32],
+    shared: Ints,
+    by_end: I64s,
+    shared_ends: Ints,
+    wanted: npt.NDArray[np.bool_],
     sketches: I64s,
     low: I64s,
     high: I64s,
@@ -290,37 +469,63 @@ def _gather_instances(
     substring_max: int,
     bucket_max: int,
     keys: U64s,
-    support: npt.NDArray[np.int32],
-    places: npt.NDArray[np.int32],
+    support: Ints,
+    places: Ints,
 ) -> bool:
     """All buckets, prefix by prefix: URLs with a common prefix are neighbours in sorted order, so the substring table
     never exists as a whole. True if the rule table is full."""
     full = False
-    longest = len(powers) - 1
-    for depth in range(longest):
+    end_rank = np.zeros(len(by_end), np.int64)
+    end_rank[by_end] = np.arange(len(by_end))
+    seen = np.full(sketches.max() + 1 if len(sketches) else 0, -1, np.int64)
+    groups = 0
+    for depth in range(len(powers)):
         begin = 0
+        any_group = False
         while begin < len(by_text):
             end = begin + 1
             while end < len(by_text) and shared[end - 1] >= depth:
                 end += 1
             if end - begin > 1:
-                group = by_text[begin:end]
-                if not by_sketch or _has_equal(sketches[group]):
+                any_group = True
+                groups += 1
+                if not by_sketch or _has_mates(by_text[begin:end], wanted, sketches, seen, groups):
+                    ranks = np.sort(end_rank[by_text[begin:end]])
                     full |= _buckets_of_prefix(
-                        prefix, powers, starts, ends, group, depth, suffix_max, sketches, low, high, by_sketch,
-                        substring_max, bucket_max, keys, support, places,
+                        prefix, powers, starts, ends, by_end[ranks], _shared_between(ranks, shared_ends), depth,
+                        wanted, sketches, low, high, by_sketch, substring_max, bucket_max, keys, support, places,
                     )  # fmt: skip
                     if full and len(keys) < RULE_SLOTS_MAX:
                         return True
             begin = end
+        if not any_group:
+            break
     return full
 
 
 @njit(cache=True)
-def _has_equal(sketches: I64s) -> bool:
-    """Whether any two known sketches are equal."""
-    ordered = np.sort(sketches)
-    return bool(np.any((ordered[1:] >= 0) & (ordered[1:] == ordered[:-1])))
+def _has_mates(
+    group: I64s, wanted: npt.NDArray[np.bool_], sketches: I64s, seen: npt.NDArray[np.int64], number: int
+) -> bool:
+    """Whether two wanted URLs have one sketch. `seen`: in which group each sketch was met last."""
+    for url in group:
+        if wanted[url] and sketches[url] >= 0:
+            if seen[sketches[url]] == number:
+                return True
+            seen[sketches[url]] = number
+    return False
+
+
+@njit(cache=True)
+def _shared_between(ranks: I64s, lowest: Ints) -> Ints:
+    """How many bytes each URL has in common with the next, from the end; ranks are in the order from the end."""
+    shared = np.zeros(len(ranks), np.int32)
+    for i in range(len(ranks) - 1):
+        level, width = 0, 1
+        while 2 * width <= ranks[i + 1] - ranks[i]:
+            level, width = level + 1, 2 * width
+        shared[i] = min(lowest[level, ranks[i]], lowest[level, ranks[i + 1] - width])
+    return shared
 
 
 @njit(cache=True)
@@ -330,8 +535,9 @@ def _buckets_of_prefix(
     starts: I64s,
     ends: I64s,
     group: I64s,
+    shared: Ints,
     depth: int,
-    suffix_max: npt.NDArray[np.int32],
+    wanted: npt.NDArray[np.bool_],
     sketches: I64s,
     low: I64s,
     high: I64s,
@@ -339,66 +545,60 @@ def _buckets_of_prefix(
     substring_max: int,
     bucket_max: int,
     keys: U64s,
-    support: npt.NDArray[np.int32],
-    places: npt.NDArray[np.int32],
+    support: Ints,
+    places: Ints,
 ) -> bool:
-    """The buckets of one prefix: entries sorted by suffix. The low bits of an entry say whose it is."""
-    room = len(group) * (substring_max + 1)
-    entries = np.zeros(room, np.uint64)
-    bits = 1
-    while (1 << bits) < room:
-        bits += 1
-    low_bits = np.uint64((1 << bits) - 1)
-    used = 0
-    for i in range(len(group)):
-        url = group[i]
-        at, size = starts[url] + url, ends[url] - starts[url]
-        for length in range(min(substring_max, size - depth) + 1):
-            rest = size - depth - length
-            if rest <= suffix_max[url]:
-                suffix = _mix(_span(prefix, powers, at, depth + length, rest) + np.uint64(rest))
-                entries[used] = (suffix & ~low_bits) | np.uint64(i * (substring_max + 1) + length)
-                used += 1
-    ordered = np.sort(entries[:used])
+    """The buckets of one prefix, suffix by suffix: URLs with a common suffix are neighbours in the order of the group,
+    which is from the end."""
     full = False
-    begin = 0
-    while begin < used:
-        end = begin + 1
-        while end < used and (ordered[end] & ~low_bits) == (ordered[begin] & ~low_bits):
-            end += 1
-        if 1 < end - begin <= bucket_max:
-            for i in range(begin, end):
-                for j in range(i + 1, end):
-                    x, y = int(ordered[i] & low_bits), int(ordered[j] & low_bits)
-                    u, v = group[x // (substring_max + 1)], group[y // (substring_max + 1)]
-                    if by_sketch:
-                        similar = sketches[u] >= 0 and sketches[u] == sketches[v]
-                    else:
-                        similar = low[u] >= 0 and low[v] >= 0 and low[u] <= high[v] and low[v] <= high[u]
-                    if similar and u != v:
-                        a_length, b_length = x % (substring_max + 1), y % (substring_max + 1)
-                        a = _mix(_span(prefix, powers, starts[u] + u, depth, a_length) + np.uint64(a_length))
-                        b = _mix(_span(prefix, powers, starts[v] + v, depth, b_length) + np.uint64(b_length))
-                        key = (_mix(a) ^ _mix(b)) | np.uint64(1)
-                        full |= _count_rule(keys, support, places, key, u, v, depth, a_length, b_length)
-        begin = end
+    bucket = np.zeros(bucket_max, np.int64)
+    shortest, longest = shared.max() + 1, np.int64(shared.max())
+    for url in group:
+        shortest = min(shortest, max(0, ends[url] - starts[url] - depth - substring_max))
+    for suffix in range(shortest, longest + 1):
+        begin = 0
+        while begin < len(group) - 1:
+            if shared[begin] < suffix:
+                begin += 1
+                continue
+            end = begin
+            count = 0
+            while True:
+                url = group[end]
+                if 0 <= ends[url] - starts[url] - depth - suffix <= substring_max:
+                    if count < bucket_max:
+                        bucket[count] = url
+                    count += 1
+                if end == len(group) - 1 or shared[end] < suffix:
+                    break
+                end += 1
+            begin = end + 1
+            if 1 < count <= bucket_max:
+                for i in range(count):
+                    for j in range(i + 1, count):
+                        u, v = bucket[i], bucket[j]
+                        if by_sketch:
+                            similar = wanted[u] and wanted[v] and sketches[u] >= 0 and sketches[u] == sketches[v]
+                        else:
+                            similar = low[u] >= 0 and low[v] >= 0 and low[u] <= high[v] and low[v] <= high[u]
+                        if similar:
+                            a_length = ends[u] - starts[u] - depth - suffix
+                            b_length = ends[v] - starts[v] - depth - suffix
+                            a = mix(span(prefix, powers, starts[u] + u, depth, a_length) + np.uint64(a_length))
+                            b = mix(span(prefix, powers, starts[v] + v, depth, b_length) + np.uint64(b_length))
+                            key = (mix(a) ^ mix(b)) | np.uint64(1)
+                            full |= _count_rule(
+                                keys, support, places, key, starts[u] + depth, a_length, starts[v] + depth, b_length
+                            )
     return full
 
 
 @njit(cache=True)
 def _count_rule(
-    keys: U64s,
-    support: npt.NDArray[np.int32],
-    places: npt.NDArray[np.int32],
-    key: np.uint64,
-    u: int,
-    v: int,
-    depth: int,
-    a_length: int,
-    b_length: int,
+    keys: U64s, support: Ints, places: Ints, key: np.uint64, a: int, a_length: int, b: int, b_length: int
 ) -> bool:
     """One more instance of a rule; True if its place in the table could not be found in a bounded search."""
-    slot = np.int64(_mix(key) & np.uint64(len(keys) - 1))
+    slot = np.int64(mix(key) & np.uint64(len(keys) - 1))
     for _ in range(64):
         if keys[slot] == key:
             support[slot] += 1
@@ -406,8 +606,7 @@ def _count_rule(
         if keys[slot] == 0:
             keys[slot] = key
             support[slot] = 1
-            places[slot, 0], places[slot, 1], places[slot, 2] = u, depth, a_length
-            places[slot, 3], places[slot, 4], places[slot, 5] = v, depth, b_length
+            places[slot, 0], places[slot, 1], places[slot, 2], places[slot, 3] = a, a_length, b, b_length
             return False
         slot = (slot + 1) & (len(keys) - 1)
     return True
@@ -431,60 +630,75 @@ def refines(inner: RulePair, outer: RulePair) -> bool:
 
 def eliminate_redundancies(rules: Sequence[RulePair], settings: DustSettings) -> list[RulePair]:
     """EliminateRedundancies, over rules sorted by support: within a window of MW rules and MRD or MAD of support."""
-    texts = [text.encode() for rule in rules for text in (rule.alpha, rule.beta)]
-    ends = np.cumsum([len(text) for text in texts], dtype=np.int64).reshape(-1, 2)
-    supports = np.array([rule.support for rule in rules], np.int64)
-    alive = _alive(np.frombuffer(b"".join(texts), np.uint8), ends, supports, settings.mrd, settings.mad, settings.mw)
+    text = FramedText([rule.alpha + rule.beta for rule in rules])
+    columns = [(len(rule.alpha.encode()), len(rule.beta.encode()), rule.support) for rule in rules]
+    placed = [
+        (start + 1, alpha, start + 1 + alpha, beta, support)
+        for start, (alpha, beta, support) in zip(text.starts.tolist(), columns, strict=True)
+    ]
+    places = np.array(placed, np.int64).reshape(-1, 5)
+    alive = _alive(text.data, text.sums, places, settings.mrd, settings.mad, settings.mw)
     return [rule for rule, stays in zip(rules, alive.tolist(), strict=True) if stays]
 
 
 @njit(cache=True)
-def _alive(
-    text: npt.NDArray[np.uint8], ends: I64s, supports: I64s, mrd: float, mad: int, mw: int
-) -> npt.NDArray[np.bool_]:
-    """Which rules are not redundant. `ends`: where the texts of α and β end, one after the other."""
-    count = len(supports)
-    alive = np.ones(count, np.bool_)
-    starts = np.zeros(count + 1, np.int64)
-    starts[1:] = ends[:, 1]
-    alphas = ends[:, 0] - starts[:count]
-    betas = ends[:, 1] - ends[:, 0]
+def _alive(data: Bytes, sums: U64s, rules: I64s, mrd: float, mad: int, mw: int) -> npt.NDArray[np.bool_]:
+    """Which rules are not redundant. Of two rules one of which refines the other, α and β differ by the same bytes."""
+    count = len(rules)
+    alive, following = np.ones(count, np.bool_), _next_with_same_difference(sums, rules)
     for i in range(count):
-        j = i + 1
-        lowest = supports[i] - max(mrd * supports[i], mad)
-        while alive[i] and j < min(count, i + 1 + mw) and supports[j] >= lowest:
-            grown = alphas[i] - alphas[j]
-            if alive[j] and betas[i] - betas[j] == grown:
-                if grown > 0 and _refines(text, starts[i], alphas[i], betas[i], starts[j], alphas[j], betas[j]):
+        j = following[i]
+        lowest = rules[i, SUPPORT] - max(mrd * rules[i, SUPPORT], mad)
+        while alive[i] and 0 <= j < i + 1 + mw and rules[j, SUPPORT] >= lowest:
+            grown = rules[i, A_LENGTH] - rules[j, A_LENGTH]
+            if alive[j] and rules[i, B_LENGTH] - rules[j, B_LENGTH] == grown:
+                if grown > 0 and _refines(data, rules[i], rules[j]):
                     alive[j] = False
-                elif grown < 0 and _refines(text, starts[j], alphas[j], betas[j], starts[i], alphas[i], betas[i]):
+                elif grown < 0 and _refines(data, rules[j], rules[i]):
                     alive[i] = False
-            j += 1
+            j = following[j]
     return alive
 
 
 @njit(cache=True)
-def _refines(
-    text: npt.NDArray[np.uint8], inner: int, inner_alpha: int, inner_beta: int, outer: int, alpha: int, beta: int
-) -> bool:
-    """`refines` over bytes: each rule is α and β in a row, with their lengths."""
-    after = inner + inner_alpha
-    for at in range(inner_alpha - alpha + 1):
-        rest = inner_alpha - alpha - at
+def _next_with_same_difference(sums: U64s, rules: I64s) -> I64s:
+    """Per rule the next one whose α has the same bytes more than its β; −1: none."""
+    following = np.full(len(rules), -1, np.int64)
+    keys, last = np.zeros(slot_count(len(rules)), np.uint64), np.full(slot_count(len(rules)), -1, np.int64)
+    for i in range(len(rules)):
+        a, b = rules[i, A_START], rules[i, B_START]
+        more = sums[a + rules[i, A_LENGTH]] - sums[a] - (sums[b + rules[i, B_LENGTH]] - sums[b])
+        key = mix(more) | np.uint64(1)
+        slot = np.int64(mix(key) & np.uint64(len(keys) - 1))
+        while keys[slot] != 0 and keys[slot] != key:
+            slot = (slot + 1) & (len(keys) - 1)
+        keys[slot] = key
+        if last[slot] >= 0:
+            following[last[slot]] = i
+        last[slot] = i
+    return following
+
+
+@njit(cache=True)
+def _refines(data: Bytes, inner: I64s, outer: I64s) -> bool:
+    """`refines` over bytes."""
+    alpha, beta = outer[A_LENGTH], outer[B_LENGTH]
+    for at in range(inner[A_LENGTH] - alpha + 1):
+        rest = inner[A_LENGTH] - alpha - at
         if (
-            _same(text, inner + at, outer, alpha)
-            and _same(text, after, inner, at)
-            and _same(text, after + at, outer + alpha, beta)
-            and _same(text, after + at + beta, inner + at + alpha, rest)
+            _same(data, inner[A_START] + at, outer[A_START], alpha)
+            and _same(data, inner[B_START], inner[A_START], at)
+            and _same(data, inner[B_START] + at, outer[B_START], beta)
+            and _same(data, inner[B_START] + at + beta, inner[A_START] + at + alpha, rest)
         ):
             return True
     return False
 
 
 @njit(cache=True)
-def _same(text: npt.NDArray[np.uint8], a: int, b: int, length: int) -> bool:
+def _same(data: Bytes, a: int, b: int, length: int) -> bool:
     i = 0
-    while i < length and text[a + i] == text[b + i]:
+    while i < length and data[a + i] == data[b + i]:
         i += 1
     return i == length
 
@@ -492,102 +706,286 @@ def _same(text: npt.NDArray[np.uint8], a: int, b: int, length: int) -> bool:
 # ---------------------------------------------------------------- validate
 
 
-def validate(
-    rules: Sequence[RulePair], listed: UrlList, settings: DustSettings, fetch: Fetch | None = None
-) -> list[DustRule]:
+def validate(rules: I64s, listed: UrlList, settings: DustSettings, fetch: Fetch | None = None) -> list[DustRule]:
     """Validate: rules by support; what refines a rule that is already in is not tried; shrinking goes first."""
     valid: list[DustRule] = []
-    kept: list[RulePair] = []
-    by_shape: dict[int, list[RulePair]] = {}
-    joined = "\n".join(START + url + END for url in sorted(listed.urls, key=_spread))
-    for rule in rules:
-        shape = len(rule.alpha) - len(rule.beta)
-        if any(refines(rule, other) for other in by_shape.get(shape, ())):
+    data = listed.text.data
+    kept = np.zeros(len(rules), np.bool_)
+    before = _last_with_same_difference(listed.text.sums, rules)
+    for i, (a, a_length, b, b_length, _) in enumerate(rules.tolist()):
+        if _is_refinement(data, rules, before, kept, i):
             continue
-        for find, put in ((rule.alpha, rule.beta), (rule.beta, rule.alpha)):
-            found = validate_rule(find, put, listed, joined, settings, fetch)
-            if found is not None:
-                valid.append(found)
-                kept.append(rule)
-                by_shape.setdefault(shape, []).append(rule)
-                break
+        alpha, beta = data[a : a + a_length], data[b : b + b_length]
+        found = validate_rule(alpha, beta, listed, settings, fetch) or validate_rule(
+            beta, alpha, listed, settings, fetch
+        )
+        if found is not None:
+            valid.append(found)
+            kept[i] = True
     return valid
 
 
+@njit(cache=True)
+def _last_with_same_difference(sums: U64s, rules: I64s) -> I64s:
+    following = _next_with_same_difference(sums, rules)
+    before = np.full(len(rules), -1, np.int64)
+    for i in range(len(rules)):
+        if following[i] >= 0:
+            before[following[i]] = i
+    return before
+
+
+@njit(cache=True)
+def _is_refinement(data: Bytes, rules: I64s, before: I64s, kept: npt.NDArray[np.bool_], rule: int) -> bool:
+    """Whether a rule refines one of those that are kept."""
+    other = before[rule]
+    while other >= 0:
+        grown = rules[rule, A_LENGTH] - rules[other, A_LENGTH]
+        alike = kept[other] and grown > 0 and rules[rule, B_LENGTH] - rules[other, B_LENGTH] == grown
+        if alike and _refines(data, rules[rule], rules[other]):
+            return True
+        other = before[other]
+    return False
+
+
+class Outcomes(NamedTuple):
+    """The URLs that a rule changes, by their rows, in an order that has nothing to do with their text; what is known of
+    each and its outcome; and all URLs that the rule finds something in."""
+
+    rows: Ints
+    relations: npt.NDArray[np.int8]
+    found: Ints
+
+
 def validate_rule(
-    find: str, put: str, listed: UrlList, joined: str, settings: DustSettings, fetch: Fetch | None
+    find: Bytes, put: Bytes, listed: UrlList, settings: DustSettings, fetch: Fetch | None
 ) -> DustRule | None:
     """ValidateRule, against the known URLs first; the fetcher is only asked about outcomes that are not known."""
-    rewrite = _as_rewrite(find, put)
-    if rewrite is None:
+    if not _can_be_deployed(find, put):
         return None
-    outcomes = _outcomes(rewrite, find, listed, joined)
-    right = [url for url, _, alike in outcomes if alike]
+    rows, relations, found = _outcomes(find, put, listed)
+    right = rows[relations == ALIKE]
     if len(right) < settings.ms:
         return None
-    scoped = SubstringRewrite(_common_directory(right), rewrite.find, rewrite.put, rewrite.at_start, rewrite.at_end)
-    outcomes = [outcome for outcome in outcomes if outcome[0].startswith(scoped.scope)]
-    positive, negative = _counted(outcomes, listed, settings, fetch)
-    if positive < settings.ms or negative > settings.refutation_bound * (positive + negative):
+    rewrite = _as_rewrite(find, put, _common_directory(listed, int(right.min()), int(right.max())))
+    begin = bisect_left(listed.urls, rewrite.scope)
+    end = bisect_left(listed.urls, rewrite.scope + chr(0x10FFFF))
+    inside = (rows >= begin) & (rows < end)
+    rows, relations = rows[inside], relations[inside]
+    if fetch is not None:
+        relations = _with_fetched(rewrite, rows, relations, listed, fetch)
+    bound = settings.refutation_bound
+    positive, negative = _counted(relations, (1 - bound) * settings.validation_count, bound * settings.validation_count)
+    if positive < settings.ms or negative > bound * (positive + negative):
         return None
-    wrong = sum(alike is False for _, _, alike in outcomes)
-    return DustRule(scoped, len(right), wrong)
+    wrong = int(np.count_nonzero(relations == UNLIKE))
+    return DustRule(rewrite, len(right), wrong, found[(found >= begin) & (found < end)])
 
 
-def _counted(
-    outcomes: list[tuple[str, str, bool | None]], listed: UrlList, settings: DustSettings, fetch: Fetch | None
-) -> tuple[int, int]:
-    positive = negative = 0
-    for url, outcome, alike in outcomes:
-        if alike is None and fetch is not None:
-            alike = _fetched_alike(url, outcome, listed, fetch)
-        positive += alike is True
-        negative += alike is False
-        if positive >= (1 - settings.refutation_bound) * settings.validation_count:
-            break
-        if negative >= settings.refutation_bound * settings.validation_count:
+@njit(cache=True)
+def _counted(relations: npt.NDArray[np.int8], enough: float, too_many: float) -> tuple[int, int]:
+    """Right and wrong outcomes until either are enough to tell."""
+    positive, negative = 0, 0
+    for relation in relations:
+        positive += relation == ALIKE
+        negative += relation == UNLIKE
+        if positive >= enough or negative >= too_many:
             break
     return positive, negative
 
 
-def _fetched_alike(url: str, outcome: str, listed: UrlList, fetch: Fetch) -> bool | None:
+def _with_fetched(
+    rewrite: SubstringRewrite, rows: Ints, relations: npt.NDArray[np.int8], listed: UrlList, fetch: Fetch
+) -> npt.NDArray[np.int8]:
     """A page that cannot be fetched tells nothing; an outcome that cannot be fetched is wrong."""
-    entry = listed.known[url]
-    source = entry.sketch if entry.sketch is not None else fetch(url)
-    return None if source is None else fetch(outcome) == source
-
-
-def _outcomes(rewrite: SubstringRewrite, find: str, listed: UrlList, joined: str) -> list[tuple[str, str, bool | None]]:
-    """Every URL that the rule changes, what it becomes, and whether the two are alike."""
     from dustream.core.rules.rewrite import replaced
 
-    outcomes: list[tuple[str, str, bool | None]] = []
-    at = joined.find(find)
-    while at >= 0 and len(outcomes) < OUTCOMES_MAX:
-        start = joined.rfind(START, 0, at + 1)
-        end = joined.find(END, start)
-        url = joined[start + 1 : end]
+    told = relations.copy()
+    for i in np.flatnonzero(relations == UNKNOWN).tolist():
+        url = listed.urls[rows[i]]
+        outcome = replaced(rewrite, url)
+        source = listed.names[int(listed.sketches[rows[i]])] if listed.sketches[rows[i]] >= 0 else fetch(url)
+        if source is not None and outcome is not None:
+            told[i] = ALIKE if fetch(standard_form(outcome)) == source else UNLIKE
+    return told
+
+
+def _outcomes(find: Bytes, put: Bytes, listed: UrlList) -> Outcomes:
+    """Every URL that the rule changes, and whether it and what it becomes are alike."""
+    text = listed.text
+    bounds, places = text.grams
+    rows, relations, found = _found_outcomes(
+        text.data, text.starts, text.ends, text.prefix, text.powers, text.hashes, text.slots, text.spread, text.url_at,
+        bounds, places, text.path_starts, find, put,
+        listed.by_sketch, listed.sketches, listed.low, listed.high,
+    )  # fmt: skip
+    if not (relations == UNDECIDED).any():
+        return Outcomes(rows, relations, found)
+    return _decided(_as_rewrite(find, put, ""), rows, relations, found, listed)
+
+
+def _decided(
+    rewrite: SubstringRewrite,
+    rows: Ints,
+    relations: npt.NDArray[np.int8],
+    found: Ints,
+    listed: UrlList,
+) -> Outcomes:
+    """With the standard form of the outcomes that may have another."""
+    from dustream.core.rules.rewrite import replaced
+
+    changed = np.ones(len(rows), np.bool_)
+    for i in np.flatnonzero(relations == UNDECIDED).tolist():
+        url = listed.urls[rows[i]]
         after = replaced(rewrite, url)
-        if after is not None and (standard := standard_form(after)) != url:
-            outcomes.append((url, standard, listed.alike(url, standard)))
-        at = joined.find(find, end + 1)
-    return outcomes
+        standard = url if after is None else standard_form(after)
+        changed[i] = standard != url
+        relations[i] = listed.relation(int(rows[i]), standard)
+    return Outcomes(rows[changed], relations[changed], found)
 
 
-def _as_rewrite(find: str, put: str) -> SubstringRewrite | None:
-    """None for what cannot be deployed: nothing to find, or something that finds itself again in what it put."""
-    if not find or find in put or (find.startswith(START) != put.startswith(START)):
-        return None
-    if find.endswith(END) != put.endswith(END):
-        return None
-    rewrite = SubstringRewrite(
-        "", find.strip(START + END), put.strip(START + END), find.startswith(START), find.endswith(END)
-    )
-    return rewrite if rewrite.find else None
+@njit(cache=True)
+def _relation(u: int, v: int, by_sketch: bool, sketches: I64s, low: I64s, high: I64s) -> int:
+    if by_sketch:
+        if sketches[u] < 0 or sketches[v] < 0:
+            return UNKNOWN
+        return ALIKE if sketches[u] == sketches[v] else UNLIKE
+    if low[u] < 0 or low[v] < 0:
+        return UNKNOWN
+    return ALIKE if low[u] <= high[v] and low[v] <= high[u] else UNLIKE
 
 
-def _common_directory(urls: list[str]) -> str:
-    """The longest common beginning that ends with a slash."""
-    first, last = min(urls), max(urls)
-    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    return first[: first.rfind("/", 0, length) + 1]
+@njit(cache=True)
+def _found_outcomes(
+    data: Bytes,
+    starts: I64s,
+    ends: I64s,
+    prefix: U64s,
+    powers: U64s,
+    hashes: U64s,
+    slots: Ints,
+    spread: I64s,
+    url_at: Ints,
+    bounds: Ints,
+    places: Ints,
+    path_starts: I64s,
+    find: Bytes,
+    put: Bytes,
+    by_sketch: bool,
+    sketches: I64s,
+    low: I64s,
+    high: I64s,
+) -> tuple[Ints, npt.NDArray[np.int8], Ints]:
+    """The fields of Outcomes."""
+    urls, firsts = _first_places(data, starts, ends, url_at, bounds, places, find)
+    order = np.argsort(spread[urls])
+    rows, relations = np.zeros(len(urls), np.int32), np.zeros(len(urls), np.int8)
+    put_hash, put_is_safe = text_hash(put), is_safe_piece(put) and is_safe_piece(find)
+    used = 0
+    for i in order:
+        url, at = int(urls[i]), firsts[i]
+        base, rest = starts[url] + url, ends[url] - at - len(find)
+        start = at - starts[url]
+        hashed = (prefix[base + start] * powers[len(put)] + put_hash) * powers[rest]
+        hashed += span(prefix, powers, base, start + len(find), rest)
+        outcome = int(first_entry(hashed, slots, hashes))
+        if outcome == url:
+            continue
+        if outcome >= 0:
+            relations[used] = _relation(url, outcome, by_sketch, sketches, low, high)
+        elif _stays_standard(data, starts[url], ends[url], path_starts[url], at, len(find), put, put_is_safe):
+            relations[used] = UNKNOWN
+        else:
+            relations[used] = UNDECIDED
+        rows[used] = url
+        used += 1
+        if used == OUTCOMES_MAX:
+            break
+    return rows[:used], relations[:used], urls
+
+
+@njit(cache=True)
+def _first_places(
+    data: Bytes, starts: I64s, ends: I64s, url_at: Ints, bounds: Ints, places: Ints, find: Bytes
+) -> tuple[Ints, Ints]:
+    """The URLs that a text is in, in their order, and where it is in each first."""
+    best, best_count = -1, len(data) + 1
+    for at in range(len(find) - GRAM + 1):
+        bucket = gram_bucket(find, at)
+        if bounds[bucket + 1] - bounds[bucket] < best_count:
+            best, best_count = at, bounds[bucket + 1] - bounds[bucket]
+    bucket = gram_bucket(find, best) if best >= 0 else np.int64(0)
+    tried = places[bounds[bucket] : bounds[bucket + 1]] if best >= 0 else np.arange(len(data)).astype(np.int32)
+    urls, firsts = np.zeros(len(tried), np.int32), np.zeros(len(tried), np.int32)
+    used = 0
+    for place in tried:
+        at = place - max(best, 0)
+        url = url_at[place]
+        if used and urls[used - 1] == url:
+            continue
+        if at < starts[url] or at + len(find) > ends[url]:
+            continue
+        i = 0
+        while i < len(find) and data[at + i] == find[i]:
+            i += 1
+        if i == len(find):
+            urls[used], firsts[used] = url, at
+            used += 1
+    return urls[:used], firsts[:used]
+
+
+@njit(cache=True)
+def _stays_standard(
+    data: Bytes, start: int, end: int, path: int, at: int, length: int, put: Bytes, is_safe: bool
+) -> bool:
+    """Whether a URL is certainly in standard form after the replacement of so many bytes."""
+    if is_safe and 0 <= path < at:
+        before, after = data[at - 1], data[at + length]
+        first = put[0] if len(put) else after
+        last = put[len(put) - 1] if len(put) else before
+        dotted = (before == 47 and first == 46) or (last == 47 and after == 46)
+        return not dotted and not (before == 63 and len(put) == 0 and at + length == end - 1)
+    outcome = np.concatenate((data[start:at], put, data[at + length : end]))
+    return bool(path_start(outcome, np.int64(1), np.int64(len(outcome) - 1)) >= 0)
+
+
+@njit(cache=True)
+def _can_be_deployed(find: Bytes, put: Bytes) -> bool:
+    """Not if there is nothing to find, or something that finds itself again in what it put."""
+    framed = [_FRAME_START, _FRAME_END]
+    if len(find) == 0 or (len(put) == 0 and (find[0] == framed[0] or find[-1] == framed[1])):
+        return False
+    if len(put) and (
+        (find[0] == framed[0]) != (put[0] == framed[0]) or (find[-1] == framed[1]) != (put[-1] == framed[1])
+    ):
+        return False
+    for at in range(len(put) - len(find) + 1):
+        i = 0
+        while i < len(find) and put[at + i] == find[i]:
+            i += 1
+        if i == len(find):
+            return False
+    return bool(len(find) > int(find[0] == framed[0]) + int(find[-1] == framed[1]))
+
+
+def _as_rewrite(find: Bytes, put: Bytes, scope: str) -> SubstringRewrite:
+    found, there = find.tobytes().decode(), put.tobytes().decode()
+    frame = START + END
+    return SubstringRewrite(scope, found.strip(frame), there.strip(frame), found.startswith(START), found.endswith(END))
+
+
+def _common_directory(listed: UrlList, first: int, last: int) -> str:
+    """The longest common beginning that ends with a slash, of all URLs between two in sorted order."""
+    text = listed.text
+    length = int(_shared_start(text.data, text.starts, text.ends, first, last))
+    shared = text.piece(int(text.starts[first]) + 1, length - 1).decode(errors="ignore")
+    return shared[: shared.rfind("/") + 1]
+
+
+@njit(cache=True)
+def _shared_start(data: Bytes, starts: I64s, ends: I64s, u: int, v: int) -> int:
+    most = min(ends[u] - starts[u], ends[v] - starts[v])
+    same = 0
+    while same < most and data[starts[u] + same] == data[starts[v] + same]:
+        same += 1
+    return same

@@ -30,7 +30,16 @@ from dustream.core.rules.candidates import (
     is_qualified,
 )
 from dustream.core.rules.decompose import is_named
-from dustream.core.rules.dustbuster import DustSettings, Fetch, LoggedUrl, dust_rules
+from dustream.core.rules.dustbuster import (
+    URLS_MAX,
+    DustSettings,
+    Fetch,
+    LoggedUrl,
+    UrlList,
+    is_listed,
+    rules_of_list,
+    url_list,
+)
 from dustream.core.rules.evidence import (
     Bools,
     Evidence,
@@ -63,7 +72,7 @@ from dustream.core.rules.standard import standard_form
 from dustream.core.rules.training import URL_CHARS_MAX, TrainingSet, training_of
 from dustream.core.rules.url_table import UrlTable
 from dustream.core.sites import site_of
-from dustream.schemas.rules import Learner, RuleStage, UrlRule
+from dustream.schemas.rules import Learner, PatternRewrite, RuleStage, SubstringRewrite, UrlRule
 
 PROPOSALS_MAX: Final = 200
 EXAMPLES_MAX: Final = 3
@@ -230,7 +239,9 @@ class _Rounds:
             self.propose(*fanout_proposals(tree, self._settings))
         if method in ("both", "tree"):
             self.learn_trees(tree)
-        if method in ("both", "dust") and self.learn_dust(fetch) and method == "both":
+        if method in ("tree", "fanout") or not self._judge.may_have_rules():
+            return
+        if self.learn_dust(fetch) and method == "both":
             self.learn_trees(build_pattern_tree(self._judge.training()))
 
     def learn_trees(self, tree: PatternTree) -> None:
@@ -242,9 +253,13 @@ class _Rounds:
 
     def learn_dust(self, fetch: Fetch | None) -> bool:
         """DustBuster on what the trees left; where no cluster is known, by the sizes of all requests."""
-        findings = dust_rules(self._judge.logged(), self._settings.dust, fetch)
+        listed, places = self._judge.listed()
+        findings = rules_of_list(listed, self._settings.dust, fetch)
         proposals = [
-            Proposal(rule.rewrite, "dust", rule.right, right=rule.right, wrong=rule.wrong) for rule in findings.rules
+            Proposal(
+                rule.rewrite, "dust", rule.right, places[rule.rows] if len(places) else None, rule.right, rule.wrong
+            )
+            for rule in findings.rules
         ]
         return self.propose(findings.detected, proposals)
 
@@ -425,6 +440,8 @@ class Judge:
         self._table = known.table
         self._at = known.places.copy()
         self._accepted: list[UrlRule] = []
+        self._accepted_rules = SiteRules(site, ())
+        self._made: set[int] = set()
         self._spread = np.zeros(0, np.int64)
         self._sized = bool(np.any((known.sizes[:, 0] >= 0) & (known.clusters < 0)))
         places = int(np.count_nonzero(self._is_there()))
@@ -485,14 +502,22 @@ class Judge:
         avoided[self._known.places[self._known.avoid]] = True
         return avoided
 
-    def logged(self) -> list[LoggedUrl]:
-        """What is left, as DustBuster takes it: a log with sketches, and where there are none, with sizes."""
+    def listed(self) -> tuple[UrlList, Places]:
+        """What is left, as DustBuster takes it, and the place of each URL; no places if not all of it is listed."""
+        places, clusters = self.remaining()
+        urls = [self._table.urls[place] for place in places.tolist()]
+        if self._sized or len(urls) > URLS_MAX or not all(map(is_listed, urls)):
+            return url_list(self._logged(places, clusters)), np.zeros(0, np.int64)
+        unsized = np.full(len(urls), -1, np.int64)
+        return UrlList(urls, clusters.astype(np.int64), unsized, unsized, [str(c) for c in range(len(urls))]), places
+
+    def _logged(self, places: Places, clusters: Ints) -> list[LoggedUrl]:
+        """With sketches, and where there are none, with sizes."""
         known = self._known
         sized: dict[int, list[LoggedUrl]] = defaultdict(list)
         for entry in np.flatnonzero((known.clusters < 0) & (known.sizes[:, 0] >= 0)).tolist():
             place, (low, high) = int(known.places[entry]), known.sizes[entry].tolist()
             sized[place].append(LoggedUrl(self._table.urls[place], None, low, high))
-        places, clusters = self.remaining()
         return [
             logged
             for place, cluster in zip(places.tolist(), clusters.tolist(), strict=True)
@@ -502,6 +527,7 @@ class Judge:
     def judged(self, proposals: Sequence[Proposal], stage: RuleStage) -> Iterator[UrlRule]:
         """The accepted rules, in the order in which they apply."""
         self._spread = self._spread_now()
+        self._made.clear()
         in_order = sorted(proposals, key=lambda each: (-each.gain, each.learner, as_regex(each.rewrite)))
         for proposal in in_order[:PROPOSALS_MAX]:
             if proposal.gain < self._gain_min:
@@ -514,6 +540,7 @@ class Judge:
                 rule = self._rule(proposal, evidence, changes, stage)
                 yield rule
                 self._accepted.append(replace(rule, stage="active"))
+                self._accepted_rules = SiteRules(self._site, self._accepted)
                 self._make(changes)
 
     def _is_accepted(self, proposal: Proposal, evidence: Evidence) -> bool:
@@ -529,7 +556,7 @@ class Judge:
     def _changes(self, proposal: Proposal) -> Changes | None:
         """Where the URLs end if the proposal joins the rules; None if it leads in a circle with them."""
         step = self._step(rewriter(proposal.rewrite))
-        accepted = SiteRules(self._site, self._accepted)
+        accepted = self._accepted_rules
         urls = self._table.urls
         sources, ends = [], []
         for place in self._reached(proposal):
@@ -543,10 +570,14 @@ class Judge:
 
     def _reached(self, proposal: Proposal) -> list[int]:
         """The URLs that are there and that a proposal may change."""
+        urls = self._table.urls
+        if isinstance(proposal.rewrite, PatternRewrite) and proposal.places is not None:
+            return [place for place in proposal.places.tolist() if place in self._occupied]
+        find = proposal.rewrite.find if isinstance(proposal.rewrite, SubstringRewrite) else ""
         if proposal.places is None:
-            everywhere: list[int] = self.remaining()[0].tolist()
-            return everywhere
-        return [place for place in proposal.places.tolist() if place in self._occupied]
+            return [place for place in self.remaining()[0].tolist() if find in urls[place]]
+        made = sorted((place for place in self._made if find in urls[place]), key=urls.__getitem__)
+        return [place for place in dict.fromkeys([*proposal.places.tolist(), *made]) if place in self._occupied]
 
     def _end(self, step: Callable[[str], str | None], accepted: SiteRules, url: str) -> str | None:
         """Where a URL ends by the new rule and the accepted ones together; None if it never does."""
@@ -580,8 +611,10 @@ class Judge:
         """All of the changes at once: what is rewritten to a URL that itself moves stays."""
         moved = self._moved(changes)
         self._at = np.where(moved[self._at] >= 0, moved[self._at], self._at)
+        targets = changes.targets.tolist()
+        self._made.update(targets)
         self._occupied.difference_update(changes.sources.tolist())
-        self._occupied.update(changes.targets.tolist())
+        self._occupied.update(targets)
 
     def _moved(self, changes: Changes) -> Places:
         """By place: where its URL goes; −1: it stays."""

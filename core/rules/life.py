@@ -27,7 +27,7 @@ from dustream.core.rules.evidence import EvidenceIndex, rewritten_hashes
 from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.rewrite import coded_rewrite, matching_rows, rewriter
 from dustream.core.rules.training import TrainingSet
-from dustream.schemas.rules import PatternRewrite, UrlRule
+from dustream.schemas.rules import PatternRewrite, SubstringRewrite, UrlRule
 
 HELD_OUT_ONE_IN: Final = 4
 
@@ -106,15 +106,15 @@ def _rewritten_rows(rule: UrlRule, index: EvidenceIndex) -> tuple[Ints, Ints]:
         rows = matching_rows(known, pattern)
         landed = index.rows_at(rewritten_hashes(known, rows, operations))
         return rows[landed >= 0], landed[landed >= 0]
-    return _replaced_rows(rule, known)
+    return _replaced_rows(rule.rewrite, known)
 
 
-def _replaced_rows(rule: UrlRule, known: TrainingSet) -> tuple[Ints, Ints]:
-    run = rewriter(rule.rewrite)
+def _replaced_rows(rewrite: SubstringRewrite, known: TrainingSet) -> tuple[Ints, Ints]:
+    run = rewriter(rewrite)
     row_of = known.row_of
     pairs = []
     for row, url in enumerate(known.urls):
-        after = run.apply(url)
+        after = run.apply(url) if rewrite.find in url else None
         target = None if after is None else row_of.get(after)
         if target is not None:
             pairs.append((row, target))

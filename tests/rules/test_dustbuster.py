@@ -9,11 +9,11 @@ from dustream.core.rules.dustbuster import (
     DustSettings,
     LoggedUrl,
     RulePair,
-    UrlList,
     detect_likely_rules,
     dust_rules,
     eliminate_redundancies,
     refines,
+    url_list,
 )
 from dustream.core.rules.learn import SiteUrl, learn_site
 from dustream.core.rules.normalize import Normalizer
@@ -53,7 +53,7 @@ def log(request: pytest.FixtureRequest) -> list[LoggedUrl]:
 
 
 def test_all_seven_forum_rules_are_detected(log: list[LoggedUrl]) -> None:
-    detected, truncated = detect_likely_rules(UrlList(log), DustSettings())
+    detected, truncated = detect_likely_rules(url_list(log), DustSettings())
     found = {frozenset((rule.alpha.strip("\x02\x03"), rule.beta.strip("\x02\x03"))) for rule in detected}
     assert not truncated
     for alpha, beta, _, _ in SEVEN_RULES:
@@ -75,7 +75,7 @@ def test_all_seven_forum_rules_are_valid_and_lead_to_one_url(log: list[LoggedUrl
 
 def test_support_is_the_number_of_common_envelopes() -> None:
     urls = [LoggedUrl(f"http://x.com/{kind}/{i}.html", str(i)) for i in range(7) for kind in ("a", "bb")]
-    detected, _ = detect_likely_rules(UrlList(urls), DustSettings())
+    detected, _ = detect_likely_rules(url_list(urls), DustSettings())
     support = {(rule.alpha, rule.beta): rule.support for rule in detected}
     assert support["/bb/", "/a/"] == 7
     assert support["bb", "a"] == 7
