@@ -804,7 +804,8 @@ def _with_fetched(
     for i in np.flatnonzero(relations == UNKNOWN).tolist():
         url = listed.urls[rows[i]]
         outcome = replaced(rewrite, url)
-        source = listed.names[int(listed.sketches[rows[i]])] if listed.sketches[rows[i]] >= 0 else fetch(url)
+        sketch = int(listed.sketches[rows[i]])
+        source = listed.names[sketch] if listed.names and sketch >= 0 else fetch(url)
         if source is not None and outcome is not None:
             told[i] = ALIKE if fetch(standard_form(outcome)) == source else UNLIKE
     return told

@@ -47,15 +47,16 @@ class RulesSettings(NamedTuple):
     were learned from last. A page changes its winner some four times until all its duplicates are there, so a site is
     learned on the way when it has grown six times or so, and all that costs about a fifth of the learning at rest.
 
-    The pattern tree alone: groups are known here, and DustBuster, made for logs without pages, costs several times it.
+    DustBuster comes after the pattern tree on sites of `dust_from_urls` URLs and more, and looks at a sample: what it
+    costs is much the same whatever the size of the site, and several times the tree on a small one.
     """
 
     sample_max: int = 100_000
     relearn_changes_min: int = 20_000
     relearn_share: float = 20.0
     kept_urls_max: int = 1_000_000
-    method: Method = "tree"
-    learn: LearnSettings = LearnSettings()
+    dust_from_urls: int = 1_000
+    learn: LearnSettings = LearnSettings(dust_urls_max=512)
     life: LifeSettings = LifeSettings()
 
 
@@ -187,15 +188,17 @@ class KnownSite:
         sample = self._columns.sample(settings.sample_max)
         if sample.repeats < settings.learn.gain_min:
             return ()
-        self._learn(site, sample.only(~sample.held_out), self._columns.table, settings)
+        method: Method = "both" if len(sample.places) >= settings.dust_from_urls else "tree"
+        self._learn(site, sample.only(~sample.held_out), method, settings)
         return _lived(self._learned, sample, self._columns.table, settings.life) if self._learned else ()
 
-    def _learn(self, site: str, shown: Sample, table: UrlTable, settings: RulesSettings) -> None:
-        digest = shown.digest()
+    def _learn(self, site: str, shown: Sample, method: Method, settings: RulesSettings) -> None:
+        assert self._columns is not None
+        digest = method.encode() + shown.digest()
         if digest != self._learned_from:
             sizes = np.full((len(shown.places), 2), -1, np.int64)
-            urls = SiteUrls(table, shown.places, in_order(shown.clusters), shown.avoid, sizes)
-            self._learned = learn_urls(site, urls, settings.method, settings.learn).rules
+            urls = SiteUrls(self._columns.table, shown.places, in_order(shown.clusters), shown.avoid, sizes)
+            self._learned = learn_urls(site, urls, method, settings.learn).rules
             self._learned_from = digest
 
 

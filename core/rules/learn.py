@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -93,12 +94,16 @@ class SiteUrl(NamedTuple):
 
 
 class LearnSettings(NamedTuple):
-    """A rule must remove at least `gain_min` URLs, and that share of the site's: a rule per page is no rule."""
+    """A rule must remove at least `gain_min` URLs, and that share of the site's: a rule per page is no rule.
+
+    `dust_urls_max`: DustBuster looks at that many of the URLs that have duplicates; all of them judge what it finds.
+    """
 
     candidates: CandidateSettings = CandidateSettings()
     dust: DustSettings = DustSettings()
     gain_min: int = 3
     gain_share_min: float = 0.0002
+    dust_urls_max: int = URLS_MAX
     fan_out: int = 10
 
     def with_label_noise(self, share: float) -> LearnSettings:
@@ -164,7 +169,8 @@ class LearnedSite:
 class SiteUrls:
     """What is known of the URLs of a site, as columns: one entry for each thing known, in the order of the URLs' text.
 
-    `places`: where in the table the URL is. `clusters`: −1 if nothing is known of the content; `sizes`: the interval.
+    `places`: where in the table the URL is. `clusters`: −1 if nothing is known of the content; `names`: of the
+    clusters, where a fetcher is asked for them. `sizes`: the interval.
     """
 
     table: UrlTable
@@ -172,6 +178,7 @@ class SiteUrls:
     clusters: Ints
     avoid: Bools
     sizes: npt.NDArray[np.int64]
+    names: tuple[str, ...] = ()
     left_out: int = 0
 
 
@@ -189,6 +196,7 @@ def site_urls(known: Iterable[SiteUrl]) -> SiteUrls:
         clusters=np.array([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in clusters], np.int32),
         avoid=np.array([entries[i].avoid for i in order], np.bool_),
         sizes=np.array([(entries[i].size_min, entries[i].size_max) for i in order], np.int64).reshape(-1, 2),
+        names=tuple(dict.fromkeys(c for c in clusters if c is not None)),
         left_out=len(entries) - len(order),
     )
 
@@ -255,11 +263,14 @@ class _Rounds:
         """DustBuster on what the trees left; where no cluster is known, by the sizes of all requests."""
         listed, places = self._judge.listed()
         findings = rules_of_list(listed, self._settings.dust, fetch)
+        share_min = self._settings.candidates.support_share_min
         proposals = [
             Proposal(
                 rule.rewrite, "dust", rule.right, places[rule.rows] if len(places) else None, rule.right, rule.wrong
             )
             for rule in findings.rules
+            # What too few of a sample speak for, too few of all will: it need not be tried on them.
+            if len(places) or not listed.by_sketch or rule.right >= share_min * len(rule.rows)
         ]
         return self.propose(findings.detected, proposals)
 
@@ -442,6 +453,7 @@ class Judge:
         self._accepted: list[UrlRule] = []
         self._accepted_rules = SiteRules(site, ())
         self._made: set[int] = set()
+        self._left: list[int] | None = None
         self._spread = np.zeros(0, np.int64)
         self._sized = bool(np.any((known.sizes[:, 0] >= 0) & (known.clusters < 0)))
         places = int(np.count_nonzero(self._is_there()))
@@ -505,11 +517,30 @@ class Judge:
     def listed(self) -> tuple[UrlList, Places]:
         """What is left, as DustBuster takes it, and the place of each URL; no places if not all of it is listed."""
         places, clusters = self.remaining()
-        urls = [self._table.urls[place] for place in places.tolist()]
-        if self._sized or len(urls) > URLS_MAX or not all(map(is_listed, urls)):
+        if self._sized:
             return url_list(self._logged(places, clusters)), np.zeros(0, np.int64)
+        chosen = self._chosen(places, clusters)
+        urls = [self._table.urls[place] for place in places[chosen].tolist()]
+        fits = np.fromiter(map(is_listed, urls), np.bool_, len(urls))
+        if not fits.all():
+            chosen, urls = chosen[fits], [url for url in urls if is_listed(url)]
         unsized = np.full(len(urls), -1, np.int64)
-        return UrlList(urls, clusters.astype(np.int64), unsized, unsized, [str(c) for c in range(len(urls))]), places
+        listed = UrlList(urls, clusters[chosen].astype(np.int64), unsized, unsized, self._known.names)
+        return listed, places if len(chosen) == len(places) else np.zeros(0, np.int64)
+
+    def _chosen(self, places: Places, clusters: Ints) -> npt.NDArray[np.int64]:
+        """Which URLs DustBuster looks at: all, or a fair sample of the clusters that have several; by a checksum of
+        their first URL, so that a cluster stays in it or out of it when others come."""
+        if len(places) <= self._settings.dust_urls_max:
+            return np.arange(len(places))
+        counts = np.bincount(clusters[clusters >= 0], minlength=1)
+        several = np.flatnonzero((clusters >= 0) & (counts[np.maximum(clusters, 0)] > 1))
+        labels, first = np.unique(clusters[several], return_index=True)
+        urls = self._table.urls
+        drawn = [crc32(urls[place].encode("utf-8", "surrogatepass")) for place in places[several[first]].tolist()]
+        order = np.argsort(drawn, kind="stable")
+        enough = np.searchsorted(np.cumsum(counts[labels[order]]), self._settings.dust_urls_max) + 1
+        return several[np.isin(clusters[several], labels[order[:enough]])][: self._settings.dust_urls_max]
 
     def _logged(self, places: Places, clusters: Ints) -> list[LoggedUrl]:
         """With sketches, and where there are none, with sizes."""
@@ -521,7 +552,9 @@ class Judge:
         return [
             logged
             for place, cluster in zip(places.tolist(), clusters.tolist(), strict=True)
-            for logged in sized.get(place, [LoggedUrl(self._table.urls[place], None if cluster < 0 else str(cluster))])
+            for logged in sized.get(
+                place, [LoggedUrl(self._table.urls[place], None if cluster < 0 else known.names[cluster])]
+            )
         ]
 
     def judged(self, proposals: Sequence[Proposal], stage: RuleStage) -> Iterator[UrlRule]:
@@ -575,7 +608,9 @@ class Judge:
             return [place for place in proposal.places.tolist() if place in self._occupied]
         find = proposal.rewrite.find if isinstance(proposal.rewrite, SubstringRewrite) else ""
         if proposal.places is None:
-            return [place for place in self.remaining()[0].tolist() if find in urls[place]]
+            if self._left is None:
+                self._left = self.remaining()[0].tolist()
+            return [place for place in self._left if find in urls[place]]
         made = sorted((place for place in self._made if find in urls[place]), key=urls.__getitem__)
         return [place for place in dict.fromkeys([*proposal.places.tolist(), *made]) if place in self._occupied]
 
@@ -613,6 +648,7 @@ class Judge:
         self._at = np.where(moved[self._at] >= 0, moved[self._at], self._at)
         targets = changes.targets.tolist()
         self._made.update(targets)
+        self._left = None
         self._occupied.difference_update(changes.sources.tolist())
         self._occupied.update(targets)
 

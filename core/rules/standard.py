@@ -19,7 +19,7 @@ _AUTHORITY: Final = re.compile(r"(?:(.*)@)?(\[[^\]]*\]|[^:]*)(?::(\d*))?", re.DO
 # A URL on which no step has anything to do. What starts with a dot after a slash may be a dot segment.
 _STANDARD: Final = re.compile(
     r"https?://[a-z0-9_\-]+(?:\.[a-z0-9_\-]+)*(?:/(?!\.)[A-Za-z0-9_~!$&'()*+,;=:@.\-]*)+"
-    r"(?:\?[A-Za-z0-9_~!$&'()*+,;=:@.\-/?]*)?",
+    r"(?:\?[A-Za-z0-9_~!$&'()*+,;=:@.\-/?]+)?",
     re.ASCII,
 )
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")

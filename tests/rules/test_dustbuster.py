@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plain_dustbuster import likely_rules, outcomes
 from planted_sites import Draw
 
 from dustream.core.rules.dustbuster import (
@@ -15,9 +18,10 @@ from dustream.core.rules.dustbuster import (
     refines,
     url_list,
 )
-from dustream.core.rules.learn import SiteUrl, learn_site
+from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
 from dustream.core.rules.normalize import Normalizer
-from dustream.schemas.rules import RuleSet
+from dustream.core.rules.standard import standard_form
+from dustream.schemas.rules import RuleSet, SubstringRewrite
 
 FORUM = "http://www.forum.co.il/"
 # Figure 7 of the paper: substring, substitute, and the URLs that show it.
@@ -111,3 +115,62 @@ def test_rules_that_would_find_themselves_again_are_not_made() -> None:
     urls = [LoggedUrl(f"http://x.com/a/{i}{tail}", str(i)) for i in range(20) for tail in ("", "/a")]
     for rule in dust_rules(urls).rules:
         assert rule.rewrite.find not in rule.rewrite.put
+
+
+PIECES = st.sampled_from(["a", "b", "aa", "aba", "/", "/x", "?", "?s=1", "&t=2", "index", ".html", "é", "1", "12"])
+TAILS = st.lists(PIECES, max_size=4).map("".join)
+PAGES = st.lists(st.tuples(TAILS, st.integers(0, 3), st.integers(0, 5)), max_size=14, unique_by=lambda page: page[0])
+
+
+@given(PAGES, st.booleans(), st.sampled_from([4, 12, 35]), st.sampled_from([2, 3]))
+@settings(max_examples=150, deadline=None)
+def test_likely_rules_are_those_of_the_paper(
+    pages: list[tuple[str, int, int]], with_digests: bool, substring_max: int, ms: int
+) -> None:
+    urls = [
+        LoggedUrl("http://x.com/" + tail, str(page) if with_digests else None, size, size) for tail, page, size in pages
+    ]
+    log = list({entry.url: entry for entry in (e._replace(url=standard_form(e.url)) for e in urls)}.values())
+    chosen = DustSettings(substring_max=substring_max, ms=ms)
+    detected, _ = detect_likely_rules(url_list(log), chosen)
+    plain = likely_rules(log, chosen)
+    found = {frozenset((rule.alpha, rule.beta)): rule.support for rule in detected}
+    assert found == {pair: count for pair, count in plain.items() if len(pair) == 2}
+
+
+@given(PAGES)
+@settings(max_examples=150, deadline=None)
+def test_a_rule_counts_the_outcomes_that_are_known(pages: list[tuple[str, int, int]]) -> None:
+    """But for outcomes with another standard form, of which `plain_dustbuster` knows nothing."""
+    log = [LoggedUrl("http://x.com/a/" + tail.strip("?é/"), str(page)) for tail, page, _ in pages]
+    log = list({entry.url: entry for entry in log}.values())
+    for rule in dust_rules(log, DustSettings(ms=2)).rules:
+        frame = ("\x02" if rule.rewrite.at_start else "", "\x03" if rule.rewrite.at_end else "")
+        find, put = (frame[0] + each + frame[1] for each in (rule.rewrite.find, rule.rewrite.put))
+        scoped = [entry for entry in log if entry.url.startswith(rule.rewrite.scope)]
+        told = outcomes(scoped, find, put)
+        assert (rule.right, rule.wrong) >= (told[True], told[False])
+        assert (rule.right, rule.wrong) == (told[True], told[False]) or "?" in find + put
+
+
+def test_a_fetcher_is_asked_about_the_names_of_clusters() -> None:
+    known = [SiteUrl(f"http://x.com/{kind}/{i}", f"page {i}") for i in range(5) for kind in ("old", "new")]
+    lone = [SiteUrl(f"http://x.com/old/{i}", f"page {i}") for i in range(100, 300)]
+
+    def finds(url: str) -> str | None:
+        return f"page {url.rsplit('/', 1)[1]}"
+
+    for fetch, leads_to_new in ((finds, True), (lambda url: "not found", False)):
+        rules = learn_site("x.com", [*known, *lone], "dust", fetch=fetch).rules
+        assert ["new" in rule.rewrite.put for rule in rules if isinstance(rule.rewrite, SubstringRewrite)] == [
+            leads_to_new
+        ]
+
+
+def test_a_sample_of_the_clusters_is_enough_to_find_what_all_urls_then_prove() -> None:
+    known = [SiteUrl(f"http://x.com/{kind}/p{i:04}/x", str(i)) for i in range(600) for kind in ("old", "new/and")]
+    whole, part = (
+        learn_site("x.com", known, "dust", LearnSettings(dust_urls_max=urls_max)).rules for urls_max in (20_000, 100)
+    )
+    assert [(rule.id, rule.support) for rule in whole] == [(rule.id, rule.support) for rule in part]
+    assert whole[0].support == 600
