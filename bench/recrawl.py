@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,6 +60,7 @@ class Sizes:
     distances: tuple[float, ...]
     path_pages: int
     path_events: int
+    with_rules: bool = False
 
 
 FULL = Sizes(
@@ -82,10 +83,11 @@ QUICK = Sizes(2_000, 3, (1_000, 3_000, 10_000), 300, 2_000, 4, (0.0, 0.01, 0.05)
 class Run:
     """A stream into a fresh state."""
 
-    def __init__(self, settings: Settings, store: RocksStore) -> None:
+    def __init__(self, settings: Settings, store: RocksStore, with_rules: bool = False) -> None:
         self._settings = settings
         self._store = store
-        self.engine = EmbeddedEngine(without_rules(pipeline(settings)), store)
+        topology = pipeline(settings)
+        self.engine = EmbeddedEngine(topology if with_rules else without_rules(topology), store)
         self.seconds = 0.0
 
     def feed(self, crawls: Sequence[Crawl]) -> float:
@@ -110,16 +112,16 @@ class Run:
 
 
 def without_rules(topology: Topology) -> Topology:
-    """Verdicts alone: rules learn a site anew whenever all is at rest, which bench/rules.py measures."""
+    """Verdicts alone: what learning adds, bench/rules.py measures, and `--with-rules`."""
     return Topology(topology.topics, tuple(spec for spec in topology.processors if spec.name != RULES))
 
 
 @contextmanager
-def running(settings: Settings) -> Iterator[Run]:
+def running(settings: Settings, with_rules: bool = False) -> Iterator[Run]:
     with tempfile.TemporaryDirectory() as folder:
         store = RocksStore(Path(folder))
         try:
-            yield Run(settings, store)
+            yield Run(settings, store, with_rules)
         finally:
             store.close()
 
@@ -341,7 +343,7 @@ class Grown(NamedTuple):
 
 def grow(sizes: Sizes) -> Iterator[Grown]:
     batch, updates, at = FromScratch(), sizes.figure_7_updates, 0
-    with running(Settings(threshold=GROWTH_THRESHOLD, partitions=1)) as run:
+    with running(Settings(threshold=GROWTH_THRESHOLD, partitions=1), sizes.with_rules) as run:
         run.feed(synthetic_updates(1 << 36, 64))  # compiles
         run.seconds = 0.0
         for pages in sizes.figure_7_pages:
@@ -486,13 +488,18 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes; docs are left alone")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where results-recrawl.md and img/ go (default: docs)")
     parser.add_argument("--only", choices=tuple(PARTS), help="one part; docs are left alone")
+    parser.add_argument(
+        "--with-rules", action="store_true", help="figure 7 with the learning of URL rules, which it leaves out else"
+    )
     options = parser.parse_args()
+    if options.with_rules and options.only != "figure-7":
+        parser.error("--with-rules is about figure 7: add --only figure-7")
     report = Report(options.out or (None if options.quick or options.only else DOCS))
     report.say("# Pages that change: Zhu et al., Table 1, Figures 7 and 8\n")
     report.say("Written by `python bench/recrawl.py`. τ = .9, 8 partitions unless said; no URL rules are learned.\n")
     for name, part in PARTS.items():
         if options.only in (None, name):
-            part(report, QUICK if options.quick else FULL)
+            part(report, replace(QUICK if options.quick else FULL, with_rules=options.with_rules))
     report.write()
 
 

@@ -6,7 +6,7 @@ all its URLs. Times are CPU seconds of this run: only their ratios mean anything
 
     python bench/rules.py                all of it; figures go to docs/img
     python bench/rules.py --quick        fewer generated sites, no sweep of fpr_max, no huge site; docs are left alone
-    python bench/rules.py --only huge    one part (sites, planted, speed, huge)
+    python bench/rules.py --only huge    one part (sites, planted, speed, updates, huge)
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from line_chart import line_chart
 from pages import data_folder
 from planted_sites import PlantedSite, big_site, mislabelled, planted_site, sectioned_site
 from rules_huge import huge
+from rules_updates import updates_part
 
 from dustream.core.rules import fanout
 from dustream.core.rules.candidates import CandidateSettings, candidate_rules
@@ -53,6 +54,7 @@ REAL_TABLES = {
 }
 SITE_URLS_MIN = 30
 HUGE_URLS = 3_000_000
+UPDATED_URLS = (30_000, 100_000, 300_000)
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
@@ -415,7 +417,7 @@ def _warm_up(site: Site) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", choices=("sites", "planted", "speed", "huge"))
+    parser.add_argument("--only", choices=("sites", "planted", "speed", "updates", "huge"))
     parser.add_argument("--pictures", type=Path, metavar="DIR", help="where figures go (docs/img, if all is measured)")
     options = parser.parse_args()
     pictures = options.pictures or (None if options.quick or options.only else DOCS / "img")
@@ -424,6 +426,7 @@ def main() -> None:
         "sites": lambda: sites_part(count, options.quick, pictures),
         "planted": lambda: planted_rules(count),
         "speed": lambda: speed_part(pictures),
+        "updates": lambda: updates_part(UPDATED_URLS[:1] if options.quick else UPDATED_URLS),
         "huge": lambda: huge(HUGE_URLS),
     }
     for name, part in parts.items():

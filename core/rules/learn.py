@@ -321,7 +321,7 @@ def _widths(
     A value that many directories share is split into one node per directory, and the rule with it. Only what the rule
     writes or copies keeps the tests of its own node. At least half of the duplicates it reaches must speak for it.
     """
-    node = tree.nodes[rule.source]
+    node = tree.node(rule.source)
     yield Pattern(node.kinds.tolist(), node.codes.tolist(), node.excluded), rule.operations
     changed = _changed_keys(rule.operations, node.kinds, node.codes)
     operations = _only(rule.operations, changed)

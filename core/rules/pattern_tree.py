@@ -90,6 +90,10 @@ class PatternTree:
     def nodes(self) -> tuple[Node, ...]:
         return _nodes(self.grown) if self.training.size else ()
 
+    def node(self, number: int) -> Node:
+        """For the root the tree need not grow."""
+        return self.nodes[number] if number or self.root is None else self.root
+
     @property
     def node_count(self) -> int:
         return len(self.grown.places) if self.training.size else 0

@@ -27,7 +27,7 @@ from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.pattern_tree import Kind, PatternTree, url_position
 from dustream.core.rules.standard import standard_form
 from dustream.core.rules.training import TrainingSet
-from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, SubstringRewrite
+from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, SubstringRewrite, UrlRule
 
 Rewrite = PatternRewrite | SubstringRewrite
 
@@ -288,7 +288,7 @@ def rule_id(site: str, rewrite: Rewrite) -> str:
 
 def pattern_rewrite(tree: PatternTree, rule: Candidate) -> PatternRewrite:
     """A candidate of the tree as a rewrite: what its source pattern demands, and what changes."""
-    node = tree.nodes[rule.source]
+    node = tree.node(rule.source)
     return rewrite_of(tree.training, Pattern(node.kinds.tolist(), node.codes.tolist(), node.excluded), rule.operations)
 
 
@@ -438,6 +438,12 @@ def describe(rewrite: Rewrite) -> str:
     shown = {"is": "{value}", "digits": "<number>", "some": "<*>", "any": "<*?>"}
     pieces = {t.key: shown[t.test].format(value=t.value) for t in rewrite.tests if t.test != "absent"}
     return f"{done} in {_composed(pieces, escape=False)}" if pieces else f"{done} everywhere"
+
+
+def evidence_words(rule: UrlRule) -> str:
+    """What speaks for a rule and against it."""
+    right, wrong = ("right", "wrong") if rule.evidence == "content" else ("of one size", "of another")
+    return f"{rule.support} {right}, {rule.false_positives} {wrong}"
 
 
 # ---------------------------------------------------------------- pieces

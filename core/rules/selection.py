@@ -29,8 +29,8 @@ def select_by_graph(
     tree: PatternTree, candidates: list[Candidate], settings: CandidateSettings | None = None
 ) -> list[Candidate]:
     """S_graph."""
-    if not candidates:
-        return []
+    if all(rule.source == rule.target == 0 for rule in candidates):
+        return candidates  # nothing but a rule of the root, or nothing at all: the tree need not grow
     settings = settings or CandidateSettings()
     energies = stable_distribution(tree, candidates)
     towards = _towards_destinations(candidates, energies)

@@ -100,7 +100,7 @@ def _settings(args: argparse.Namespace) -> LearnSettings:
 def _report(learned: LearnedSite, as_json: bool) -> None:
     import msgspec
 
-    from dustream.core.rules.rewrite import describe
+    from dustream.core.rules.rewrite import describe, evidence_words
     from dustream.streams.cli.terminal import shown
 
     if as_json:
@@ -111,6 +111,4 @@ def _report(learned: LearnedSite, as_json: bool) -> None:
         known = f"{pages} different pages" if pages else "only their sizes are known"
         print(f"{learned.site}: {learned.counts.urls} URLs, {known}")
         for rule in learned.rules:
-            right, wrong = ("right", "wrong") if rule.evidence == "content" else ("of one size", "not")
-            evidence = f"{rule.support:>7} {right} {rule.false_positives:>5} {wrong}"
-            print(f"  {evidence}  [{rule.learner}] {shown(describe(rule.rewrite))}")
+            print(f"  {evidence_words(rule):>28}  [{rule.learner}] {shown(describe(rule.rewrite))}")

@@ -75,15 +75,14 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _described(rules: RuleSet) -> str:
-    from dustream.core.rules.rewrite import describe
+    from dustream.core.rules.rewrite import describe, evidence_words
     from dustream.streams.cli.terminal import shown
 
     lines = [f"{rules.site}  (version {rules.version}, {len(rules.rules)} rules)"]
     for rule in rules.rules:
         lines.append(f"  {rule.id}  {rule.stage}, by {rule.learner}: {shown(describe(rule.rewrite))}")
         predicted = f"; predictions {rule.right} right, {rule.wrong} wrong" if rule.right + rule.wrong else ""
-        right, wrong = ("right", "wrong") if rule.evidence == "content" else ("of one size", "of another")
-        lines.append(f"      evidence {rule.support} {right}, {rule.false_positives} {wrong}{predicted}")
+        lines.append(f"      evidence {evidence_words(rule)}{predicted}")
         lines += [f"      {shown(before)}\n   -> {shown(after)}" for before, after in rule.examples]
     return "\n".join(lines)
 

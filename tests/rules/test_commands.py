@@ -272,7 +272,7 @@ def test_rules_by_size_are_told_and_validated_as_such(tmp_path: Path, capsys: py
     assert run("learn", str(table), "--out", str(out)) == 0
     said = capsys.readouterr().out
     assert "80 URLs, only their sizes are known" in said
-    assert "40 of one size     0 not" in said
+    assert "40 of one size, 0 of another  [dust]" in said
     assert run("rules", "show", str(out)) == 0
     assert "evidence 40 of one size, 0 of another" in capsys.readouterr().out
     assert run("rules", "score", str(out), str(table)) == 0
