@@ -198,15 +198,21 @@ def recover(cluster: Cluster, folder: Path, settings: Settings, count: int) -> R
 
 
 def stage_table(measured: Measured, pages: int) -> str:
-    lines = [f"{'stage':<12} {'messages/page':>14} {'µs/message':>11} {'rows/page':>10} {'messages/transaction':>21}"]
+    lines = [f"{'stage':<12} {'messages/page':>14} {'µs/message':>11} {'rows/page':>10} {'messages/batch':>15}"]
     for stage in STAGES:
         value = {name: measured.metrics.get(f'dustream_{name}_total{{processor="{stage}"}}', 0.0)
-                 for name in ("messages", "handling_seconds", "state_rows", "transactions")}  # fmt: skip
+                 for name in ("messages", "handling_seconds", "state_rows", "batches")}  # fmt: skip
         messages = max(value["messages"], 1)
         lines.append(
             f"{stage:<12} {messages / pages:>14.2f} {value['handling_seconds'] / messages * 1e6:>11.0f} "
-            f"{value['state_rows'] / pages:>10.2f} {messages / max(value['transactions'], 1):>21.1f}"
+            f"{value['state_rows'] / pages:>10.2f} {messages / max(value['batches'], 1):>15.1f}"
         )
+    total = {name: measured.metrics.get(f"dustream_{name}_total", 0.0)
+             for name in ("transactions", "writing_seconds", "handed_over")}  # fmt: skip
+    lines.append(
+        f"\n{total['transactions'] * 1000 / pages:.1f} transactions per 1,000 pages, {total['writing_seconds']:.1f} s "
+        f"in them; {total['handed_over'] / pages:.2f} messages/page went from task to task without a log"
+    )
     return "\n".join(lines)
 
 

@@ -32,9 +32,9 @@ class Application:
     def changelog(self, processor: str) -> str:
         return f"{self.name}.{processor}.changelog"
 
-    def transactional_id(self, processor: str, partition: int) -> str:
-        """Whoever opens this id has the task; who had it before is fenced."""
-        return f"{self.name}-{processor}-{partition}"
+    def transactional_id(self, worker: str) -> str:
+        """Of a worker's producer. Opening it ends what was open under it."""
+        return f"{self.name}-worker-{worker}"
 
     @property
     def group(self) -> str:

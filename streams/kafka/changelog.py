@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from dustream.streams.kafka.cluster import Cluster, Unreachable
 from dustream.streams.kafka.local_state import LocalState, task_prefix
-from dustream.streams.kafka.progress import PROGRESS_KEY
+from dustream.streams.kafka.progress import PROGRESS_KEY, decode_progress
 from dustream.streams.kafka.topics import ADMIN_TIMEOUT_S, TOMBSTONE_RETENTION_H
 from dustream.streams.store.base import Change
 
@@ -23,13 +23,15 @@ COPY_AGE_S_MAX = TOMBSTONE_RETENTION_H * 3_600 // 2
 
 
 @contextmanager
-def _reader(cluster: Cluster, places: list[TopicPartition], reset: str) -> Iterator[Consumer]:
-    """A consumer of committed records that belongs to no group, placed where it is to begin."""
+def _reader(
+    cluster: Cluster, places: list[TopicPartition], reset: str, isolation: str = "read_committed"
+) -> Iterator[Consumer]:
+    """A consumer that belongs to no group, placed where it is to begin."""
     settings: dict[str, Any] = {
         "group.id": "dustream-reader",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
-        "isolation.level": "read_committed",
+        "isolation.level": isolation,
         "auto.offset.reset": reset,
         "fetch.wait.max.ms": 100,
     }
@@ -42,10 +44,16 @@ def _reader(cluster: Cluster, places: list[TopicPartition], reset: str) -> Itera
 
 
 def read_to_end(
-    cluster: Cluster, topic: str, partition: int, offset: int, *, reset: str = "error"
+    cluster: Cluster,
+    topic: str,
+    partition: int,
+    offset: int,
+    *,
+    reset: str = "error",
+    isolation: str = "read_committed",
 ) -> Iterator[list[Any]]:
-    """The committed records from an offset to the end, in lists; Unreachable if the broker is silent."""
-    with _reader(cluster, [TopicPartition(topic, partition, offset)], reset) as consumer:
+    """The records from an offset to the end, in lists; Unreachable if the broker is silent."""
+    with _reader(cluster, [TopicPartition(topic, partition, offset)], reset, isolation) as consumer:
         heard_at_s = time.monotonic()
         while True:
             records, ended = _sort(consumer.consume(READ_RECORDS, READ_WAIT_S))
@@ -89,9 +97,28 @@ def any_record(cluster: Cluster, places: list[TopicPartition]) -> bool:
     return False
 
 
-def topic_id(cluster: Cluster, topic: str) -> str:
+def log_end(admin: AdminClient, topic: str, partition: int, committed: bool = False) -> int:
+    """The offset after the last record of a log; `committed`: after the last before the first open transaction."""
+    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    place = TopicPartition(topic, partition)
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    found = admin.list_offsets({place: latest}, isolation_level=level, request_timeout=ADMIN_TIMEOUT_S)
+    try:
+        return int(found[place].result().offset)
+    except KafkaException as error:
+        raise Unreachable(f"{topic}-{partition} does not answer: {error.args[0].str()}") from None
+
+
+def open_writers(cluster: Cluster, changelog: str, partition: int, since: int) -> list[str]:
+    """The transactional ids of those who wrote to a changelog since an offset, committed or not."""
+    uncommitted = read_to_end(cluster, changelog, partition, since, reset="earliest", isolation="read_uncommitted")
+    rows = [record for records in uncommitted for record in records if record.key() == PROGRESS_KEY]
+    writers = {decode_progress(record.value()).writer for record in rows}
+    return sorted(writers - {""})
+
+
+def topic_id(admin: AdminClient, topic: str) -> str:
     """The topic's identity: a topic deleted and created anew has another."""
-    admin = AdminClient(cluster.confluent())
     found = admin.describe_topics(TopicCollection([topic]), request_timeout=ADMIN_TIMEOUT_S)
     try:
         return str(found[topic].result().topic_id)

@@ -18,8 +18,8 @@ import faust.transport.drivers.aiokafka as faust_driver
 from aiokafka.consumer.fetcher import FetchResult
 
 SINCE_HEADER = "dustream-since"
-FETCH_BYTES_MIN = 64 << 10
-FETCH_WAIT_MS = 50  # for so much
+FETCH_BYTES_MIN = 1
+FETCH_WAIT_MS = 500
 
 _fetched_all = FetchResult.getall
 _chains: WeakKeyDictionary[Any, tuple[int, int]] = WeakKeyDictionary()

@@ -59,21 +59,17 @@ def unpack(value: bytes) -> list[CrawlEvent]:
         raise ValueError(f"the pack is damaged: {error}") from None
 
 
-class Taken(NamedTuple):
-    """Events to take in together, and for each the record it came in and its number there."""
+class Signed(NamedTuple):
+    """A record that is taken in: its events, and what became of them; or why it cannot be read."""
 
     events: list[CrawlEvent]
-    sources: list[InRecord]
-    numbers: list[int]
-
-    def origin(self, index: int) -> str:
-        """Where an event stands in the crawl topic: partition, offset, number in the record."""
-        record = self.sources[index]
-        return f"k{record.partition}:{record.offset}:{self.numbers[index]}"
+    intake: Intake | None
+    problem: str = ""
 
 
 class IntakeProcessor:
-    """A processor whose messages are the records themselves."""
+    """A processor whose messages are the records themselves. Records are independent of each other, so they can be
+    taken in before their turn."""
 
     def __init__(self, topology: Topology, pages: str, source: TextSource, guard: CrashGuard, metrics: Metrics) -> None:
         self._topology = topology
@@ -81,64 +77,69 @@ class IntakeProcessor:
         self._source = source
         self._guard = guard
         self._metrics = metrics
+        self._ahead: dict[int, Signed] = {}
 
     def open(self, state: TaskState) -> None:
         """Nothing is kept."""
 
+    def look_ahead(self, record: InRecord) -> None:
+        """Take a record in before its turn."""
+        if record.offset not in self._ahead and self._is_ours(record):
+            self._ahead[record.offset] = self._sign(record)
+
     def process(self, state: TaskState, messages: Sequence[InRecord]) -> list[Send]:
         sends: list[Send] = []
-        taken = Taken([], [], [])
         for record in messages:
-            try:
-                if ORIGINAL_TOPIC_HEADER in record.headers:
-                    sends += self._redriven(record, taken)
-                else:
-                    _take(record, taken)
-            except (msgspec.MsgspecError, ValueError) as error:
-                sends.append(_dead(record_letter(record, CRAWL_PAGES, f"the record cannot be read: {error}")))
-        return sends + self._signed(taken, messages)
+            if self._is_ours(record):
+                sends += self._told(record, self._ahead.get(record.offset) or self._sign(record))
+            else:
+                sends.append(self._handed_on(record))
+        self._ahead = {offset: signed for offset, signed in self._ahead.items() if offset > messages[-1].offset}
+        return sends
 
-    def _redriven(self, record: InRecord, taken: Taken) -> list[Send]:
-        """What an operator sends again: to us, or through us to a later stage, whose links only tasks may use."""
+    def _is_ours(self, record: InRecord) -> bool:
+        """Whether a record holds events, and not something an operator sends through us to a later stage."""
+        return record.headers.get(ORIGINAL_TOPIC_HEADER, CRAWL_PAGES.encode()) == CRAWL_PAGES.encode()
+
+    def _handed_on(self, record: InRecord) -> Send:
+        """What an operator sends again to a later stage, whose links only tasks may use."""
         name = record.headers[ORIGINAL_TOPIC_HEADER].decode(errors="replace")
-        if name == CRAWL_PAGES:
-            _take(record, taken)
-            return []
-        reader = self._topology.reader(name)
-        if reader is None:
-            raise ValueError(f"no processor reads {name!r}")
-        message = msgspec.msgpack.decode(record.value or b"", type=self._topology.topic(name).message)
-        return [Send(name, int(record.headers[PARTITION_HEADER]), message)]
+        try:
+            if self._topology.reader(name) is None:
+                raise ValueError(f"no processor reads {name!r}")
+            message = msgspec.msgpack.decode(record.value or b"", type=self._topology.topic(name).message)
+            return Send(name, int(record.headers[PARTITION_HEADER]), message)
+        except (msgspec.MsgspecError, ValueError, KeyError) as error:
+            return _dead(record_letter(record, CRAWL_PAGES, f"the record cannot be read: {error}"))
 
-    def _signed(self, taken: Taken, messages: Sequence[InRecord]) -> list[Send]:
-        if not taken.events:
-            return []
-        intake = self._take_in(taken.events, messages)
+    def _sign(self, record: InRecord) -> Signed:
+        try:
+            events = unpack(record.value or b"")
+        except (msgspec.MsgspecError, ValueError) as error:
+            return Signed([], None, f"the record cannot be read: {error}")
+        return Signed(events, self._take_in(events, record))
+
+    def _take_in(self, events: list[CrawlEvent], record: InRecord) -> Intake:
+        if self._guard.suspects(record.partition, record.offset):
+            with SigningPool(1, self._source) as pool:
+                return next(pool.sign(iter([Chunk(events, None)]))).intake
+        with self._guard.watching(record.partition, record.offset):
+            return take_in(events, self._source)
+
+    def _told(self, record: InRecord, signed: Signed) -> list[Send]:
+        intake = signed.intake
+        if intake is None:
+            return [_dead(record_letter(record, CRAWL_PAGES, signed.problem))]
         self._metrics.add("pages_taken", len(intake.crawls))
         self._metrics.add("events_rejected", len(intake.rejected))
         for reason, count in intake.ignored.items():
             self._metrics.add("events_ignored", count, reason=reason)
-        sends = [Send(self._pages, crawl.url, crawl) for crawl in intake.with_origins(taken.origin)]
+        place = f"k{record.partition}:{record.offset}"  # and the number in the record: where `why` finds the text
+        sends = [Send(self._pages, crawl.url, crawl) for crawl in intake.with_origins(lambda at: f"{place}:{at}")]
         sends += [Send(self._pages, decision.url, decision) for decision in intake.decisions]
         for rejected in intake.rejected:
-            event, source = taken.events[rejected.index], taken.sources[rejected.index]
-            sends.append(_dead(_event_letter(event, source, rejected.reason)))
+            sends.append(_dead(_event_letter(signed.events[rejected.index], record, rejected.reason)))
         return sends
-
-    def _take_in(self, events: list[CrawlEvent], messages: Sequence[InRecord]) -> Intake:
-        first, last = messages[0], messages[-1]
-        if self._guard.suspects(first.partition, first.offset, last.offset):
-            with SigningPool(1, self._source) as pool:
-                return next(pool.sign(iter([Chunk(events, None)]))).intake
-        with self._guard.watching(first.partition, first.offset, last.offset):
-            return take_in(events, self._source)
-
-
-def _take(record: InRecord, taken: Taken) -> None:
-    events = unpack(record.value or b"")
-    taken.events.extend(events)
-    taken.sources.extend([record] * len(events))
-    taken.numbers.extend(range(len(events)))
 
 
 def _dead(letter: Letter) -> Send:
@@ -153,26 +154,24 @@ def _event_letter(event: CrawlEvent, record: InRecord, reason: str) -> Letter:
 
 
 class CrashGuard:
-    """Remembers across a crash which records were being parsed: a page that brings the whole process down would do so
-    again after every restart. Those records are then parsed in a process of their own, which finds the page."""
+    """Remembers across a crash which record was being parsed: a page that brings the whole process down would do so
+    again after every restart. That record is then parsed in a process of its own, which finds the page."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         self._suspect = self._read()
 
-    def _read(self) -> tuple[int, int, int] | None:
+    def _read(self) -> tuple[int, int] | None:
         fields = os.pread(self._file, 100, 0).split()
-        return (int(fields[0]), int(fields[1]), int(fields[2])) if len(fields) == 3 else None
+        return (int(fields[0]), int(fields[1])) if len(fields) == 2 else None
 
-    def suspects(self, partition: int, first: int, last: int) -> bool:
-        """Whether records of this range were being parsed when the process ended."""
-        if self._suspect is None or self._suspect[0] != partition:
-            return False
-        return first <= self._suspect[2] and last >= self._suspect[1]
+    def suspects(self, partition: int, offset: int) -> bool:
+        """Whether this record was being parsed when the process ended."""
+        return self._suspect == (partition, offset)
 
-    def watching(self, partition: int, first: int, last: int) -> _Watch:
-        return _Watch(self._file, b"%d %d %d" % (partition, first, last))
+    def watching(self, partition: int, offset: int) -> _Watch:
+        return _Watch(self._file, b"%d %d" % (partition, offset))
 
     def close(self) -> None:
         os.close(self._file)

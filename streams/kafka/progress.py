@@ -1,13 +1,11 @@
 """How far a task has come: its position in the input log, and the numbers of its links.
 
-A *link* leads from one sending task to one receiving partition. Its records are numbered 0, 1, 2 …; the receiver keeps
-the number it expects next. A lower one is a repeat, a higher one means that the log has lost records.
+A *link* leads from one sending task to one receiving partition. Its parcels (records.py) are numbered 0, 1, 2 …; the
+receiver keeps the number it expects next. A lower one is a repeat, a higher one means that the log has lost records.
 The row is written in the same transaction as the outputs and state rows of the batch, so it is always true of them.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -15,18 +13,22 @@ from msgspec import Struct
 PROGRESS_KEY = b"\0progress"
 """The row's key in the changelog; table rows begin with the name of their table."""
 
-LINK_HEADER = "dustream-link"
+WORK_LEFT = "work left"
+"""Stands beside the position that the group knows: the task has more to do when it comes to rest."""
+END_OF_NOTE = "\0"  # confluent-kafka reads what stands there up to the first zero, wherever that may be
 
 _ENCODER = msgspec.msgpack.Encoder()
 
 
 class Progress(Struct, frozen=True, array_like=True):
-    """`position`: offset of the next input record. `received`, `sent`: next number by sender, by topic-partition."""
+    """`position`: offset of the next input record. `received`, `sent`: next number by sender, by topic-partition.
+    `writer`: the transactional id of the worker that wrote the row."""
 
     fingerprint: str
     position: int = 0
     received: dict[str, int] = {}
     sent: dict[str, int] = {}
+    writer: str = ""
 
     def encode(self) -> bytes:
         return _ENCODER.encode(self)
@@ -37,22 +39,3 @@ _DECODER = msgspec.msgpack.Decoder(Progress)
 
 def decode_progress(data: bytes) -> Progress:
     return _DECODER.decode(data)
-
-
-class Link(Struct, frozen=True):
-    """Who sent a record, and which of its records to this partition it is."""
-
-    sender: str
-    number: int
-
-    def header(self) -> tuple[str, bytes]:
-        return LINK_HEADER, f"{self.sender}:{self.number}".encode()
-
-
-def read_link(headers: Mapping[str, bytes] | Sequence[tuple[str, bytes]] | None) -> Link | None:
-    """The link of a record; None if it was not sent by a task."""
-    value = dict(headers or {}).get(LINK_HEADER)
-    if value is None:
-        return None
-    sender, _, number = value.decode(errors="replace").rpartition(":")
-    return Link(sender, int(number)) if sender and number.isdecimal() else None

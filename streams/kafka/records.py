@@ -1,6 +1,7 @@
 """Records as tasks see and write them.
 
-Between our stages a record carries many messages to one partition (msgpack), with its link in a header. Public topics
+Between our stages a record carries what a transaction has for one partition (msgpack): a parcel from each sending task,
+with the number of its link. A record costs the receiver a fraction of a millisecond, whatever is in it. Public topics
 have one JSON message a record, with its key as text. A dead letter carries what it is about in headers, byte by byte.
 """
 
@@ -16,7 +17,6 @@ from dustream.core.processor import Send
 from dustream.core.topology import Topology, partition_of
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.kafka.application import Application
-from dustream.streams.kafka.progress import Link
 from dustream.streams.kafka.topics import RECORD_BYTES_MAX, public_partitions
 
 DEAD_LETTERS = "dead.letters"
@@ -54,6 +54,22 @@ class OutRecord(NamedTuple):
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
+class Parcel(Struct, frozen=True, array_like=True):
+    """Messages of one link: who sent them, which of its parcels to this partition it is, and the messages, encoded."""
+
+    sender: str
+    number: int
+    messages: msgspec.Raw
+
+
+_PARCELS = msgspec.msgpack.Decoder(list[Parcel])
+
+
+def read_parcels(value: bytes) -> list[Parcel]:
+    """What is in a record between stages; msgspec.MsgspecError if it was not written by a task."""
+    return _PARCELS.decode(value)
+
+
 class Letter(Struct, frozen=True):
     """A dead letter and what it is about: the bytes, and the topic (of the topology) they were meant for."""
 
@@ -88,7 +104,7 @@ def message_letter(record: InRecord, topic: str, message: Any, reason: str) -> L
 
 
 class Outbox:
-    """Turns what a processor sends into records, numbering those of its links."""
+    """Sorts what a task sends: parcels to other tasks, numbered by link, and records for the world."""
 
     def __init__(self, topology: Topology, application: Application, sender: str, sent: Mapping[str, int]) -> None:
         self._partitions_of = {spec.input: spec.partitions for spec in topology.processors}
@@ -97,18 +113,16 @@ class Outbox:
         self._partitions = public_partitions(topology)
         self.sent = dict(sent)
         self._linked: dict[tuple[str, int], list[Any]] = {}
-        self._public: list[OutRecord] = []
-        self.messages = 0
+        self.public: list[OutRecord] = []
 
     def add(self, sends: Iterable[Send]) -> None:
         for send in sends:
-            self.messages += 1
             partitions = self._partitions_of.get(send.topic)
             if partitions is not None:
                 partition = partition_of(send.key, partitions)
                 self._linked.setdefault((send.topic, partition), []).append(send.message)
             else:
-                self._public.append(self._public_record(send))
+                self.public.append(self._public_record(send))
 
     def _public_record(self, send: Send) -> OutRecord:
         topic = self._application.topic(send.topic)
@@ -118,16 +132,28 @@ class Outbox:
             return OutRecord(topic, partition, key, _JSON.encode(send.message.letter), _letter_headers(send.message))
         return OutRecord(topic, partition, key, _JSON.encode(send.message))
 
-    def records(self) -> Iterator[OutRecord]:
-        """Everything added, as records; once."""
+    def parcels(self) -> Iterator[tuple[tuple[str, int], Parcel]]:
+        """Everything added for other tasks, by topic of the topology and partition; once."""
         for (topic, partition), messages in self._linked.items():
-            name = self._application.topic(topic)
             link = f"{topic}-{partition}"
             for value in _cut(messages):
                 number = self.sent.get(link, 0)
                 self.sent[link] = number + 1
-                yield OutRecord(name, partition, None, value, (Link(self._sender, number).header(),))
-        yield from self._public
+                yield (topic, partition), Parcel(self._sender, number, msgspec.Raw(value))
+
+
+def pack_parcels(parcels: Iterable[Parcel]) -> Iterator[bytes]:
+    """The values of records with these parcels, in order, none larger than RECORD_BYTES unless one parcel is."""
+    together: list[Parcel] = []
+    size = 0
+    for parcel in parcels:
+        if together and size + len(parcel.messages) > RECORD_BYTES:
+            yield _MSGPACK.encode(together)
+            together, size = [], 0
+        together.append(parcel)
+        size += len(parcel.messages)
+    if together:
+        yield _MSGPACK.encode(together)
 
 
 def _letter_headers(letter: Letter) -> tuple[tuple[str, bytes], ...]:

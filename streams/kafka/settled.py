@@ -11,6 +11,7 @@ from dustream.core.topology import Topology
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import any_record
 from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.progress import WORK_LEFT
 
 REQUEST_TIMEOUT_S = 5.0
 
@@ -19,7 +20,8 @@ def unsettled(cluster: Cluster, application: Application, topology: Topology) ->
     """By topic, how many offsets lie between tasks and the ends of their logs; empty if the application is at rest.
 
     A position is committed in the transaction that writes what came of the records before it. So if no task has a
-    record behind its position, positions being read before ends, nothing is on its way between them either.
+    record behind its position, positions being read before ends, nothing is on its way between them either. Beside it
+    stands whether the task has work left for when it comes to rest, which counts like one record.
     """
     try:
         return _unsettled(cluster, application, topology)
@@ -37,26 +39,31 @@ def _unsettled(cluster: Cluster, application: Application, topology: Topology) -
     positions = _positions(cluster, application, places)
     ends = _ends(admin, places)
     behind: dict[str, int] = {}
+    waiting: dict[str, int] = {}
     left: list[TopicPartition] = []
     for place in places:
-        position = positions.get((place.topic, place.partition), 0)
+        position, work_left = positions.get((place.topic, place.partition), (0, False))
+        if work_left:
+            waiting[place.topic] = waiting.get(place.topic, 0) + 1
         distance = ends[place.topic, place.partition] - position
         if distance > 0:
             behind[place.topic] = behind.get(place.topic, 0) + distance
             left.append(TopicPartition(place.topic, place.partition, position))
     # what lies between may be transaction markers only; one record is enough to know
-    return behind if any_record(cluster, left) else {}
+    return behind if any_record(cluster, left) else waiting
 
 
-def _positions(cluster: Cluster, application: Application, places: list[TopicPartition]) -> dict[tuple[str, int], int]:
-    """The group's committed offsets, by a consumer that does not join it: librdkafka 2.16's admin call for this crashes
-    while a coordinator is being elected."""
+def _positions(
+    cluster: Cluster, application: Application, places: list[TopicPartition]
+) -> dict[tuple[str, int], tuple[int, bool]]:
+    """The group's committed offsets, and who has work left, by a consumer that does not join it: librdkafka 2.16's
+    admin call for this crashes while a coordinator is being elected."""
     consumer = Consumer(cluster.confluent(group_id=application.group, enable_auto_commit=False))
     try:
         committed = consumer.committed(places, timeout=REQUEST_TIMEOUT_S)
     finally:
         consumer.close()
-    return {(place.topic, place.partition): max(0, place.offset) for place in committed}
+    return {(place.topic, place.partition): (max(0, place.offset), place.metadata == WORK_LEFT) for place in committed}
 
 
 def _ends(admin: AdminClient, places: list[TopicPartition]) -> dict[tuple[str, int], int]:

@@ -8,6 +8,7 @@ What Faust 0.15.3 does not give, and what is done about it here:
   (faust_consumer.py), and the task goes back to its position. A hole at the very end of a log shows by nothing that
   follows, so an idle task behind the end of its log goes back too.
 - An older generation's records may still come after a rebalance: they are dropped.
+- What is being written when the group calls is committed before Faust joins it again: afterwards it would be refused.
 - Its web server binds all interfaces: it is off; the endpoints of health.py listen on loopback.
 """
 
@@ -17,7 +18,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,11 +26,13 @@ from pathlib import Path
 from typing import Any
 
 import faust
-from aiokafka.errors import KafkaError, ProducerFenced
+from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from dustream.core.errors import DustreamError, StateMismatch
+from dustream.core.processor import Send
 from dustream.core.topology import ProcessorSpec, Topology
+from dustream.streams.embedded.tables import StoredKeys
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.cluster import Cluster
 from dustream.streams.kafka.faust_consumer import install, split_since
@@ -37,26 +40,25 @@ from dustream.streams.kafka.health import Health, serve
 from dustream.streams.kafka.inbox import Inboxes
 from dustream.streams.kafka.local_state import LocalState
 from dustream.streams.kafka.metrics import Metrics
+from dustream.streams.kafka.progress import Progress
 from dustream.streams.kafka.records import InRecord
-from dustream.streams.kafka.task import Runtime, Task
+from dustream.streams.kafka.round import Round
+from dustream.streams.kafka.task import Admission, Runtime, Task
+from dustream.streams.kafka.transactions import Membership, MembershipOver, Place, Transactions
 
 log = logging.getLogger(__name__)
 
 POLL_RECORDS_MAX = 500
 BUFFER_RECORDS_MAX = 100  # of every stage, in Faust's hands; records between stages are cut at RECORD_BYTES
 INBOX_BYTES_MAX = 16 << 20  # of every stage
-GATHER_S_MAX = 0.3  # for records that are known to come
-ROUND_BYTES = 4 << 20  # waiting: enough for a round
+ROUND_BYTES = 8 << 20  # input records of one round, as stored
+AHEAD_RECORDS = 4  # of a task, taken in before their turn while a transaction is being written
 STEP_TURNS = 12
-PATIENCE_S = 3.0  # of tasks that work at rest
-STRAGGLER_S = 2.0  # how long a round waits for its last commits
-TRANSACTION_BYTES = 2 << 20  # input records of one batch, as stored
 FETCH_BYTES_MAX = 1 << 20
 SESSION_TIMEOUT_S = 10.0
 HEARTBEAT_INTERVAL_S = 2.0
 SUPERVISE_INTERVAL_S = 0.1
 REOPEN_DELAY_S = 1.0
-FENCED_MARGIN_S = 3.0  # beyond the session: by then a worker that lost its partitions knows it
 SEEK_PATIENCE_S = 1.0
 IDLE_CHECK_INTERVAL_S = 0.5
 STUCK_S = 10.0
@@ -101,17 +103,33 @@ class Worker:
         self._by_topic = {application.topic(spec.input): spec for spec in self._specs}
         self._readers = ThreadPoolExecutor(READER_THREADS, "readers")
         state = LocalState(options.data)
-        self._runtime = Runtime(cluster, application, topology, fingerprint, state, self._readers, metrics, faults)
+        self._transactions = Transactions(cluster, application, options.data, faults)
+        self._runtime = Runtime(
+            cluster,
+            application,
+            topology,
+            fingerprint,
+            state,
+            StoredKeys(),
+            self._readers,
+            metrics,
+            self._transactions,
+        )
+        self._faults = faults
         self._tasks: dict[TP, Task] = {}
-        self._inboxes = Inboxes(INBOX_BYTES_MAX, ROUND_BYTES)
+        self._turn = asyncio.Lock()
+        """Held by a round, and by whoever changes what a round relies on."""
+        self._inboxes = Inboxes(INBOX_BYTES_MAX)
         self._busy_until_s = 0.0
-        self._taken_at_s: dict[TP, float] = {}
+        self._resting: dict[TP, asyncio.Task[None]] = {}
+        self._rested: dict[TP, list[Send]] = {}
         self._opening: dict[TP, asyncio.Task[None]] = {}
         self._not_before_s: dict[TP, float] = {}
         self._sought_at_s: dict[TP, float] = {}
         self._idle: dict[TP, tuple[tuple[int, int], float]] = {}
         self._searched: dict[TP, tuple[int, int]] = {}
-        self._generation = -1
+        self._membership: Membership | None = None
+        self._refused: Membership | None = None
         self._ours: set[TP] = set()
         self._stopping = asyncio.Event()
         self._failure: BaseException | None = None
@@ -166,6 +184,7 @@ class Worker:
                 "not all tasks ended within %.0f s: their open batches will be done again",
                 self._options.drain_timeout_s,
             )
+        await self._transactions.close()
         with suppress(TimeoutError, asyncio.CancelledError, Exception):
             await asyncio.wait_for(self.app.stop(), self._options.drain_timeout_s)
         self._readers.shutdown(wait=False, cancel_futures=True)
@@ -176,7 +195,7 @@ class Worker:
 
     def is_ready(self) -> bool:
         """Whether every partition dealt to this worker has its task open."""
-        return self._generation >= 0 and all(self._is_open(tp) for tp in self._ours)
+        return self._membership is not None and all(self._is_open(tp) for tp in self._ours)
 
     # ---------------------------------------------------------------- Faust
 
@@ -214,7 +233,16 @@ class Worker:
                 acks=False,
             )
             app.agent(topic, name=spec.name)(self._agent)
+        app.on_partitions_revoked.connect(self._let_round_end)
         return app
+
+    async def _let_round_end(self, *args: Any, **kwargs: Any) -> None:
+        """The group deals out anew, and waits for us a while: what is being written can still be committed. No round
+        begins meanwhile."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._options.session_timeout_s / 2):
+                async with self._turn:
+                    return
 
     async def _agent(self, stream: Any) -> None:
         try:
@@ -228,7 +256,8 @@ class Worker:
 
     async def deliver(self, message: Any) -> None:
         """Put a record into its task's inbox. Opening a task seeks to its position: what came before comes again."""
-        if message.generation_id == self._generation and self._is_open(message.tp):
+        generation = -1 if self._membership is None else self._membership.generation
+        if message.generation_id == generation and self._is_open(message.tp):
             self._inboxes.put(message.tp, _record(message))
             await self._inboxes.room(message.topic)
 
@@ -243,6 +272,7 @@ class Worker:
                 if self.app.crashed and not self._stopping.is_set():
                     self._fail(WorkerCrashed(f"the connection to Kafka broke down: {self.app.crash_reason!r}"))
                 await self._follow_assignment()
+                self._begin_rest()
                 if time.monotonic() - checked_at_s > IDLE_CHECK_INTERVAL_S:
                     checked_at_s = time.monotonic()
                     await self._check_ends()
@@ -254,19 +284,12 @@ class Worker:
                 log.exception("the supervisor stumbled; it goes on")
 
     async def _follow_assignment(self) -> None:
-        generation = self.app.consumer_generation_id
-        if generation <= 0 or self.app.rebalancing:
+        membership, ours = self._read_assignment()
+        if membership is None or membership == self._refused:
             return
-        assigned = {TP(tp.topic, tp.partition) for tp in self.app.consumer.assignment()}
-        ours = {tp for tp in assigned if tp.topic in self._by_topic}
         self._ours = ours
-        if generation != self._generation:
-            self._generation = generation
-            self._metrics.add("rebalances")
-            self._not_before_s.clear()
-            log.info("generation %d: %d partitions", generation, len(ours))
-            for tp in set(self._tasks) & ours:
-                await self._seek(tp)
+        if membership != self._membership:
+            await self._enter(membership)
         # A task must be closed before it may be opened again: the two would write to one local copy.
         await asyncio.gather(*(self._close(tp) for tp in set(self._tasks) - ours))
         now_s = time.monotonic()
@@ -275,6 +298,41 @@ class Worker:
                 self._opening[tp] = asyncio.create_task(self._open(tp))
         self._metrics.set("tasks", len(self._tasks))
         self._metrics.set("ready", float(self.is_ready()))
+
+    def _read_assignment(self) -> tuple[Membership | None, set[TP]]:
+        """Who we are in the group, and what was dealt to us as that; nobody while it is being dealt out. Faust's
+        consumer works in a thread of its own: what is read counts only if nothing has changed meanwhile."""
+        generation = self.app.consumer_generation_id
+        if generation <= 0 or self.app.rebalancing:
+            return None, set()
+        member = str(self._coordinator().member_id)
+        assigned = {TP(tp.topic, tp.partition) for tp in self.app.consumer.assignment()}
+        again = (self.app.consumer_generation_id, self._coordinator().generation)
+        if not member or again != (generation, generation) or self.app.rebalancing:
+            return None, set()
+        ours = {tp for tp in assigned if tp.topic in self._by_topic}
+        return Membership(self._application.group, generation, member), ours
+
+    def _coordinator(self) -> Any:
+        """The consumer's part in the group (aiokafka's, inside Faust's)."""
+        consumer: Any = self.app.consumer
+        return consumer._thread._consumer._coordinator
+
+    async def _enter(self, membership: Membership) -> None:
+        """The group has dealt out anew. What we have had without a break is as we know it; after a generation that we
+        have not seen, somebody else may have had it."""
+        async with self._turn:
+            before, self._membership = self._membership, membership
+            log.info("generation %d: %d partitions", membership.generation, len(self._ours))
+            self._metrics.add("rebalances")
+            self._not_before_s.clear()
+            kept = set(self._tasks) & self._ours
+            if before is None or not _follows(membership, before):
+                for tp in kept:
+                    self._tasks[tp].close()
+                    self._rested.pop(tp, None)
+            for tp in kept:
+                await self._seek(tp)
 
     def _is_open(self, tp: TP) -> bool:
         return tp in self._tasks and self._tasks[tp].is_open
@@ -290,15 +348,20 @@ class Worker:
 
     async def _open_task(self, tp: TP, task: Task) -> None:
         async with task.lock:
-            started = time.monotonic()
+            started, membership = time.monotonic(), self._membership
+            if rest := self._resting.get(tp):
+                await rest
             try:
                 await task.open()
             except StateMismatch as failure:
-                await task.close()
+                task.close()
                 self._fail(failure)
                 return
             except Exception as error:
-                await self._failed(tp, task, error)
+                self._close_failed(tp, task, error)
+                return
+            if membership != self._membership:
+                task.close()  # what it waited for belongs to a generation that is over
                 return
         log.info("%s: open at %d after %.2f s", task.name, task.progress.position, time.monotonic() - started)
         self._metrics.add("task_opens", processor=task.spec.name)
@@ -308,79 +371,132 @@ class Worker:
         task = self._tasks.pop(tp)
         task.abandon()
         self._inboxes.clear(tp)
-        async with task.lock:
-            await task.close()
+        if rest := self._resting.get(tp):
+            await rest
+        async with task.lock, self._turn:
+            task.close()
+            self._rested.pop(tp, None)
         for gauge in ("position", "lag", "groups"):
             self._metrics.drop(gauge, processor=task.spec.name, partition=str(task.partition))
         log.info("%s: closed at %d", task.name, task.progress.position)
 
-    async def _failed(self, tp: TP, task: Task, error: Exception) -> None:
-        """The outcome of the last transaction is unknown, or the task is somebody else's now."""
-        fenced = isinstance(error, ProducerFenced)
-        log.warning("%s: %s at %d: %r", task.name, "fenced" if fenced else "failed", task.progress.position, error)
+    def _close_failed(self, tp: TP, task: Task, error: Exception) -> None:
+        """What a task has done since its last commit is unknown, or it could not be opened."""
+        log.warning("%s: failed at %d: %r", task.name, task.progress.position, error)
         self._metrics.add("task_failures", processor=task.spec.name)
-        await task.close()
-        delay_s = self._options.session_timeout_s + FENCED_MARGIN_S if fenced else REOPEN_DELAY_S
-        self._not_before_s[tp] = time.monotonic() + delay_s
+        task.close()
+        self._rested.pop(tp, None)
+        self._not_before_s[tp] = time.monotonic() + REOPEN_DELAY_S
+
+    # ---------------------------------------------------------------- rounds
 
     async def _rounds(self) -> None:
-        """Work in rounds: every task that something waits for has one transaction, and while it waits for its commit
-        the next one works. A transaction costs worker and broker milliseconds, however little is in it: what arrives
-        during a round makes the transactions of the next one fuller. The busier everything is, the fuller. For a task
-        that gets no answer from its broker the others do not wait long."""
-        working: dict[TP, asyncio.Task[None]] = {}
+        """Work in rounds: all that waits for the tasks, and all that comes of it here, in one transaction. It costs
+        worker and broker milliseconds, however little is in it: what arrives during a round makes the next one fuller.
+        The busier everything is, the fuller."""
         while True:
-            if not working:
-                await self._inboxes.arrival()
-            self._busy_until_s = FAR_S
-            await self._inboxes.gathered(GATHER_S_MAX)
-            for tp in self._due():
-                if tp not in working:
-                    working[tp] = asyncio.create_task(self._work(tp))
-                    await _give_way()
-            if working:  # what waited may have been forgotten meanwhile
-                await asyncio.wait(working.values(), timeout=STRAGGLER_S)
-            for tp in [tp for tp, work in working.items() if work.done()]:
-                working.pop(tp).result()
-            self._busy_until_s = FAR_S if working else time.monotonic()
+            if not self._inboxes.waiting() and not self._rested:
+                await self._inboxes.arrival(SUPERVISE_INTERVAL_S)
+            elif not await self._may_write():
+                await asyncio.sleep(SUPERVISE_INTERVAL_S)
+            else:
+                self._busy_until_s = FAR_S
+                async with self._turn:
+                    await self._round()
+                self._busy_until_s = time.monotonic()
+                self._begin_rest()
+                await asyncio.sleep(0)
 
-    def _due(self) -> list[TP]:
-        """The tasks whose turn it is. Who does most of its work at rest anyway lets the others go first for a while:
-        fewer and fuller transactions."""
-        waiting = self._inboxes.waiting()
-        let_go_first_s = time.monotonic() - PATIENCE_S
-        due = [tp for tp in waiting if not self._is_patient(tp) or self._taken_at_s.get(tp, 0.0) < let_go_first_s]
-        return due or waiting
-
-    def _is_patient(self, tp: TP) -> bool:
-        return self._is_open(tp) and self._tasks[tp].works_at_rest
-
-    async def _work(self, tp: TP) -> None:
-        self._taken_at_s[tp] = time.monotonic()
-        records = self._inboxes.take(tp, TRANSACTION_BYTES)
-        task = self._tasks.get(tp)
-        if task is None or self._stopping.is_set():
-            return
-        async with task.lock:
-            if not task.is_open:
-                return
+    async def _may_write(self) -> bool:
+        if self._membership is None or self.app.rebalancing or self._stopping.is_set():
+            return False
+        if not self._transactions.is_open:
             try:
-                admission = task.admit(records)
-                if admission.progress.position != task.progress.position:
-                    self._expect(await task.apply(admission))
-                if admission.hole is not None:
-                    await self._go_back(tp, task, admission.hole)
-            except DustreamError as failure:
-                await task.close()
-                self._fail(failure)
-            except (KafkaError, OSError, TimeoutError, RuntimeError) as error:
-                await self._failed(tp, task, error)
+                await self._transactions.open()
+            except (KafkaError, OSError, TimeoutError) as error:
+                log.warning("the producer could not be opened: %r; trying again", error)
+                return False
+        return True
 
-    def _expect(self, written: Mapping[tuple[str, int], int]) -> None:
-        """What a task wrote for others of this worker will come: the next round is for all of it."""
-        for (topic, partition), end in written.items():
-            if self._is_open(tp := TP(topic, partition)):
-                self._inboxes.expect(tp, end)
+    async def _round(self) -> None:
+        membership = self._membership
+        if membership is None or self.app.rebalancing:
+            return
+        round_ = self._new_round()
+        try:
+            holes = self._admit(round_)
+            for tp in list(self._rested):
+                round_.rested(self._place(tp), self._rested.pop(tp))
+            if not round_.is_empty:
+                for _ in round_.steps():
+                    await asyncio.sleep(0)
+                await self._write(round_, membership)
+            for tp, hole in holes.items():
+                await self._go_back(tp, self._tasks[tp], hole)
+        except DustreamError as failure:
+            for task in round_.touched():
+                task.close()
+            self._fail(failure)
+        except (KafkaError, OSError, TimeoutError, RuntimeError) as error:
+            await self._round_failed(round_, membership, error)
+
+    def _new_round(self) -> Round:
+        tasks = {self._place(tp): task for tp, task in self._tasks.items() if task.is_open and tp not in self._resting}
+        runtime = self._runtime
+        writer = self._transactions.transactional_id
+        return Round(runtime.topology, runtime.application, writer, tasks, self._metrics)
+
+    def _place(self, tp: TP) -> Place:
+        return self._by_topic[tp.topic].input, tp.partition
+
+    def _admit(self, round_: Round) -> dict[TP, InRecord]:
+        """Take what waits into a round, of every task its share; the first records after holes."""
+        holes = {}
+        waiting = [tp for tp in self._inboxes.waiting() if self._is_open(tp) and tp not in self._resting]
+        for tp in waiting:
+            task = self._tasks[tp]
+            admission = task.admit(self._inboxes.take(tp, ROUND_BYTES // len(waiting)))
+            if admission.progress.position != task.progress.position:
+                round_.admit(self._place(tp), admission)
+            if admission.hole is not None:
+                holes[tp] = admission.hole
+        return holes
+
+    async def _write(self, round_: Round, membership: Membership) -> None:
+        started, written = time.perf_counter(), round_.written()
+        writing = asyncio.create_task(self._transactions.write(written.records, written.positions, membership))
+        try:
+            await self._look_ahead(writing)
+            ends = await writing
+        finally:
+            writing.cancel()
+        self._faults("after-commit")
+        self._runtime.state.write(written.local_changes(ends))
+        self._metrics.add("transactions")
+        self._metrics.add("writing_seconds", time.perf_counter() - started)
+
+    async def _look_ahead(self, writing: asyncio.Task[Any]) -> None:
+        """While the broker writes, do what can be done of the next round."""
+        await _give_way()
+        for tp, record in list(self._inboxes.first(AHEAD_RECORDS)):
+            if writing.done():
+                return
+            if self._is_open(tp):
+                self._tasks[tp].look_ahead(record)
+                await _give_way()
+
+    async def _round_failed(self, round_: Round, membership: Membership, error: Exception) -> None:
+        """The outcome is unknown, or the tasks are somebody else's now: what was done is forgotten, and read again."""
+        log.warning("a transaction of %d tasks failed: %r", len(round_.touched()), error)
+        self._metrics.add("transaction_failures")
+        for task in round_.touched():
+            self._close_failed(TP(self._application.topic(task.spec.input), task.partition), task, error)
+        await self._transactions.close(error)
+        if isinstance(error, MembershipOver):
+            self._refused = membership
+            self._membership = None if self._membership == membership else self._membership
+
+    # ---------------------------------------------------------------- holes
 
     async def _go_back(self, tp: TP, task: Task, hole: InRecord) -> None:
         """Records before `hole` did not reach us: fetch them again."""
@@ -409,9 +525,17 @@ class Worker:
         if position:
             log.error("%s: %d records were deleted by retention before they were read", task.name, begins - position)
             self._metrics.add("lost_records", begins - position)
-        await task.skip_to(begins)
+        await self._skip(tp, task, begins)
         await self._seek(tp)
         return True
+
+    async def _skip(self, tp: TP, task: Task, position: int) -> None:
+        """Go on at a later position: what lay between is in no log any more."""
+        if self._membership is not None and await self._may_write():
+            known, round_ = task.progress, self._new_round()
+            ahead = Progress(known.fingerprint, position, known.received, known.sent)
+            round_.admit(self._place(tp), Admission([], [], [], ahead))
+            await self._write(round_, self._membership)
 
     async def _seek(self, tp: TP) -> None:
         self._sought_at_s[tp] = time.monotonic()
@@ -427,18 +551,16 @@ class Worker:
         await asyncio.gather(*(self._check_end(tp, task) for tp, task in self._tasks.items() if tp in assigned))
 
     async def _check_end(self, tp: TP, task: Task) -> None:
-        if not task.is_open or task.lock.locked():
+        if not task.is_open:
             return
         seen = (task.progress.position, self.app.consumer.highwater(tp) or 0)
         lag = max(0, seen[1] - seen[0])
         self._metrics.set("lag", lag, processor=task.spec.name, partition=str(tp.partition))
-        if self._is_resting(tp, seen):
-            await self._rest(tp, task)
-            if lag and self._searched.get(tp) != seen:
-                self._searched[tp] = seen
-                await self._search(tp, task)
+        if self._stands_still(tp, seen) and lag and self._searched.get(tp) != seen:
+            self._searched[tp] = seen
+            await self._search(tp, task)
 
-    def _is_resting(self, tp: TP, seen: tuple[int, int]) -> bool:
+    def _stands_still(self, tp: TP, seen: tuple[int, int]) -> bool:
         """Whether a task has stood still while there was time to work: records may be on their way to a busy worker."""
         now_s = time.monotonic()
         known, since_s = self._idle.get(tp, (None, 0.0))
@@ -450,27 +572,53 @@ class Worker:
         return quiet or now_s - since_s > STUCK_S
 
     async def _search(self, tp: TP, task: Task) -> None:
-        async with task.lock:
+        async with self._turn:
             try:
                 if task.is_open and not await self._skip_deleted(tp, task):
                     await self._seek(tp)
+            except DustreamError:
+                raise
             except (KafkaError, OSError, TimeoutError, RuntimeError) as error:
-                await self._failed(tp, task, error)
+                self._close_failed(tp, task, error)
+                await self._transactions.close(error)
 
-    async def _rest(self, tp: TP, task: Task) -> None:
-        async with task.lock:
-            try:
-                if task.is_open:
-                    await task.rest()
-            except DustreamError as failure:
-                await task.close()
-                self._fail(failure)
-            except (KafkaError, OSError, TimeoutError, RuntimeError) as error:
-                await self._failed(tp, task, error)
+    # ---------------------------------------------------------------- rest
+
+    def _begin_rest(self) -> None:
+        """Let tasks do what could wait: those that nothing has come for, and if there is work for others, for long."""
+        if self._turn.locked():
+            return
+        idle_s = STUCK_S if self._inboxes.waiting() else 0.0
+        due = [tp for tp, task in self._tasks.items() if not self._is_busy(tp) and task.is_rest_due(idle_s)]
+        if due:
+            resting = asyncio.create_task(self._rest(due))
+            self._resting |= dict.fromkeys(due, resting)
+
+    def _is_busy(self, tp: TP) -> bool:
+        return not self._is_open(tp) or tp in self._resting or tp in self._rested
+
+    async def _rest(self, due: list[TP]) -> None:
+        """In a thread: it may take seconds. Meanwhile rounds go on without these tasks."""
+        rested: dict[TP, list[Send]] = {}
+        try:
+            for tp in due:
+                if self._is_open(tp):
+                    rested[tp] = await self._runtime.read(self._tasks[tp].at_rest)
+        except DustreamError as failure:
+            self._fail(failure)
+        finally:
+            for tp in due:
+                self._resting.pop(tp, None)
+        self._rested |= {tp: sends for tp, sends in rested.items() if self._is_open(tp)}
+        self._inboxes.wake()
+
+
+def _follows(membership: Membership, before: Membership) -> bool:
+    return membership.member == before.member and membership.generation == before.generation + 1
 
 
 async def _give_way() -> None:
-    """Let the transactions under way take their next steps: one step is a few turns of the event loop."""
+    """Let the transaction under way take its next steps: one step is a few turns of the event loop."""
     for _ in range(STEP_TURNS):
         await asyncio.sleep(0)
 

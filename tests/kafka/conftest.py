@@ -22,8 +22,13 @@ NOT_RUN = "NOT RUN, no broker"
 
 
 def pytest_configure() -> None:
-    """Told to stop, as `make test` does when it is interrupted, leave no broker behind."""
+    """Told to stop, as `make test` does when it is interrupted, leave no broker behind. mutations.py takes a care away
+    here, and toy.py in its workers."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if without := os.environ.get("DUSTREAM_TOY_WITHOUT"):
+        from mutants import mutate
+
+        mutate(without)
 
 
 @pytest.fixture(scope="session", autouse=True)

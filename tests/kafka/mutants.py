@@ -1,12 +1,14 @@
-"""The toy worker with one care taken away (see mutations.py)."""
+"""The Kafka engine with one care taken away (see mutations.py)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import dustream.streams.kafka.task as task_module
 from dustream.streams.kafka.progress import Progress
+from dustream.streams.kafka.records import OutRecord
+from dustream.streams.kafka.round import Round
 from dustream.streams.kafka.task import Admission, Task
+from dustream.streams.kafka.transactions import OffsetCommit, Transactions
 from dustream.streams.kafka.worker import Worker
 
 
@@ -17,14 +19,13 @@ def mutate(name: str) -> None:
 
 def _without_marks() -> None:
     """A hole before a record is not seen (numbers of links are not looked at either)."""
+    original = Task.admit
 
     def admit(task: Task, records: Any) -> Admission:
-        new = [record for record in records if record.offset >= task.progress.position]
-        position = new[-1].offset + 1 if new else task.progress.position
-        known = task.progress
-        return Admission(new, Progress(known.fingerprint, position, known.received, known.sent), None)
+        return original(task, [record._replace(since=0) for record in records])
 
     Task.admit = admit  # type: ignore[method-assign]
+    Task._is_new = lambda task, parcel, record, received: True  # type: ignore[method-assign]
 
 
 def _without_true_gaps() -> None:
@@ -43,54 +44,79 @@ def _without_true_gaps() -> None:
 
 
 def _without_tail() -> None:
-    """A task at rest does not look whether its log has more."""
+    """A task that stands still does not look whether its log has more."""
 
     async def check_ends(worker: Worker) -> None:
-        for tp, task in list(worker._tasks.items()):
-            await worker._rest(tp, task)
+        return
 
     Worker._check_ends = check_ends  # type: ignore[method-assign]
 
 
 def _without_position() -> None:
     """The group's committed offset is believed, or the beginning of the log where there is none."""
-    original = Task._load
+    original = Task.load
 
     def load(task: Task) -> None:
         original(task)
         task.progress = Progress(task.progress.fingerprint, 0, {}, task.progress.sent)
 
-    Task._load = load  # type: ignore[method-assign]
+    Task.load = load  # type: ignore[method-assign]
 
 
 def _without_transaction() -> None:
     """Outputs go out in a transaction of their own, before state and position."""
-    original = Task._transact
+    original = Transactions.write
 
-    async def transact(task: Task, prepared: Any) -> Any:
-        outputs = [record for record in prepared.records if record.topic != task._changelog]
-        rows = [record for record in prepared.records if record.topic == task._changelog]
+    async def write(transactions: Transactions, records: Any, positions: Any, who: Any) -> Any:
+        outputs = {place: some for place, some in records.items() if not place[0].endswith(".changelog")}
+        rows = {place: some for place, some in records.items() if place[0].endswith(".changelog")}
         if outputs:
-            assert task._producer is not None
-            await task._producer.begin_transaction()
-            for record in outputs:
-                await task_module._write(task._producer, {(record.topic, record.partition): [record]})
-            await task._producer.commit_transaction()
-        return await original(task, prepared._replace(records=rows))
+            await original(transactions, outputs, {next(iter(positions)): (0, "")}, who)
+        return await original(transactions, rows, positions, who)
 
-    Task._transact = transact  # type: ignore[method-assign]
+    Transactions.write = write  # type: ignore[method-assign]
 
 
 def _without_fencing() -> None:
-    """Each worker has transactional ids of its own, so nobody shuts out anybody."""
-    import os
+    """Positions are committed in nobody's name."""
+    original = OffsetCommit.__init__
 
-    from dustream.streams.kafka.application import Application
+    def init(handler: Any, sender: Any, offsets: Any, who: Any) -> None:
+        original(handler, sender, offsets, who._replace(generation=-1, member=""))
 
-    original = Application.transactional_id
-    Application.transactional_id = (  # type: ignore[method-assign]
-        lambda application, processor, partition: f"{original(application, processor, partition)}-{os.getpid()}"
-    )
+    OffsetCommit.__init__ = init  # type: ignore[method-assign]
+
+
+def _without_former_owner() -> None:
+    """A task is opened without looking whether its former owner has a transaction open."""
+
+    async def outlast(task: Task, admin: Any) -> None:
+        return
+
+    Task._outlast_former_owner = outlast  # type: ignore[method-assign]
+
+
+def _without_generations() -> None:
+    """A task that comes back after others had it is believed to be as it was."""
+    import dustream.streams.kafka.worker as worker_module
+
+    worker_module._follows = lambda membership, before: True
+
+
+def _without_order() -> None:
+    """Tasks of one worker hand over to each other whatever waits in the log."""
+    Round._is_direct = lambda round_, sender, to: to in round_._tasks  # type: ignore[method-assign]
+
+
+def _without_work_left() -> None:
+    """The group is not told that a task has more to do at rest."""
+    original = Round.written
+
+    def written(round_: Round) -> Any:
+        found = original(round_)
+        return found._replace(positions={place: (position, "") for place, (position, _) in found.positions.items()})
+
+    Round.written = written  # type: ignore[method-assign]
 
 
 def _without_dead_letters() -> None:
@@ -105,8 +131,12 @@ def _without_dead_letters() -> None:
 
 def _without_changelog() -> None:
     """State rows are kept on the local disk only."""
-    original = Task._rows
-    Task._rows = lambda task, changes, progress: original(task, [], progress)  # type: ignore[method-assign]
+    original = Task.rows
+
+    def rows(task: Task, changes: Any, progress: Progress) -> list[OutRecord]:
+        return original(task, [], progress)
+
+    Task.rows = rows  # type: ignore[method-assign]
 
 
 MUTANTS = {
@@ -116,6 +146,10 @@ MUTANTS = {
     "position": _without_position,
     "transaction": _without_transaction,
     "fencing": _without_fencing,
+    "former_owner": _without_former_owner,
+    "generations": _without_generations,
+    "order": _without_order,
+    "work_left": _without_work_left,
     "dead_letters": _without_dead_letters,
     "changelog": _without_changelog,
 }

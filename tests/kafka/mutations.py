@@ -1,4 +1,4 @@
-"""Does each fault test fail without the care it tests? Each mutation takes one care away from the toy worker; the test
+"""Does each fault test fail without the care it tests? Each mutation takes one care away from the engine; the test
 named beside it must then fail.
 
     python tests/kafka/mutations.py [NAME …]
@@ -17,7 +17,11 @@ MUTATIONS = {
     "tail": "last_poll_thrown_away",
     "position": "without_committed_offsets",
     "transaction": "killed_around",
-    "fencing": "paused_past",
+    "fencing": "stopped_around",
+    "former_owner": "stopped_around",
+    "generations": "paused_past",
+    "order": "not_overtaken",
+    "work_left": "work_left",
     "dead_letters": "dead_letter",
     "changelog": "lost_or_damaged",
     "true_gaps": "true_gaps",
@@ -34,6 +38,7 @@ def main() -> int:
             "pytest",
             "-x",
             str(Path(__file__).with_name("test_faults.py")),
+            str(Path(__file__).with_name("test_rounds.py")),
             "-k",
             MUTATIONS[name],
         ]

@@ -146,3 +146,8 @@ def pause(process: subprocess.Popen[bytes]) -> None:
 
 def wake(process: subprocess.Popen[bytes]) -> None:
     os.kill(process.pid, signal.SIGCONT)
+
+
+def is_stopped(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a process was stopped by a signal (Linux)."""
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import toy
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from playground import Playground, pause, wake, words
+from playground import Playground, is_stopped, pause, wake, words
 
 from dustream.streams.kafka.broker import Broker
 from dustream.streams.kafka.cluster import Cluster
@@ -32,7 +33,7 @@ def test_undisturbed_and_stopped_in_peace(ground: Playground) -> None:
     ground.settle()
     ground.check()
     assert ground.stop() == 0
-    assert "dustream_repeated_records" not in ground.log("a"), "a stop in peace repeats nothing"
+    assert "dustream_repeated_parcels" not in ground.log("a"), "a stop in peace repeats nothing"
 
 
 def test_killed_around_transactions(ground: Playground) -> None:
@@ -61,18 +62,28 @@ def test_what_cannot_be_used_becomes_a_dead_letter_with_its_bytes(ground: Playgr
     assert b"cannot count this" in letters[b"\x92\xa7poison1\x00"]
 
 
+def apart(ground: Playground, first: int, after: int) -> None:
+    """Two workers with a stage each, so that all goes by the logs; both throw some of it away."""
+    for worker, stage in (("a", "read"), ("b", "count")):
+        ground.start(worker, "--processors", stage, "--forget", "lines,words", str(first), str(after))
+
+
+def thrown_away(ground: Playground) -> int:
+    return sum(ground.log(worker).count("thrown away") for worker in "ab")
+
+
 def test_polls_thrown_away_are_fetched_again(ground: Playground) -> None:
-    ground.start("a", "--forget", "lines,words", "2", "4")
+    apart(ground, first=2, after=4)
     ground.write(words(LINES // 2))
-    ground.wait(lambda: ground.log("a").count("thrown away") >= 4, "not enough was thrown away")
+    ground.wait(lambda: thrown_away(ground) >= 4, "not enough was thrown away")
     ground.settle()
     ground.check()
 
 
 def test_last_poll_thrown_away_is_fetched_again(ground: Playground) -> None:
-    ground.start("a", "--forget", "lines,words", "1", "2")
+    apart(ground, first=1, after=2)
     ground.write(["alone 0"])
-    ground.wait(lambda: ground.log("a").count("thrown away") == 2, "nothing was thrown away")
+    ground.wait(lambda: thrown_away(ground) == 2, "nothing was thrown away")
     ground.settle()
     ground.check()
 
@@ -151,6 +162,23 @@ def test_worker_paused_past_its_session_writes_nothing_when_it_wakes(ground: Pla
     ground.write(words(LINES))
     ground.settle()
     wake(sleeper)
+    ground.write(words(LINES))
+    ground.settle()
+    ground.check()
+
+
+@pytest.mark.parametrize("moment", ["before-transaction", "inside-transaction"])
+def test_worker_stopped_around_a_commit_cannot_commit_when_it_wakes(ground: Playground, moment: str) -> None:
+    ground.write(words(LINES))
+    sleeper = ground.start("a", "--session-timeout", "2", "--stop", moment, "2")
+    ground.wait(lambda: is_stopped(sleeper), "it did not stop")
+    ground.start("b", "--session-timeout", "2")
+    ground.write(words(LINES))
+    ground.settle()
+    before = sum(ground.seen().values())
+    wake(sleeper)
+    ground.wait(lambda: "transaction of" in ground.log("a"), "it did not try to commit")
+    assert sum(ground.seen().values()) == before == sum(toy.expected(ground.lines).values())
     ground.write(words(LINES))
     ground.settle()
     ground.check()

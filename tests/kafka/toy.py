@@ -113,8 +113,8 @@ def expected(lines: Sequence[str]) -> Counter[str]:
     return counts
 
 
-def crash_at(moment: str, times: int) -> Callable[[str], None]:
-    """Kill this process, as kill -9 does, when it comes to a moment for the n-th time."""
+def signal_at(number: signal.Signals, moment: str, times: int) -> Callable[[str], None]:
+    """Kill this process, as kill -9 does, or stop it, when it comes to a moment for the n-th time."""
     left = times
 
     def fault(now: str) -> None:
@@ -122,7 +122,7 @@ def crash_at(moment: str, times: int) -> Callable[[str], None]:
         if now == moment:
             left -= 1
             if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), number)
 
     return fault
 
@@ -149,13 +149,22 @@ async def main() -> None:
     parser.add_argument("name")
     parser.add_argument("data", type=Path)
     parser.add_argument("--crash", nargs=2, default=("never", "1"), metavar=("MOMENT", "TIMES"))
+    parser.add_argument("--stop", nargs=2, default=("never", "1"), metavar=("MOMENT", "TIMES"))
     parser.add_argument("--forget", nargs=3, default=("nothing", "0", "0"), metavar=("TOPICS", "FIRST", "AFTER"))
+    parser.add_argument("--processors", nargs="+", default=())
     parser.add_argument("--session-timeout", type=float, default=3.0)
     args = parser.parse_args()
     ForgetfulWorker.forgets = tuple(args.forget[0].split(","))
     ForgetfulWorker.which = range(int(args.forget[1]), int(args.forget[2]))
-    options = WorkerOptions(args.data, session_timeout_s=args.session_timeout, drain_timeout_s=5)
-    fault = crash_at(args.crash[0], int(args.crash[1]))
+    stages = tuple(args.processors)
+    options = WorkerOptions(args.data, stages, session_timeout_s=args.session_timeout, drain_timeout_s=5)
+    crash = signal_at(signal.SIGKILL, args.crash[0], int(args.crash[1]))
+    stop = signal_at(signal.SIGSTOP, args.stop[0], int(args.stop[1]))
+
+    def fault(moment: str) -> None:
+        crash(moment)
+        stop(moment)
+
     application, metrics = Application(args.name), Metrics()
     await ForgetfulWorker(Cluster(args.bootstrap), application, topology(), "toy", options, metrics, fault).run()
     print(metrics.text())

@@ -1,0 +1,347 @@
+"""A worker's transactions: one producer for all its tasks, and a worker that has lost a task cannot commit.
+
+Every transaction commits, beside what it writes, the positions of its tasks, in the name of a member of a generation of
+the consumer group (TxnOffsetCommit 3, KIP-447; aiokafka 0.14 knows version 0 only, which names nobody). The coordinator
+of the group refuses whoever is no member or speaks of a generation that is over. Who owns which partition is settled by
+generation, so a worker that was paused past its session commits nothing when it wakes, whatever it believes to own.
+
+What such a worker has written but not committed is in nobody's way for long: whoever takes over one of its tasks finds
+the open transaction in the changelog, and opens the writer's transactional id, which ends it (task.py).
+
+Any error leaves the outcome unknown, and aiokafka forgets after some of them that a transaction is open: so a producer
+that met one is closed, and opened again, which settles what it left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.client import CoordinationType
+from aiokafka.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    IllegalGenerationError,
+    InvalidProducerEpoch,
+    KafkaError,
+    NoError,
+    NotCoordinatorError,
+    ProducerFenced,
+    RequestTimedOutError,
+    UnknownMemberIdError,
+    for_code,
+)
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.producer.sender import Sender, TxnOffsetCommitHandler
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Int64, Schema, TaggedFields
+from aiokafka.structs import OffsetAndMetadata, RecordMetadata
+
+from dustream.streams.kafka.application import Application
+from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.records import OutRecord
+from dustream.streams.kafka.topics import RECORD_BYTES_MAX
+
+log = logging.getLogger(__name__)
+
+TRANSACTION_TIMEOUT_S = 30
+WRITE_TIMEOUT_S = 60.0
+BATCH_BYTES = 900 << 10
+START_TIMEOUT_S = 60.0
+CLOSE_TIMEOUT_S = 5.0
+ID_FILE = "worker.id"
+NO_EPOCH = -1  # of a partition's leader
+NO_TAGS: dict[int, bytes] = {}
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class Membership(NamedTuple):
+    """Who a worker is in the consumer group: valid for one generation."""
+
+    group: str
+    generation: int
+    member: str
+
+
+class MembershipOver(ProducerFenced):  # type: ignore[misc]
+    """The group has gone on to another generation, or to other members: the transaction is refused."""
+
+
+class OffsetCommitResponse(Response):  # type: ignore[misc]
+    API_KEY = 28
+    API_VERSION = 3
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "topics",
+            CompactArray(
+                ("topic", CompactString("utf-8")),
+                ("partitions", CompactArray(("partition", Int32), ("error_code", Int16), ("tags", TaggedFields))),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class OffsetCommitStruct(RequestStruct):  # type: ignore[misc]
+    API_KEY = 28
+    API_VERSION = 3
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = OffsetCommitResponse
+    SCHEMA = Schema(
+        ("transactional_id", CompactString("utf-8")),
+        ("group_id", CompactString("utf-8")),
+        ("producer_id", Int64),
+        ("producer_epoch", Int16),
+        ("generation_id", Int32),
+        ("member_id", CompactString("utf-8")),
+        ("group_instance_id", CompactString("utf-8")),
+        (
+            "topics",
+            CompactArray(
+                ("topic", CompactString("utf-8")),
+                (
+                    "partitions",
+                    CompactArray(
+                        ("partition", Int32),
+                        ("offset", Int64),
+                        ("leader_epoch", Int32),
+                        ("metadata", CompactString("utf-8")),
+                        ("tags", TaggedFields),
+                    ),
+                ),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class OffsetCommitRequest(Request[OffsetCommitStruct]):  # type: ignore[misc]
+    """TxnOffsetCommit 3."""
+
+    API_KEY = 28
+
+    def __init__(self, *fields: Any) -> None:
+        self._fields = fields
+
+    def build(self, request_struct_class: type[OffsetCommitStruct]) -> OffsetCommitStruct:
+        return request_struct_class(*self._fields)
+
+
+class OffsetCommit(TxnOffsetCommitHandler):  # type: ignore[misc]
+    """Commits positions in the name of a member."""
+
+    def __init__(self, sender: Any, offsets: Mapping[TopicPartition, OffsetAndMetadata], who: Membership) -> None:
+        super().__init__(sender, offsets, who.group)
+        self._who = who
+
+    def create_request(self) -> OffsetCommitRequest:
+        by_topic: dict[str, list[tuple[Any, ...]]] = {}
+        for place, offset in sorted(self._offsets.items()):
+            row = (place.partition, offset.offset, NO_EPOCH, offset.metadata, NO_TAGS)
+            by_topic.setdefault(place.topic, []).append(row)
+        manager, who = self._sender._txn_manager, self._who
+        topics = [(topic, rows, NO_TAGS) for topic, rows in by_topic.items()]
+        producer = (manager.producer_id, manager.producer_epoch)
+        return OffsetCommitRequest(
+            manager.transactional_id, who.group, *producer, who.generation, who.member, None, topics, NO_TAGS
+        )
+
+    def handle_response(self, response: Any) -> float | None:
+        """Seconds after which to try again; None if all is committed."""
+        errors = {
+            TopicPartition(topic, partition): for_code(code)
+            for topic, rows, _ in response.topics
+            for partition, code, _ in rows
+        }
+        wrong = next((error for error in errors.values() if error is not NoError), None)
+        if wrong is None:
+            for place in errors:
+                self._sender._txn_manager.offset_committed(place, self._offsets[place].offset, self._who.group)
+            return None
+        if wrong in (CoordinatorNotAvailableError, NotCoordinatorError, RequestTimedOutError):
+            self._sender._coordinator_dead(CoordinationType.GROUP)
+        elif wrong in (IllegalGenerationError, UnknownMemberIdError):
+            raise MembershipOver(f"generation {self._who.generation} is over")
+        elif wrong is InvalidProducerEpoch:
+            raise ProducerFenced()
+        elif wrong is not CoordinatorLoadInProgressError:
+            raise wrong()
+        return float(self._default_backoff)
+
+
+class MemberSender(Sender):  # type: ignore[misc]
+    """aiokafka's sender, but its offsets are committed in the name of a member."""
+
+    who: Membership
+
+    async def _do_txn_offset_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_id: str) -> None:
+        node = await self._find_coordinator(CoordinationType.GROUP, group_id)
+        await OffsetCommit(self, offsets, self.who).do(node)
+
+
+class MemberProducer(AIOKafkaProducer):  # type: ignore[misc]
+    """aiokafka's producer with that sender."""
+
+    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
+        super().__init__(
+            **cluster.aiokafka(),
+            transactional_id=transactional_id,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_S * 1000,
+            max_request_size=RECORD_BYTES_MAX,
+            max_batch_size=BATCH_BYTES,
+            linger_ms=0,
+        )
+        known: Any = self._sender
+        self._sender: Any = MemberSender(
+            self.client,
+            acks=known._acks,
+            txn_manager=self._txn_manager,
+            message_accumulator=self._message_accumulator,
+            retry_backoff_ms=known._retry_backoff * 1000,
+            request_timeout_ms=known._request_timeout_ms,
+        )
+
+    async def commit_positions(self, positions: Mapping[Place, tuple[int, str]], who: Membership) -> None:
+        self._sender.who = who
+        offsets = {TopicPartition(*place): OffsetAndMetadata(*position) for place, position in positions.items()}
+        await self.send_offsets_to_transaction(offsets, who.group)
+
+
+class Transactions:
+    """See the head of this file. One at a time."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        application: Application,
+        data: Path,
+        faults: Callable[[str], None] = lambda moment: None,
+    ) -> None:
+        self._cluster = cluster
+        self._application = application
+        self._faults = faults
+        self._file = data / ID_FILE
+        self._producer: MemberProducer | None = None
+        if not self._file.exists():
+            self._take_another_id()
+
+    @property
+    def transactional_id(self) -> str:
+        """Belongs to the data folder: a worker started again ends what the one before it left open."""
+        return self._application.transactional_id(self._file.read_text())
+
+    def _take_another_id(self) -> None:
+        self._file.write_text(uuid.uuid4().hex)
+
+    @property
+    def is_open(self) -> bool:
+        return self._producer is not None
+
+    async def open(self) -> None:
+        """Be the only one with this id; what was open under it is ended."""
+        self._producer = await self._start(self.transactional_id)
+
+    async def _start(self, transactional_id: str) -> MemberProducer:
+        producer = MemberProducer(self._cluster, transactional_id)
+        try:
+            await asyncio.wait_for(producer.start(), START_TIMEOUT_S)
+        except BaseException:
+            await _stop(producer)
+            raise
+        return producer
+
+    async def shut_out(self, transactional_id: str) -> None:
+        """End the open transaction of another worker, which can go on only after opening its producer again."""
+        await _stop(await self._start(transactional_id))
+
+    async def close(self, error: BaseException | None = None) -> None:
+        """Let go. Whoever was shut out by another goes on under another name: should two workers have one name, because
+        a data folder was copied, they would shut out each other for ever."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await _stop(producer)
+        if isinstance(error, ProducerFenced) and not isinstance(error, MembershipOver):
+            self._take_another_id()
+
+    async def write(
+        self,
+        records: Mapping[Place, Sequence[OutRecord]],
+        positions: Mapping[Place, tuple[int, str]],
+        who: Membership,
+    ) -> Mapping[Place, int]:
+        """Write everything in one transaction; where each log ends after it. After any error: close, and open again."""
+        if self._producer is None:
+            raise RuntimeError("the producer is not open")
+        return await asyncio.wait_for(self._write(self._producer, records, positions, who), WRITE_TIMEOUT_S)
+
+    async def _write(
+        self,
+        producer: MemberProducer,
+        records: Mapping[Place, Sequence[OutRecord]],
+        positions: Mapping[Place, tuple[int, str]],
+        who: Membership,
+    ) -> Mapping[Place, int]:
+        self._faults("before-transaction")
+        await producer.begin_transaction()
+        ends = await _write(producer, records)
+        # Not before all is written: who takes over a task looks for records of a transaction that may still commit.
+        await producer.commit_positions(positions, who)
+        self._faults("inside-transaction")
+        await producer.commit_transaction()
+        return ends
+
+
+async def _stop(producer: AIOKafkaProducer) -> None:
+    try:
+        await asyncio.wait_for(producer.stop(), CLOSE_TIMEOUT_S)
+    except (TimeoutError, KafkaError, OSError) as error:
+        log.info("a producer did not close in peace: %r", error)
+
+
+async def _write(producer: AIOKafkaProducer, records: Mapping[Place, Sequence[OutRecord]]) -> dict[Place, int]:
+    """Write the records of each partition in order; the offset after the last of each."""
+    batches = [(to, batch) for to, some in records.items() for batch in _batches(producer, some)]
+    written = await asyncio.gather(*await _send(producer, batches))
+    return {to: last.offset + batch.record_count() for (to, batch), last in zip(batches, written, strict=True)}
+
+
+async def _send(
+    producer: AIOKafkaProducer, batches: Sequence[tuple[Place, BatchBuilder]]
+) -> list[asyncio.Future[RecordMetadata]]:
+    """Hand batches to the producer; what tells when each is written."""
+    sent: list[asyncio.Future[RecordMetadata]] = []
+    try:
+        for (topic, partition), batch in batches:
+            sent.append(await producer.send_batch(batch, topic, partition=partition))
+    except BaseException:
+        for unheard in sent:
+            unheard.cancel()  # else each would log that nobody asked how it ended
+        raise
+    return sent
+
+
+def _batches(producer: AIOKafkaProducer, records: Sequence[OutRecord]) -> Iterator[BatchBuilder]:
+    """The records in as few batches as the producer's largest allows; a record larger than that has one of its own."""
+    batch = producer.create_batch()
+    for record in records:
+        if not _append(batch, record):
+            yield batch
+            batch = producer.create_batch()
+            if not _append(batch, record):
+                raise ValueError(f"a record of {len(record.value or b'')} bytes for {record.topic} fits into no batch")
+    yield batch
+
+
+def _append(batch: BatchBuilder, record: OutRecord) -> bool:
+    appended = batch.append(timestamp=None, key=record.key, value=record.value, headers=list(record.headers))
+    return appended is not None

@@ -1,0 +1,187 @@
+"""Rounds: what a worker's tasks do and write in one transaction. No broker is needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+import toy
+
+from dustream.core.errors import StateMismatch
+from dustream.core.processor import Send, TaskState
+from dustream.core.topology import Topology, partition_of
+from dustream.streams.embedded.tables import StoredKeys
+from dustream.streams.kafka import round as round_module
+from dustream.streams.kafka.application import Application
+from dustream.streams.kafka.changelog import PROGRESS_KEY
+from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.local_state import LocalState
+from dustream.streams.kafka.metrics import Metrics
+from dustream.streams.kafka.progress import Progress, decode_progress
+from dustream.streams.kafka.records import InRecord, Parcel, pack_parcels, read_parcels
+from dustream.streams.kafka.round import Round, Written
+from dustream.streams.kafka.task import Runtime, Task
+from dustream.streams.kafka.transactions import Place, Transactions
+
+APPLICATION = Application("t")
+LINES = [f"w{number % 7} {number % 3}" for number in range(60)]
+Tasks = dict[Place, Task]
+
+
+class RestingCount(toy.CountWords):
+    """Has something to say when nothing comes any more."""
+
+    def at_rest(self, state: TaskState) -> list[Send]:
+        return [Send("counts", "all", toy.Count(self.total))]
+
+
+@pytest.fixture
+def make_tasks(tmp_path: Path) -> Iterator[Callable[[Topology], Tasks]]:
+    state, readers = LocalState(tmp_path), ThreadPoolExecutor(1)
+
+    def make(topology: Topology) -> Tasks:
+        transactions = Transactions(Cluster(), APPLICATION, tmp_path)
+        runtime = Runtime(
+            Cluster(), APPLICATION, topology, "toy", state, StoredKeys(), readers, Metrics(), transactions
+        )
+        tasks = {
+            (spec.input, partition): Task(spec, partition, runtime)
+            for spec in topology.processors
+            for partition in range(spec.partitions)
+        }
+        for task in tasks.values():
+            task.load()
+        return tasks
+
+    yield make
+    readers.shutdown()
+    state.close()
+
+
+def work(topology: Topology, tasks: Tasks, lines: Sequence[str] = (), more: Sequence[InRecord] = ()) -> Written:
+    """One round with these lines, and with records of the words log."""
+    round_ = Round(topology, APPLICATION, "me", tasks, Metrics())
+    values: dict[int, list[bytes]] = {}
+    for line in lines:
+        values.setdefault(partition_of(line.split()[0], 2), []).append(line.encode())
+    for partition, some in values.items():
+        records = [InRecord("t.lines", partition, at, at, None, value, {}) for at, value in enumerate(some)]
+        round_.admit(("lines", partition), tasks["lines", partition].admit(records))
+    for record in more:
+        place = ("words", record.partition)
+        round_.admit(place, tasks[place].admit([record]))
+    for _ in round_.steps():
+        pass
+    return round_.written()
+
+
+def seen(written: Written) -> Counter[str]:
+    return Counter(
+        record.key.decode()
+        for (topic, _), records in written.records.items()
+        if topic == "t.seen"
+        for record in records
+        if record.key is not None
+    )
+
+
+def logged(written: Written, partition: int) -> list[Parcel]:
+    """What goes to a partition of the words log."""
+    records = written.records.get(("t.words", partition), [])
+    return [parcel for record in records for parcel in read_parcels(record.value or b"")]
+
+
+def words_in(parcels: Sequence[Parcel]) -> list[str]:
+    return [word for parcel in parcels for word, _ in msgspec.msgpack.decode(parcel.messages)]
+
+
+def test_messages_between_tasks_of_a_worker_need_no_log(make_tasks: Callable[[Topology], Tasks]) -> None:
+    topology = toy.topology(2)
+    written = work(topology, make_tasks(topology), LINES)
+    assert seen(written) == toy.expected(LINES)
+    assert not logged(written, 0) and not logged(written, 1)
+    changelog = written.records["t.count.changelog", 0]
+    assert changelog[0].key == PROGRESS_KEY, "whoever takes over finds there whose transaction it is"
+    assert decode_progress(changelog[0].value or b"").writer == "me"
+    assert written.positions["t.lines", 0][0] + written.positions["t.lines", 1][0] == len(LINES)
+
+
+def test_tasks_of_other_workers_are_written_to(make_tasks: Callable[[Topology], Tasks]) -> None:
+    topology = toy.topology(2)
+    tasks = make_tasks(topology)
+    del tasks["words", 1]
+    written = work(topology, tasks, LINES)
+    abroad = logged(written, 1)
+    assert {"read-1", "count-0"} <= {parcel.sender for parcel in abroad}
+    assert len(written.records["t.words", 1]) == 1, "one record for all senders"
+    assert not logged(written, 0)
+    expected = toy.expected(LINES)
+    first = Counter(line.split()[0] for line in LINES)
+    for word in first:
+        found = seen(written) if partition_of(word, 2) == 0 else Counter(words_in(abroad))
+        assert found[word] == expected[word]
+
+
+def test_what_waits_in_the_log_is_not_overtaken(make_tasks: Callable[[Topology], Tasks]) -> None:
+    topology = toy.topology(2)
+    tasks = make_tasks(topology)
+    for partition in range(2):  # both have written to words-1 before it came here, and it has read of one only
+        task = tasks["lines", partition]
+        task.progress = Progress("toy", sent={"words-1": 3})
+    tasks["words", 1].progress = Progress("toy", received={"read-0": 3, "read-1": 2})
+    written = work(topology, tasks, LINES)
+    assert {(parcel.sender, parcel.number) for parcel in logged(written, 1)} == {("read-1", 3)}
+    late = Parcel("read-1", 2, msgspec.Raw(msgspec.msgpack.encode([toy.Word("late", 0)])))
+    tasks = make_tasks(topology)
+    tasks["lines", 1].progress = Progress("toy", sent={"words-1": 3})
+    tasks["words", 1].progress = Progress("toy", received={"read-1": 2})
+    record = InRecord("t.words", 1, 0, 0, None, next(pack_parcels([late])), {})
+    written = work(topology, tasks, LINES, [record])
+    assert not logged(written, 1), "it comes in this round, before what is new"
+    assert seen(written) == toy.expected(LINES) + Counter(["late"])
+
+
+def test_a_round_has_a_limit(make_tasks: Callable[[Topology], Tasks], monkeypatch: pytest.MonkeyPatch) -> None:
+    topology = toy.topology(2)
+    monkeypatch.setattr(round_module, "HANDED_OVER_MAX", 20)
+    written = work(topology, make_tasks(topology), LINES)
+    over = [parcel for partition in range(2) for parcel in logged(written, partition)]
+    done = seen(written)
+    left = Counter(words_in(over))
+    assert left and done + left <= toy.expected(LINES)
+    for word in {line.split()[0] for line in LINES}:
+        assert done[word] + left[word] == toy.expected(LINES)[word], "done, or in the log"
+
+
+def test_parcels_that_come_again_are_left_out_and_missing_ones_are_told(
+    make_tasks: Callable[[Topology], Tasks],
+) -> None:
+    task = make_tasks(toy.topology(2))["words", 0]
+    parcels = [Parcel("read-0", number, msgspec.Raw(b"\x91\x92\xa1a\x00")) for number in (0, 0, 1)]
+    again = InRecord("t.words", 0, 0, 0, None, next(pack_parcels(parcels)), {})
+    assert len(task.admit([again]).messages) == 2
+    hole = InRecord("t.words", 0, 0, 0, None, next(pack_parcels(parcels[2:])), {})
+    with pytest.raises(StateMismatch, match="lacks parcels 0 to 0 of read-0"):
+        task.admit([hole])
+
+
+def test_position_tells_that_there_is_work_left(make_tasks: Callable[[Topology], Tasks]) -> None:
+    topology = toy.topology(2)
+    read, count = topology.processors
+    topology = replace(topology, processors=(read, replace(count, make=RestingCount)))
+    tasks = make_tasks(topology)
+    written = work(topology, tasks, LINES)
+    assert written.positions["t.words", 0] == (0, "work left\0")
+    assert written.positions["t.lines", 0][1] == ""
+    round_ = Round(topology, APPLICATION, "me", tasks, Metrics())
+    round_.rested(("words", 0), tasks["words", 0].at_rest())
+    written = round_.written()
+    assert written.positions["t.words", 0] == (0, "")
+    assert [record.key for (topic, _), some in written.records.items() if topic == "t.counts" for record in some] == [
+        b"all"
+    ]
