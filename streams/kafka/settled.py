@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from dustream.core.topology import Topology
@@ -12,6 +12,7 @@ from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import any_record
 from dustream.streams.kafka.cluster import Cluster, Unreachable
 from dustream.streams.kafka.progress import WORK_LEFT
+from dustream.streams.kafka.topics import plan_topics
 
 REQUEST_TIMEOUT_S = 5.0
 
@@ -31,17 +32,18 @@ def unsettled(cluster: Cluster, application: Application, topology: Topology) ->
 
 def _unsettled(cluster: Cluster, application: Application, topology: Topology) -> dict[str, int]:
     admin = AdminClient(cluster.confluent())
-    places = [
+    inputs = [
         TopicPartition(application.topic(spec.input), partition)
         for spec in topology.processors
         for partition in range(spec.partitions)
     ]
-    positions = _positions(cluster, application, places)
-    ends = _ends(admin, places)
+    positions = _positions(cluster, application, inputs)
+    logs = _logs(application, topology)
+    ends = _ends(admin, logs, IsolationLevel.READ_UNCOMMITTED)
     behind: dict[str, int] = {}
     waiting: dict[str, int] = {}
     left: list[TopicPartition] = []
-    for place in places:
+    for place in inputs:
         position, work_left = positions.get((place.topic, place.partition), (0, False))
         if work_left:
             waiting[place.topic] = waiting.get(place.topic, 0) + 1
@@ -49,8 +51,26 @@ def _unsettled(cluster: Cluster, application: Application, topology: Topology) -
         if distance > 0:
             behind[place.topic] = behind.get(place.topic, 0) + distance
             left.append(TopicPartition(place.topic, place.partition, position))
+    if undecided := _undecided(admin, logs, ends):
+        return undecided
     # what lies between may be transaction markers only; one record is enough to know
     return behind if any_record(cluster, left) else waiting
+
+
+def _logs(application: Application, topology: Topology) -> list[TopicPartition]:
+    plans = plan_topics(topology, application).plans
+    return [TopicPartition(plan.name, partition) for plan in plans for partition in range(plan.partitions)]
+
+
+def _undecided(admin: AdminClient, logs: list[TopicPartition], ends: dict[tuple[str, int], int]) -> dict[str, int]:
+    """By topic, how many offsets belong to transactions that are not ended in it. The broker marks one log after the
+    other: the positions of a transaction may be committed when its records are not yet."""
+    committed = _ends(admin, logs, IsolationLevel.READ_COMMITTED)
+    found: dict[str, int] = {}
+    for place, end in ends.items():
+        if committed[place] < end:
+            found[place[0]] = found.get(place[0], 0) + end - committed[place]
+    return found
 
 
 def _positions(
@@ -66,8 +86,8 @@ def _positions(
     return {(place.topic, place.partition): (max(0, place.offset), place.metadata == WORK_LEFT) for place in committed}
 
 
-def _ends(admin: AdminClient, places: list[TopicPartition]) -> dict[tuple[str, int], int]:
+def _ends(admin: AdminClient, places: list[TopicPartition], isolation: IsolationLevel) -> dict[tuple[str, int], int]:
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     asked: dict[Any, Any] = dict.fromkeys(places, latest)
-    found = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
+    found = admin.list_offsets(asked, isolation_level=isolation, request_timeout=REQUEST_TIMEOUT_S)
     return {(place.topic, place.partition): result.result().offset for place, result in found.items()}
