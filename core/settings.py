@@ -83,6 +83,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
+def differing(known: dict[str, Any], wanted: Settings) -> list[str]:
+    """What stored settings were, where they are not those wanted."""
+    now = msgspec.json.decode(msgspec.json.encode(wanted))  # as they are stored: lists for tuples
+    return [f"{name} was {known.get(name)}" for name in now if known.get(name) != now[name]]
+
+
 def parse_settings(values: dict[str, Any]) -> Settings:
     """Settings from a decoded configuration file; BadSetting names what is wrong."""
     try:

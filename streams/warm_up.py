@@ -15,6 +15,7 @@ from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
 from dustream.core.rules.known_site import RulesSettings, SiteUrlRow, learned_rules
 from dustream.core.settings import Settings
+from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.generate import generate
 from dustream.streams.once.engine import OnceEngine
@@ -30,13 +31,27 @@ def warm_up() -> float:
     beside = multiprocessing.get_context("spawn").Process(target=learn_some_rules)
     beside.start()
     settings = Settings(partitions=2)
-    crawls = take_in(list(generate(pages=PAGES_TO_TRY, seed=1)), settings.text_source).crawls
-    engine = EmbeddedEngine(pipeline(settings), MemoryStore())
-    feed = Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])
-    engine.run([feed])
+    feed = warm_up_pages(settings)
     OnceEngine(settings, MemorySpool()).run([feed])
     beside.join()
     return time.perf_counter() - started
+
+
+def warm_up_pages(settings: Settings) -> Feed:
+    """Take in a small web, with some Chinese pages that are parts of each other, and run it; what was fed."""
+    events = [*generate(pages=PAGES_TO_TRY, seed=1), *_parts_of_a_text()]
+    crawls = take_in(events, settings.text_source).crawls
+    feed = Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])
+    EmbeddedEngine(pipeline(settings), MemoryStore()).run([feed])
+    return feed
+
+
+def _parts_of_a_text() -> list[CrawlEvent]:
+    text = "".join(chr(0x4E00 + number) + "，的。" * (number % 2) for number in range(400))
+    return [
+        CrawlEvent(url=f"https://parts.example/{length}", fetched_at=length, text=text[:length], lang="zh")
+        for length in (600, 700, 900)
+    ]
 
 
 def learn_some_rules() -> None:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from dustream.core.errors import BadSetting, StateMismatch, UnreadableInput
 from dustream.core.pipeline import PAGES, pipeline, require_fitting
 from dustream.core.processor import Send
-from dustream.core.settings import Settings
+from dustream.core.settings import Settings, differing
 from dustream.core.tier2.partition_map import PartitionMap, default_map, map_from_bytes, map_to_bytes
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.embedded.alarms import AlarmLine
@@ -192,11 +192,9 @@ def _check_header(path: Path, row: bytes, wanted: StateHeader) -> None:
 
 def _difference(known: dict[str, Any], wanted: Settings) -> str:
     """What keeps a state with these settings from being used, and what to do."""
-    now = msgspec.json.decode(msgspec.json.encode(wanted))  # as they are stored: lists for tuples
-    differing = [f"{name} was {known.get(name)}" for name in now if known.get(name) != now[name]]
-    if not differing:
-        return "has signatures of another version of this program: use a fresh --state and run the inputs again"
-    return f"was made with other settings ({', '.join(differing)}): use the same, or a fresh --state"
+    if different := differing(known, wanted):
+        return f"was made with other settings ({', '.join(different)}): use the same, or a fresh --state"
+    return "has signatures of another version of this program: use a fresh --state and run the inputs again"
 
 
 class Engine(Protocol):

@@ -6,11 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from dustream.core.pipeline import GROUPS, PAGES, STATUS, pipeline
-from dustream.core.processor import Processor, Send
+from dustream.core.processor import Processor
 from dustream.core.settings import Settings
 from dustream.core.tier2.partition_map import PartitionMap
 from dustream.core.topology import ProcessorSpec, Topology
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.cluster import Cluster
 from dustream.streams.kafka.counted import GroupsCounted, StatusesCounted
@@ -19,10 +18,8 @@ from dustream.streams.kafka.maps import MAPS
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.records import DEAD_LETTERS
 from dustream.streams.kafka.topics import partition_counts
-from dustream.streams.store.memory import MemoryStore
 
 INTAKE = "intake"
-WARM_UP_PAGES = 40
 
 
 def _no_intake() -> Processor:
@@ -60,27 +57,3 @@ def running_topology(planned: Topology, settings: Settings, data: Path, metrics:
         return replace(spec, make=lambda: GroupsCounted(spec.make(), metrics)) if spec.name == GROUPS else spec
 
     return Topology(planned.topics, tuple(running(spec) for spec in planned.processors))
-
-
-def warm_up(settings: Settings) -> None:
-    """Compile what is compiled on first use before any partition is ours: heartbeats would wait for it."""
-    from dustream.core.intake import take_in
-    from dustream.schemas.crawl import CrawlEvent
-
-    text = "the quick brown fox jumps over the lazy dog &eacute; goes on to tell of page number "
-    chinese = "".join(chr(0x4E00 + number) + "，的。" * (number % 2) for number in range(400))
-    events = [
-        CrawlEvent(
-            url=f"https://warm.example/item?id={number // 2}&session={number}",
-            fetched_at=number + 1,
-            html=f"<p>{text * 8}{number // 2}</p>",
-        )
-        for number in range(WARM_UP_PAGES)
-    ]
-    events += [
-        CrawlEvent(url=f"https://warm.example/{part}", fetched_at=part, text=chinese[:part], lang="zh")
-        for part in (600, 700, 900)
-    ]
-    events.append(CrawlEvent(url="https://warm.example/600", fetched_at=WARM_UP_PAGES * 100, status=404))
-    crawls = take_in(events, settings.text_source).crawls
-    EmbeddedEngine(pipeline(settings), MemoryStore()).run([Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])])

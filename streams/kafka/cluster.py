@@ -23,6 +23,7 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 REACH_TIMEOUT_S = 5.0
+FLUSH_TIMEOUT_S = 120.0  # for a broker to confirm what was sent
 
 
 class Unreachable(DustreamError):

@@ -16,7 +16,7 @@ from dustream.core.errors import BadSetting
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.changelog import read_to_end
-from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.cluster import FLUSH_TIMEOUT_S, Cluster, Unreachable
 from dustream.streams.kafka.intake import PARTITION_HEADER
 from dustream.streams.kafka.records import (
     DEAD_LETTERS,
@@ -26,8 +26,6 @@ from dustream.streams.kafka.records import (
     ORIGINAL_TOPIC_HEADER,
 )
 from dustream.streams.kafka.topics import RECORD_BYTES_MAX, partition_counts
-
-FLUSH_TIMEOUT_S = 60.0
 
 
 class FoundLetter(Struct, frozen=True):

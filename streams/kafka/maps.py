@@ -11,13 +11,13 @@ import msgspec
 from confluent_kafka import Producer
 
 from dustream.core.errors import StateMismatch
-from dustream.core.settings import Settings, parse_settings
+from dustream.core.settings import Settings, differing, parse_settings
 from dustream.core.tier2.partition_map import PartitionMap, map_to_bytes
 from dustream.core.topology import Topic, Topology, partition_of
 from dustream.streams.embedded.job import fitting_map
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import read_to_end
-from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.cluster import FLUSH_TIMEOUT_S, Cluster, Unreachable
 from dustream.streams.kafka.topics import (
     RECORD_BYTES_MAX,
     TopicPlans,
@@ -29,7 +29,6 @@ from dustream.streams.kafka.topics import (
 MAPS = Topic("maps", "map", None, public=True, compacted=True)
 MAP_KEY = "partition-map"
 SETTINGS_KEY = "settings"
-FLUSH_TIMEOUT_S = 60.0
 
 
 def create_application(
@@ -66,6 +65,17 @@ def read_map(cluster: Cluster, application: Application, settings: Settings) -> 
     if stored is None:
         raise StateMismatch(f"the application {application.name} has no partition map: run `dustream topics create`")
     return fitting_map(stored, settings)
+
+
+def require_settings(cluster: Cluster, application: Application, settings: Settings) -> None:
+    """StateMismatch, with what differs, unless the application was made with these settings."""
+    stored = _stored(cluster, application, SETTINGS_KEY)
+    different = differing(msgspec.json.decode(stored), settings) if stored is not None else []
+    if different:
+        raise StateMismatch(
+            f"the application {application.name} was made with other settings ({', '.join(different)}): use the same, "
+            "or another --name, and replay into it"
+        )
 
 
 def read_settings_of(cluster: Cluster, application: Application) -> Settings:

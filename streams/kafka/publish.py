@@ -21,7 +21,7 @@ from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.embedded.signing import Chunk
 from dustream.streams.embedded.sources import InputPlan, Place, Rejected, plan_inputs, read_chunks
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
-from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.cluster import FLUSH_TIMEOUT_S, Cluster, Unreachable
 from dustream.streams.kafka.intake import pack
 from dustream.streams.kafka.records import DEAD_LETTERS, ORIGINAL_HEADER, ORIGINAL_SIZE_HEADER
 from dustream.streams.kafka.topics import RECORD_BYTES_MAX, partition_counts
@@ -32,7 +32,6 @@ PACK_EVENTS_MAX = 32
 PACK_BYTES = 1 << 20  # before compression; web pages shrink to a fifth
 CHUNKS_PER_SYNC = 32
 QUEUE_BYTES_MAX = 64 << 20
-FLUSH_TIMEOUT_S = 120.0
 COMPRESSION_LEVEL = 1
 
 

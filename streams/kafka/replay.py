@@ -17,7 +17,7 @@ from dustream.core.settings import Settings
 from dustream.core.topology import Topology
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.changelog import read_to_end
-from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.cluster import FLUSH_TIMEOUT_S, Cluster, Unreachable
 from dustream.streams.kafka.maps import create_application
 from dustream.streams.kafka.topics import (
     ADMIN_TIMEOUT_S,
@@ -27,7 +27,6 @@ from dustream.streams.kafka.topics import (
     plan_topics,
 )
 
-FLUSH_TIMEOUT_S = 120.0
 TIMESTAMP_SET = 1
 
 

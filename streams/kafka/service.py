@@ -14,20 +14,22 @@ from types import FrameType
 from dustream.core.errors import DustreamError
 from dustream.core.settings import Settings
 from dustream.core.tier2.partition_map import PartitionMap, map_id
+from dustream.streams.embedded.engine import rare_collections
+from dustream.streams.embedded.state_rows import STATE_FORMAT
 from dustream.streams.kafka.application import Application
-from dustream.streams.kafka.assembly import planned_topology, running_topology, warm_up
+from dustream.streams.kafka.assembly import planned_topology, running_topology
 from dustream.streams.kafka.cluster import Cluster, Unreachable, answers
 from dustream.streams.kafka.local_state import StateLost
-from dustream.streams.kafka.maps import read_map
+from dustream.streams.kafka.maps import read_map, require_settings
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.topics import plan_topics, require_topics
 from dustream.streams.kafka.worker import Worker, WorkerCrashed, WorkerOptions
+from dustream.streams.warm_up import learn_some_rules, warm_up_pages
 
 log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 RETRY_S_MAX = 30.0
-GARBAGE_THRESHOLDS = (50_000, 10, 50)  # messages and rows are many and in no cycles: looking for those costs a tenth
 STEADY_S = 60.0  # who worked this long before a breakdown starts again at once
 
 
@@ -52,9 +54,14 @@ def run_service(service: Service) -> None:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     log.info("warming up")
-    warm_up(service.settings)
+    warm_up_pages(service.settings)  # before any partition is ours: heartbeats would wait for it
+    learn_some_rules()
     gc.freeze()  # what the compiler left is never garbage, and too much to look through again and again
-    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    with rare_collections():
+        _work_until(stopping, service)
+
+
+def _work_until(stopping: threading.Event, service: Service) -> None:
     metrics = Metrics()
     delay_s = RETRY_S
     while not stopping.is_set():
@@ -77,13 +84,14 @@ def _partition_map(service: Service) -> PartitionMap:
     """The application's map, once its topics are found to be as they should be."""
     planned = planned_topology(service.settings, service.cluster, service.application)
     require_topics(service.cluster, plan_topics(planned, service.application))
+    require_settings(service.cluster, service.application, service.settings)
     return read_map(service.cluster, service.application, service.settings)
 
 
 async def _work(service: Service, cells: PartitionMap, metrics: Metrics) -> None:
     planned = planned_topology(service.settings, service.cluster, service.application, cells)
     topology = running_topology(planned, service.settings, service.options.data, metrics)
-    fingerprint = f"{service.settings.fingerprint()}-{map_id(cells)}"
+    fingerprint = f"{service.settings.fingerprint()}-{map_id(cells)}-{STATE_FORMAT}"
     worker = Worker(service.cluster, service.application, topology, fingerprint, service.options, metrics)
     try:
         await worker.run()

@@ -186,8 +186,8 @@ class Task:
         fingerprint = self._runtime.fingerprint
         if known is not None and known.fingerprint != fingerprint:
             raise StateMismatch(
-                f"the application {self._runtime.application.name} was made with other settings: use the same, "
-                "or another --name, and replay into it"
+                f"the state of the application {self._runtime.application.name} was written by another version of this "
+                "program, with other signatures or rows: run that version, or replay into another --name"
             )
         self.progress = known or Progress(fingerprint)
         self._renew()

@@ -5,8 +5,35 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
+from collections import Counter
+from collections.abc import Callable
 
 NOISY = ("aiokafka", "faust", "mode", "asyncio")
+REPEAT_S = 10.0
+
+
+class Seldom(logging.Filter):
+    """Lets a complaint of a library pass once in a while: while a broker is down, they repeat it ten times a second."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._passed_at_s: dict[tuple[str, str], float] = {}
+        self._held: Counter[tuple[str, str]] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith(NOISY):
+            return True
+        kind, now_s = (record.name, str(record.msg)), self._clock()
+        if now_s - self._passed_at_s.get(kind, -REPEAT_S) < REPEAT_S:
+            self._held[kind] += 1
+            return False
+        self._passed_at_s[kind] = now_s
+        if held := self._held.pop(kind, 0):
+            record.msg = f"{record.getMessage()} (and {held} times since it was told last; the worker keeps trying)"
+            record.args = ()
+        return True
 
 
 class JsonLines(logging.Formatter):
@@ -26,6 +53,8 @@ def configure_log(level: str, *, as_json: bool) -> None:
     """Our own lines at `level`; those of the libraries only when something is wrong, unless asked for everything."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+    if level != "debug":
+        handler.addFilter(Seldom())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     if level != "debug":
         for name in NOISY:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -42,6 +43,7 @@ from dustream.streams.kafka.records import (
 )
 from dustream.streams.kafka.replay import parse_offsets
 from dustream.streams.kafka.topics import RECORD_BYTES_MAX, plan_topics
+from dustream.streams.kafka.worker_log import Seldom
 from dustream.streams.store.memory import MemoryStore
 
 EVENTS = [CrawlEvent(url=f"https://example.org/{number}", body=b"\xff\0" * number) for number in range(40)]
@@ -174,6 +176,26 @@ def test_metrics_are_prometheus_text() -> None:
     assert 'dustream_events_ignored_total{reason="a \\"quoted\\"\\nreason"} 2' in lines
     assert 'dustream_lag{partition="0",processor="pages"} 7' in lines
     assert "# TYPE dustream_lag gauge" in lines
+
+
+def test_libraries_complain_once_in_a_while() -> None:
+    now_s = 100.0
+    seldom = Seldom(lambda: now_s)
+
+    def complain(source: str, node: int) -> logging.LogRecord | None:
+        record = logging.LogRecord(source, logging.ERROR, "", 0, "no connection to node %s", (node,), None)
+        return record if seldom.filter(record) else None
+
+    first = complain("aiokafka", 1)
+    assert first is not None and first.getMessage() == "no connection to node 1"
+    assert complain("aiokafka", 2) is None and complain("aiokafka", 3) is None
+    assert complain("dustream.streams", 1) is not None, "our own are all told"
+    now_s += 11
+    later = complain("aiokafka", 4)
+    assert later is not None
+    assert later.getMessage() == (
+        "no connection to node 4 (and 2 times since it was told last; the worker keeps trying)"
+    )
 
 
 def test_offsets_as_people_write_them() -> None:

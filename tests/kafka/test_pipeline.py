@@ -26,7 +26,7 @@ from dustream.streams.kafka.client import Client
 from dustream.streams.kafka.cluster import Cluster, Unreachable
 from dustream.streams.kafka.compare import compare, read_outcome
 from dustream.streams.kafka.dead import choose, read_letters, redrive
-from dustream.streams.kafka.maps import create_application, read_map
+from dustream.streams.kafka.maps import create_application, read_map, require_settings
 from dustream.streams.kafka.outcome import export
 from dustream.streams.kafka.publish import publish_files
 from dustream.streams.kafka.replay import copy_log, plan_stretches, prepare
@@ -194,6 +194,12 @@ def test_an_application_keeps_its_partition_map(site: Site, tmp_path: Path) -> N
     with pytest.raises(StateMismatch, match="another partition map"):
         create_application(site.cluster, site.application, site.topology, SETTINGS, other)
     assert map_id(read_map(site.cluster, site.application, SETTINGS)) == map_id(default_map(PARTITIONS))
+
+
+def test_other_settings_are_named(site: Site) -> None:
+    require_settings(site.cluster, site.application, SETTINGS)
+    with pytest.raises(StateMismatch, match=r"other settings \(site_pages_min was 100\): use the same"):
+        require_settings(site.cluster, site.application, Settings(partitions=PARTITIONS, site_pages_min=7))
 
 
 def test_status_of_a_url_is_told_from_the_cluster(site: Site, capsys: pytest.CaptureFixture[str]) -> None:

@@ -170,6 +170,14 @@ def test_parcels_that_come_again_are_left_out_and_missing_ones_are_told(
         task.admit([hole])
 
 
+def test_state_of_another_version_is_refused_with_what_to_do(make_tasks: Callable[[Topology], Tasks]) -> None:
+    task = make_tasks(toy.topology(2))["words", 0]
+    header = task._runtime.state.header_change(b"task/count/00000/", "id", 1, Progress("older").encode())
+    task._runtime.state.write([header])
+    with pytest.raises(StateMismatch, match=r"another version of this program.*replay into another --name"):
+        task.load()
+
+
 def test_position_tells_that_there_is_work_left(make_tasks: Callable[[Topology], Tasks]) -> None:
     topology = toy.topology(2)
     read, count = topology.processors
