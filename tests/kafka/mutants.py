@@ -71,7 +71,9 @@ def _without_transaction() -> None:
         outputs = {place: some for place, some in records.items() if not place[0].endswith(".changelog")}
         rows = {place: some for place, some in records.items() if place[0].endswith(".changelog")}
         if outputs:
+            faults, transactions._faults = transactions._faults, lambda moment: None  # it is to be killed after them
             await original(transactions, outputs, {next(iter(positions)): (0, "")}, who)
+            transactions._faults = faults
         return await original(transactions, rows, positions, who)
 
     Transactions.write = write  # type: ignore[method-assign]
