@@ -308,7 +308,10 @@ class GroupsProcessor:
         seeds = [other for other in others if self._members.holds(group.key, other)]
         finished, count = len(others) < room, job.seeds + len(seeds)
         if finished and count < 2:
-            return self._clear(group, ClearJob())
+            if job.after:  # some edges went in an earlier step, and a search may have been started
+                return self._clear(group, ClearJob())
+            self._rank_again(group)
+            return None
         for number, seed in enumerate(seeds, job.seeds):
             self._searches.start(group.key, number, seed)
         return SearchJob(count) if finished else replace(job, seeds=count, after=others[-1])
@@ -385,9 +388,12 @@ class GroupsProcessor:
         self._work += self._searches.rows
         if not finished:
             return job
+        self._rank_again(group)
+        return None
+
+    def _rank_again(self, group: Group) -> None:
         if group.row.size:
             group.set(rank=rank_of(group.row.size))
-        return None
 
     def _fresh_key(self, place: str, vertex: str) -> str:
         token = self._members.token(place, vertex)

@@ -3,14 +3,15 @@
 Only forest edges are sent to the groups: one per local component that a vertex matches. When a vertex goes, replacement
 edges are looked for from the smaller pieces. So a clique of n pages costs about n edges, and connectivity stays exact.
 
-Labels of components are derived from the edges when the task opens; which number a label has decides nothing. The
-search knows them too: it stops at the first match in a component, so a huge bucket does not cost its size.
+Edges are kept in rows, one each, and in memory, where they are walked (adjacency.py). Labels of components are derived
+from them when the task opens; which number a label has decides nothing. The search knows them too: it stops at the
+first match in a component, so a huge bucket does not cost its size.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 
 import numpy as np
@@ -18,6 +19,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from dustream.core.processor import Table, TaskState
+from dustream.core.tier2.adjacency import Adjacency
 from dustream.core.tier2.cleared import Cleared
 from dustream.core.tier2.pieces import smaller_pieces
 from dustream.core.tier2.rows import row_key
@@ -25,14 +27,14 @@ from dustream.core.tier2.search_protocol import Match, Query
 from dustream.core.tier2.vertices import Present, Vertices
 
 REPAIRS_MAX = 256  # vertices compared again in one step
-_LABELS_PER_WALK = 20_000  # looked through in the time that the forest is walked from one vertex to the next
+_LABELS_PER_WALK = 2_000  # looked through in the time that the forest is walked from one vertex to the next
 
 EdgeFound = Callable[[str, int, float], None]
 """Told of each new forest edge: a vertex, the number of another one, and their similarity."""
 
 
 class ForestRow(Struct, frozen=True, array_like=True):
-    """Table `forest`, by two numbers, in both directions."""
+    """Table `forest`, by two numbers, the smaller one first."""
 
     similarity: float
 
@@ -42,12 +44,13 @@ class RepairRow(Struct, frozen=True, array_like=True):
 
 
 class Forest:
-    """Edges by row; labels and component sizes in memory."""
+    """Edges by row and in memory; labels and component sizes in memory."""
 
     def __init__(
         self, state: TaskState, vertices: Vertices, present: Present, on_edge: EdgeFound, repairs_max: int
     ) -> None:
         self._edges: Table[ForestRow] = state.table("forest")
+        self._adjacency = Adjacency()
         self._repairs: Table[RepairRow] = state.table("repairs")
         self._vertices = vertices
         self._present = present
@@ -77,16 +80,14 @@ class Forest:
 
     def remove(self, number: int) -> None:
         """A vertex goes; what hung on it alone is compared again, at once or, if it is much, later (`repair`)."""
-        seeds = list(self._neighbours(number)) if self._sizes[self.label(number)] > 1 else []
-        key = row_key(number)
+        seeds = self._adjacency.remove(number)
         for other in seeds:
-            self._edges.delete(key + row_key(other))
-            self._edges.delete(row_key(other) + key)
+            self._edges.delete(_edge_key(number, other))
         if self.needs_repair:
-            self._repairs.delete(key)
+            self._repairs.delete(row_key(number))
         self._present.remove(number)
         self._forget(number)
-        lost = smaller_pieces(seeds, self._neighbours)
+        lost = smaller_pieces(seeds, self._adjacency.neighbours)
         for piece in lost:
             self._split_off(piece)
         again = [each for piece in lost for each in piece]
@@ -114,16 +115,11 @@ class Forest:
                 self._link(number, vertex, match)
 
     def _link(self, number: int, vertex: str, match: Match) -> None:
-        one, other, row = row_key(number), row_key(match.number), ForestRow(match.similarity)
-        self._edges.put(one + other, row)
-        self._edges.put(other + one, row)
+        self._edges.put(_edge_key(number, match.number), ForestRow(match.similarity))
+        self._adjacency.link(number, match.number)
         if self._labels[number] != match.component:
             self._unite(number, match.number)
         self._on_edge(vertex, match.number, match.similarity)
-
-    def _neighbours(self, number: int) -> Iterator[int]:
-        for key, _ in self._edges.scan(row_key(number)):
-            yield int(key[8:], 16)
 
     # Labels
 
@@ -131,7 +127,9 @@ class Forest:
         """One label per tree of the stored forest, by union-find."""
         parent = {number: number for number in self._vertices.numbers()}
         for key, _ in self._edges.scan():
-            one, other = _root(parent, int(key[:8], 16)), _root(parent, int(key[8:], 16))
+            numbers = int(key[:8], 16), int(key[8:], 16)
+            self._adjacency.link(*numbers)
+            one, other = _root(parent, numbers[0]), _root(parent, numbers[1])
             parent[max(one, other)] = min(one, other)
         for number in parent:
             root = _root(parent, number)
@@ -177,7 +175,8 @@ class Forest:
         found = [start]
         seen = {start}
         for each in found:  # grows while it is walked
-            more = [number for number in self._neighbours(each) if number not in seen and self.label(number) == label]
+            linked = self._adjacency.neighbours(each)
+            more = [number for number in linked if number not in seen and self.label(number) == label]
             seen.update(more)
             found += more
         return np.array(found)
@@ -195,6 +194,10 @@ class Forest:
         self._sizes[label] -= 1
         if not self._sizes[label]:
             del self._sizes[label]
+
+
+def _edge_key(one: int, other: int) -> str:
+    return row_key(min(one, other)) + row_key(max(one, other))
 
 
 def _root(parent: dict[int, int], number: int) -> int:

@@ -306,8 +306,12 @@ class Stars:
             star = row.stars[self._market]
             if self._is_taken(star, key) and (winner.entry or row.entry):
                 cover = Cover(key, similarity, row.content_hash == winner.content_hash)
-                self._vertices.put_star(other, row, self._market, self._with_local(other, star, cover))
-                self._note(star.key, _LOOK)
+                star = self._with_local(other, star, cover)
+                if row.entry and not star.winner:  # that concerns nobody else: it need not wait for its turn
+                    star, _ = self._look(other, row, star, _LOOK)
+                else:
+                    self._note(star.key, _LOOK)
+                self._vertices.put_star(other, row, self._market, star)
         return replace(item, cover_after=found.last if found.last >= 0 else None)
 
     def _is_taken(self, star: StarRow, key: bytes) -> bool:

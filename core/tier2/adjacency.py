@@ -1,0 +1,77 @@
+"""Who is linked to whom in a forest, in memory: 32 bytes an edge.
+
+An edge is a pair of half-edges, at an even place and the one after it. The half-edges of a vertex are chained in both
+directions, so that an edge goes without looking at the others of its ends.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+NONE = -1
+VERTICES_MIN = 64
+
+
+class Adjacency:
+    """Edges between vertices that go by small numbers."""
+
+    def __init__(self) -> None:
+        self._first = array("i")  # by vertex
+        self._other = array("i")  # by half-edge, as the next two
+        self._next = array("i")
+        self._previous = array("i")
+        self._free = NONE  # the first pair that is not in use, chained by `_next`
+
+    def neighbours(self, number: int) -> list[int]:
+        """Ascending: in which order edges came decides nothing."""
+        found, others, following = [], self._other, self._next
+        half = self._first[number] if number < len(self._first) else NONE
+        while half != NONE:
+            found.append(others[half])
+            half = following[half]
+        found.sort()
+        return found
+
+    def link(self, one: int, other: int) -> None:
+        pair = self._free
+        if pair == NONE:
+            pair = len(self._other)
+            for column in (self._other, self._next, self._previous):
+                column.extend((NONE, NONE))
+        else:
+            self._free = self._next[pair]
+        self._chain(one, pair, other)
+        self._chain(other, pair + 1, one)
+
+    def remove(self, number: int) -> list[int]:
+        """Take a vertex out; those it was linked to, ascending."""
+        found = self.neighbours(number)
+        half = self._first[number] if found else NONE
+        while half != NONE:
+            following = self._next[half]
+            self._unchain(self._other[half], half ^ 1)
+            pair = half & ~1
+            self._next[pair], self._free = self._free, pair
+            half = following
+        if found:
+            self._first[number] = NONE
+        return found
+
+    def _chain(self, number: int, half: int, other: int) -> None:
+        first = self._first
+        while number >= len(first):
+            first.extend([NONE] * max(VERTICES_MIN, len(first)))
+        following = first[number]
+        self._other[half], self._next[half], self._previous[half] = other, following, NONE
+        if following != NONE:
+            self._previous[following] = half
+        first[number] = half
+
+    def _unchain(self, number: int, half: int) -> None:
+        before, after = self._previous[half], self._next[half]
+        if before == NONE:
+            self._first[number] = after
+        else:
+            self._next[before] = after
+        if after != NONE:
+            self._previous[after] = before
