@@ -114,7 +114,8 @@ class LearnSettings(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """A rule that a learner proposes. `places`: of the URLs it can apply to, if that is known.
+    """A rule that a learner proposes. `places`: of the URLs it can apply to, if that is known. `landed`: of the known
+    URL with the pairs that each of them then has, −1 if there is none.
 
     `right`, `wrong`: what DustBuster's validation counted; where only sizes are known there is nothing else.
     """
@@ -125,6 +126,7 @@ class Proposal(NamedTuple):
     places: Places | None = None
     right: int = 0
     wrong: int = 0
+    landed: Places | None = None
 
 
 class SiteCounts(NamedTuple):
@@ -362,7 +364,14 @@ def _tightened(tree: PatternTree, index: EvidenceIndex, pattern: Pattern, operat
     rewrite = rewrite_of(training, tight, operations)
     if not rewrite.writes:
         return None
-    return Proposal(rewrite, "tree", index.evidence(rows, operations).gain, training.places[rows])
+    landed = index.rows_at(rewritten_hashes(training, rows, operations))
+    return Proposal(
+        rewrite,
+        "tree",
+        index.evidence(rows, operations).gain,
+        training.places[rows],
+        landed=np.where(landed >= 0, training.places[np.maximum(landed, 0)], -1),
+    )
 
 
 def _landing(index: EvidenceIndex, speaking: Ints, operations: Operations) -> Operations:
@@ -588,24 +597,43 @@ class Judge:
 
     def _changes(self, proposal: Proposal) -> Changes | None:
         """Where the URLs end if the proposal joins the rules; None if it leads in a circle with them."""
-        step = self._step(rewriter(proposal.rewrite))
-        accepted = self._accepted_rules
-        urls = self._table.urls
-        sources, ends = [], []
-        for place in self._reached(proposal):
-            end = self._end(step, accepted, urls[place])
+        run = rewriter(proposal.rewrite)
+        places = np.array(self._reached(proposal), np.int64)
+        targets = self._direct_targets(proposal, run, places)
+        step, urls = self._step(run), self._table.urls
+        ends = []
+        slow = np.flatnonzero(targets < 0)
+        for place in places[slow].tolist():
+            end = self._end(step, self._accepted_rules, urls[place])
             if end is None:
                 return None
-            if end != urls[place]:
-                sources.append(place)
-                ends.append(end)
-        return Changes(np.array(sources, np.int64), self._table.rows(ends))
+            ends.append(end)
+        targets[slow] = self._table.rows(ends)
+        return Changes(places[targets != places], targets[targets != places])
+
+    def _direct_targets(self, proposal: Proposal, run: Rewriter, places: Places) -> Places:
+        """By place: the URL that is there with just what the rule makes of that one, the pairs and their order,
+        if the rule itself leaves it alone; −1 where that has to be found out on the texts."""
+        if proposal.landed is None or proposal.places is None:
+            return np.full(len(places), -1, np.int64)
+        reached = np.zeros(len(self._table.urls), np.bool_)
+        reached[proposal.places] = True
+        landed = proposal.landed[self._is_there()[proposal.places]]
+        ends = (landed >= 0) & self._is_there()[landed] & ~reached[landed]
+        own, other = self._table.structure_of(places), self._table.structure_of(np.maximum(landed, 0))
+        pairs, which = np.unique(np.stack((own, other))[:, ends], axis=1, return_inverse=True)
+        keys = self._table.keys
+        written = [run.writer_of(keys[one]) for one in pairs[0].tolist()]
+        same = [w is not None and w.makes(keys[to]) for w, to in zip(written, pairs[1].tolist(), strict=True)]
+        ends[ends] = np.array(same, np.bool_)[which.reshape(-1)]
+        return np.where(ends, landed, -1)
 
     def _reached(self, proposal: Proposal) -> list[int]:
         """The URLs that are there and that a proposal may change."""
         urls = self._table.urls
         if isinstance(proposal.rewrite, PatternRewrite) and proposal.places is not None:
-            return [place for place in proposal.places.tolist() if place in self._occupied]
+            there: list[int] = proposal.places[self._is_there()[proposal.places]].tolist()
+            return there
         find = proposal.rewrite.find if isinstance(proposal.rewrite, SubstringRewrite) else ""
         if proposal.places is None:
             if self._left is None:

@@ -92,6 +92,9 @@ class Writer(Protocol):
     def write(self, taken: Taken) -> Taken:
         """In standard form again; the same URL if nothing changes."""
 
+    def makes(self, keys: Keys) -> bool:
+        """Whether what it writes has these keys in this order, before it is brought into standard form."""
+
 
 class Rewriter(Protocol):
     """A rule that can be run."""
@@ -157,6 +160,9 @@ class PatternWriter(NamedTuple):
     constants: tuple[str, ...]
     compose: Callable[..., str]
     direct: bool
+
+    def makes(self, keys: Keys) -> bool:
+        return self.keys == keys
 
     def write(self, taken: Taken) -> Taken:
         values = self.places((*taken.values, *self.constants))
@@ -233,6 +239,9 @@ class SubstringRewriter:
 
     def writer_of(self, keys: Keys) -> SubstringRewriter:
         return self
+
+    def makes(self, keys: Keys) -> bool:
+        return False
 
     def write(self, taken: Taken) -> Taken:
         after = replaced(self._rewrite, taken.url)

@@ -139,9 +139,18 @@ class UrlTable:
         start = self._starts[row]
         return keys, [self._texts[code] for code in self._flat[start : start + len(keys)]]
 
+    @property
+    def keys(self) -> list[Keys]:
+        """Of every structure."""
+        return self._keys
+
+    def structure_of(self, rows: npt.NDArray[np.int64]) -> Ints:
+        own: Ints = np.array(self._structure_of, np.int32)[rows]
+        return own
+
     def structures(self, rows: npt.NDArray[np.int64]) -> tuple[list[Keys], Ints]:
         """All structures, and for each row the number of its own."""
-        return self._keys, np.array(self._structure_of, np.int32)[rows]
+        return self._keys, self.structure_of(rows)
 
     def row_of(self, url: str) -> int:
         """Where a URL in standard form is; −1 if it is not."""
