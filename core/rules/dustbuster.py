@@ -206,6 +206,8 @@ def rules_of_list(listed: UrlList, settings: DustSettings | None = None, fetch: 
     if not listed.by_sketch:
         settings = settings._replace(bucket_max=max(settings.bucket_max, SIZED_BUCKET_MAX))
     detected, truncated = _detected(listed, settings)
+    if not len(detected):
+        return DustFindings(0, 0, [], truncated)
     alive = _alive(listed.text.data, listed.text.sums, detected, settings.mrd, settings.mad, settings.mw)
     remaining = detected[alive]
     return DustFindings(len(detected), len(remaining), validate(remaining, listed, settings, fetch), truncated)
@@ -235,13 +237,10 @@ def _detected(listed: UrlList, settings: DustSettings) -> tuple[I64s, bool]:
     nothing = np.zeros((0, 5), np.int64)
     if len(listed.urls) < 2:
         return nothing, False
-    text = listed.text
-    wanted = np.ones(text.size, np.bool_)
-    if listed.by_sketch:
-        wanted = _wanted(text.data, text.starts, text.ends, text.prefix, text.powers, text.sums,
-                         listed.sketches, settings.substring_max, settings.ms)  # fmt: skip
+    wanted = _wanted_urls(listed, settings)
     if not wanted.any():
         return nothing, False
+    text = listed.text
     by_text, by_end = _orders(listed.urls)
     shared = _shared_with_next(text.data, text.starts, text.ends, by_text, False)
     shared_ends = _lowest(_shared_with_next(text.data, text.starts, text.ends, by_end, True))
@@ -257,6 +256,20 @@ def _detected(listed: UrlList, settings: DustSettings) -> tuple[I64s, bool]:
         if not full or slots == RULE_SLOTS_MAX:
             return _in_order(text, support, places, settings.ms), bool(full)
         slots = min(RULE_SLOTS_MAX, slots * 8)
+
+
+def _wanted_urls(listed: UrlList, settings: DustSettings) -> npt.NDArray[np.bool_]:
+    """Which URLs can be an instance of a rule. Only those that share their sketch are looked at for that."""
+    wanted = np.ones(len(listed.urls), np.bool_)
+    if not listed.by_sketch:
+        return wanted
+    counts = np.bincount(listed.sketches[listed.sketches >= 0])
+    rows = np.flatnonzero((listed.sketches >= 0) & (counts[np.maximum(listed.sketches, 0)] > 1))
+    text = FramedText([listed.urls[row] for row in rows.tolist()])
+    wanted[:] = False
+    wanted[rows] = _wanted(text.data, text.starts, text.ends, text.prefix, text.powers, text.sums,
+                           listed.sketches[rows], settings.substring_max, settings.ms)  # fmt: skip
+    return wanted
 
 
 def _orders(urls: list[str]) -> tuple[I64s, I64s]:
@@ -364,7 +377,7 @@ def _wanted(
     by_sketch = np.argsort(sketches, kind="mergesort")
     bounds = _runs(sketches[by_sketch])
     mates = bounds[1:] - bounds[:-1]
-    if mates.max() > MATES_MAX:
+    if len(mates) and mates.max() > MATES_MAX:
         return np.ones(len(starts), np.bool_)
     room = (mates * (mates - 1) // 2).sum()
     keys, counts = np.zeros(slot_count(room), np.uint64), np.zeros(slot_count(room), np.int32)

@@ -47,8 +47,8 @@ class RulesSettings(NamedTuple):
     were learned from last. A page changes its winner some four times until all its duplicates are there, so a site is
     learned on the way when it has grown six times or so, and all that costs about a fifth of the learning at rest.
 
-    DustBuster comes after the pattern tree on sites of `dust_from_urls` URLs and more, and looks at a sample: what it
-    costs is much the same whatever the size of the site, and several times the tree on a small one.
+    DustBuster comes after the pattern tree on sites of `dust_from_urls` URLs and more, and looks at a sample, so that
+    what it costs is bounded: on a small site it is several times the tree.
     """
 
     sample_max: int = 100_000
@@ -56,7 +56,7 @@ class RulesSettings(NamedTuple):
     relearn_share: float = 20.0
     kept_urls_max: int = 1_000_000
     dust_from_urls: int = 1_000
-    learn: LearnSettings = LearnSettings(dust_urls_max=512)
+    learn: LearnSettings = LearnSettings()
     life: LifeSettings = LifeSettings()
 
 

@@ -96,7 +96,7 @@ class SiteUrl(NamedTuple):
 class LearnSettings(NamedTuple):
     """A rule must remove at least `gain_min` URLs, and that share of the site's: a rule per page is no rule.
 
-    `dust_urls_max`: DustBuster looks at that many of the URLs that have duplicates; all of them judge what it finds.
+    `dust_urls_max`: DustBuster looks at a sample of so many URLs; all of them judge what it finds.
     """
 
     candidates: CandidateSettings = CandidateSettings()
@@ -538,18 +538,17 @@ class Judge:
         return listed, places if len(chosen) == len(places) else np.zeros(0, np.int64)
 
     def _chosen(self, places: Places, clusters: Ints) -> npt.NDArray[np.int64]:
-        """Which URLs DustBuster looks at: all, or a fair sample of the clusters that have several; by a checksum of
-        their first URL, so that a cluster stays in it or out of it when others come."""
+        """Which URLs DustBuster looks at: all, or a fair sample of whole clusters; by a checksum of their first URL, so
+        that a cluster stays in it or out of it when others come."""
         if len(places) <= self._settings.dust_urls_max:
             return np.arange(len(places))
-        counts = np.bincount(clusters[clusters >= 0], minlength=1)
-        several = np.flatnonzero((clusters >= 0) & (counts[np.maximum(clusters, 0)] > 1))
-        labels, first = np.unique(clusters[several], return_index=True)
+        known = np.flatnonzero(clusters >= 0)
+        labels, first, counts = np.unique(clusters[known], return_index=True, return_counts=True)
         urls = self._table.urls
-        drawn = [crc32(urls[place].encode("utf-8", "surrogatepass")) for place in places[several[first]].tolist()]
+        drawn = [crc32(urls[place].encode("utf-8", "surrogatepass")) for place in places[known[first]].tolist()]
         order = np.argsort(drawn, kind="stable")
-        enough = np.searchsorted(np.cumsum(counts[labels[order]]), self._settings.dust_urls_max) + 1
-        return several[np.isin(clusters[several], labels[order[:enough]])][: self._settings.dust_urls_max]
+        enough = np.searchsorted(np.cumsum(counts[order]), self._settings.dust_urls_max) + 1
+        return known[np.isin(clusters[known], labels[order[:enough]])][: self._settings.dust_urls_max]
 
     def _logged(self, places: Places, clusters: Ints) -> list[LoggedUrl]:
         """With sketches, and where there are none, with sizes."""
