@@ -10,7 +10,7 @@ first match in a component, so a huge bucket does not cost its size.
 
 from __future__ import annotations
 
-import hashlib
+import zlib
 from collections.abc import Callable
 from itertools import islice
 
@@ -210,4 +210,4 @@ def _root(parent: dict[int, int], number: int) -> int:
 def order_key(vertex: str) -> int:
     """Where the search begins in a component: mixed by name, so that no vertex becomes the hub of all edges, not even
     among exact copies."""
-    return int.from_bytes(hashlib.blake2b(vertex.encode(), digest_size=8).digest(), "little")
+    return zlib.crc32(vertex.encode())

@@ -118,6 +118,7 @@ class TaskTable(Generic[Row]):
         self._store = store
         self._stored = stored
         self._salt = hash(prefix)
+        self._is_stored = stored is None or stored.may_hold(self._salt)  # or no row was ever committed
         self._reads = reads or Reads()
         self._prefix = prefix
         self._decoder = msgspec.msgpack.Decoder(spec.row)
@@ -130,6 +131,8 @@ class TaskTable(Generic[Row]):
     def get(self, key: str) -> Row | None:
         row = self._dirty.get(key, _MISSING)
         if row is _MISSING:
+            if not self._is_stored:
+                return None
             row = self._cache.get(key)
             if row is _MISSING:
                 if self._stored is not None and not self._stored.may_hold(hash(key) ^ self._salt):
@@ -173,8 +176,8 @@ class TaskTable(Generic[Row]):
             changed, row = next(changes, _NO_CHANGE)
 
     def _stored_under(self, prefix: str, after: str) -> Iterator[tuple[str, bytes]]:
-        if self._stored is not None and not self._stored.may_hold(self._salt):
-            return  # nothing of this table was ever committed
+        if not self._is_stored:
+            return
         start = len(self._prefix)
         raw_after = self._prefix + after.encode() if after else b""
         for raw, data in self._store.scan(self._prefix + prefix.encode(), raw_after):
@@ -236,7 +239,10 @@ class TaskTable(Generic[Row]):
         if not rows:
             return iter(())
         if self._stored is not None:
-            self._stored.add_all([salt, *[hash(key) ^ salt for key, row in rows.items() if row is not None]])
+            fingerprints = [hash(key) ^ salt for key, row in rows.items() if row is not None]
+            if fingerprints:
+                self._stored.add_all([salt, *fingerprints])
+                self._is_stored = True
         self._cache.put_all(rows)
         self._dirty, self._sorted_keys, self._unsorted_keys = {}, [], []
         puts = ((prefix + key.encode(), encode(row)) for key, row in rows.items() if row is not None)
