@@ -13,6 +13,7 @@ HERE = Path(__file__).resolve().parent
 BENCHMARKS = (
     "text",
     "scanner",
+    "extractors",
     "pipeline",
     "once",
     "search",

@@ -1,6 +1,8 @@
 """Compiles the hot loops once, so that the first real run does not wait for it: `python -m dustream.streams.warm_up`.
 
-The machine code is cached beside the source (or in NUMBA_CACHE_DIR) and used by every later process.
+The machine code is cached beside the source (or in NUMBA_CACHE_DIR) and used by every later process. What reads pages,
+what compares them and what learns rules is compiled in processes side by side; comparing pages therefore starts from
+signatures that are made up.
 """
 
 from __future__ import annotations
@@ -8,6 +10,9 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import time
+from collections.abc import Iterable
+
+import numpy as np
 
 from dustream.core.intake import take_in
 from dustream.core.once.contents import MemorySpool
@@ -15,7 +20,11 @@ from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
 from dustream.core.rules.known_site import RulesSettings, SiteUrlRow, learned_rules
 from dustream.core.settings import Settings
+from dustream.core.text.permutations import ADDENDS, MULTIPLIERS
+from dustream.core.text.shingles import DEFAULT_TABLE, DIMENSIONS
 from dustream.schemas.crawl import CrawlEvent
+from dustream.schemas.pages import Crawl
+from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.generate import generate
 from dustream.streams.once.engine import OnceEngine
@@ -23,27 +32,39 @@ from dustream.streams.store.memory import MemoryStore
 
 PAGES_TO_TRY = 200  # enough to meet every common case: copies, near copies, redirects, updates, deaths
 ITEMS_TO_LEARN_FROM = 40  # of each kind
+FAMILIES, COPIES, SHINGLES = 40, 4, 300
+SETTINGS = Settings(partitions=2)
 
 
 def warm_up() -> float:
-    """Run a small web through the pipeline; the seconds it took. Learning rules is compiled beside it."""
+    """Compile everything, and see on a small web that nothing is left; the seconds it took."""
     started = time.perf_counter()
-    beside = multiprocessing.get_context("spawn").Process(target=learn_some_rules)
-    beside.start()
-    settings = Settings(partitions=2)
-    feed = warm_up_pages(settings)
-    OnceEngine(settings, MemorySpool()).run([feed])
-    beside.join()
+    spawn = multiprocessing.get_context("spawn")
+    beside = [spawn.Process(target=each) for each in (read_some_pages, learn_some_rules)]
+    for process in beside:
+        process.start()
+    run(some_families(), SETTINGS)
+    for process in beside:
+        process.join()
+    warm_up_pages(SETTINGS)
     return time.perf_counter() - started
 
 
-def warm_up_pages(settings: Settings) -> Feed:
-    """Take in a small web, with some Chinese pages that are parts of each other, and run it; what was fed."""
-    events = [*generate(pages=PAGES_TO_TRY, seed=1), *_parts_of_a_text()]
-    crawls = take_in(events, settings.text_source).crawls
+def warm_up_pages(settings: Settings) -> None:
+    """Take in a small web and run it."""
+    run(read_some_pages(settings), settings)
+
+
+def run(crawls: Iterable[Crawl], settings: Settings) -> None:
+    """Pages through the pipeline, and through the way that keeps no state."""
     feed = Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])
     EmbeddedEngine(pipeline(settings), MemoryStore()).run([feed])
-    return feed
+    OnceEngine(settings, MemorySpool()).run([feed])
+
+
+def read_some_pages(settings: Settings = SETTINGS) -> list[Crawl]:
+    """Of a small web, with some Chinese pages that are parts of each other."""
+    return take_in([*generate(pages=PAGES_TO_TRY, seed=1), *_parts_of_a_text()], settings.text_source).crawls
 
 
 def _parts_of_a_text() -> list[CrawlEvent]:
@@ -52,6 +73,41 @@ def _parts_of_a_text() -> list[CrawlEvent]:
         CrawlEvent(url=f"https://parts.example/{length}", fetched_at=length, text=text[:length], lang="zh")
         for length in (600, 700, 900)
     ]
+
+
+def some_families() -> Iterable[Crawl]:
+    """Near copies, each on a site of its own so that there are no rules to learn; some change, some die."""
+    for family in range(FAMILIES):
+        for copy in range(COPIES):
+            yield _page(family, copy, version=1, shift=copy)
+    for family in range(0, FAMILIES, 4):
+        yield _page(family, 0, version=2, shift=SHINGLES)
+        yield Crawl(_url(family, 1), 2, "gone")
+
+
+def _url(family: int, copy: int) -> str:
+    return f"https://site-{family}-{copy}.example/"
+
+
+def _page(family: int, copy: int, version: int, shift: int) -> Crawl:
+    first = family * 10 * SHINGLES + shift
+    return Crawl(_url(family, copy), version, "content", signature=_signature(range(first, first + SHINGLES)))
+
+
+def _signature(numbers: range) -> PageSignature:
+    """As if these were the hashed shingles of a text; made without compiled code."""
+    shingles = np.sort(np.array(numbers, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    multipliers, addends = (np.array(each, dtype=np.uint32)[:, None] for each in (MULTIPLIERS, ADDENDS))
+    lengths = np.bincount(DEFAULT_TABLE[shingles >> np.uint64(52)], minlength=DIMENSIONS)
+    return PageSignature(
+        version=SIGNATURE_VERSION,
+        content_hash=shingles[:2].tobytes(),
+        shingles=shingles.tobytes(),
+        minhash=(shingles.astype(np.uint32) * multipliers + addends).min(axis=1).tobytes(),
+        lengths=tuple(lengths.tolist()),
+        token_count=len(numbers),
+        lang="en",
+    )
 
 
 def learn_some_rules() -> None:

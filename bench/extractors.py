@@ -1,0 +1,74 @@
+"""`dustream run` with each extractor on every collection of real pages, side by side: python bench/extractors.py
+
+Each run is a process of its own with a state of its own; processor seconds are those of it and its workers. The pages
+come from the folder DUSTREAM_DATA (default: ../shared/data beside the repository).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from pages import data_folder
+
+COLLECTIONS = {
+    "networkx": "A_networkx_doc",
+    "kafka": "A_kafka_site",
+    "dolphinscheduler": "A_dolphinscheduler_zh_en",
+    "many sites": "C_pages_multisite",
+    "flink recrawl": "B_recrawl_flink",
+}
+EXTRACTORS = ("scan", "resiliparse")
+
+
+def children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run(path: Path, extractor: str) -> dict[str, Any]:
+    """The summary of a run, with the processor seconds it took."""
+    with tempfile.TemporaryDirectory() as out:
+        before = children_seconds()
+        command = ["dustream", "run", str(path), "--out", out, "--extractor", extractor, "--json", "--quiet"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+        return json.loads(done.stdout) | {"processor_s": children_seconds() - before}
+
+
+def row(name: str, extractor: str, summary: dict[str, Any]) -> str:
+    roles, relations, stages = summary["roles"], summary["relations"], summary["seconds_per_stage"]
+    cells = (
+        name, extractor, summary["events"], summary["pages"], f"{summary['processor_s']:.0f}", f"{stages['sign']:.1f}",
+        summary["groups"], roles.get("duplicate", 0), relations.get("exact", 0), relations.get("near", 0),
+        roles.get("held", 0), summary["largest_group"], summary["rejected"],
+    )  # fmt: skip
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=COLLECTIONS, action="append", help="this collection (may be repeated)")
+    args = parser.parse_args()
+    folder = data_folder()
+    if folder is None:
+        print("no real pages (set DUSTREAM_DATA): nothing was run")
+        return 0
+    print("| pages | extractor | events | URLs | processor s | signing s | groups | duplicates | exact | near | held "
+          "| largest group | rejected |\n" + "|---" * 13 + "|")  # fmt: skip
+    for name in args.only or COLLECTIONS:
+        for extractor in EXTRACTORS:
+            print(row(name, extractor, run(folder / f"{COLLECTIONS[name]}.jsonl.zst", extractor)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
