@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-from dustream.core.text.compiled import merged
+from dustream.core.text.compiled import inner, merged
 from dustream.core.text.kept import Kept
 from dustream.core.text.language import LANGUAGES, language_of_tokens, may_have_script, word_table
 from dustream.core.text.minhash import ADDENDS_32, MULTIPLIERS_32, PERMUTATIONS, minima_into
@@ -22,6 +22,7 @@ from dustream.core.text.scan_blocks import (
     AT_BLOCK,
     AT_BLOCKS,
     AT_CONTAINERS,
+    AT_LEFT_OUT,
     COUNTS,
     FACTS,
     MEMO_COLUMNS,
@@ -95,25 +96,41 @@ _kept = Kept(_room_for)
 # --- compiled code
 
 
+@inner
+def _scan(page: NDArray[np.uint8], no_controls: bool, memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> int:
+    """Fill TEXT, BLOCKS and CONTAINERS: the size of the text."""
+    state = _int64s(memory, STATE_PART)
+    scan_into(
+        page, _bytes(memory, TEXT), _rows32(memory, BLOCKS), _rows32(memory, CONTAINERS), _pairs(memory, FACTS_PART),
+        _pairs(memory, FOUND), _rows64(memory, STACK), _int32s(memory, COUNTS_PART), state, _memo(memory, MEMO),
+        _uint64s(tables, KEYS), _pairs(tables, VALUES), no_controls,
+    )  # fmt: skip
+    return max(0, int(state[AT_BLOCK]) - 1)
+
+
+@merged
+def _choose(memory: NDArray[np.uint8]) -> int:
+    """Write the main text of a scanned page to JOINED: its size."""
+    state = _int64s(memory, STATE_PART)
+    blocks, chosen = _rows32(memory, BLOCKS)[: state[AT_BLOCKS]], _bools(memory, CHOSEN)
+    choose(
+        blocks, _rows32(memory, CONTAINERS)[: state[AT_CONTAINERS]], _int64s(memory, PROSE), _int64s(memory, WEIGHED),
+        _int64s(memory, SUMS), _bools(memory, IS_OUT), _bools(memory, INSIDE), chosen,
+    )  # fmt: skip
+    return join_into(_bytes(memory, TEXT), blocks, chosen, _bytes(memory, JOINED))
+
+
 @merged
 def _read(page: NDArray[np.uint8], is_main: bool, memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> int:
-    """Write a page's main text, or all of it, to JOINED: its size."""
-    text, joined, state = _bytes(memory, TEXT), _bytes(memory, JOINED), _int64s(memory, STATE_PART)
-    scan_into(
-        page, text, _rows32(memory, BLOCKS), _rows32(memory, CONTAINERS), _pairs(memory, FACTS_PART),
-        _pairs(memory, FOUND), _rows64(memory, STACK), _int32s(memory, COUNTS_PART), state, _memo(memory, MEMO),
-        _uint64s(tables, KEYS), _pairs(tables, VALUES),
-    )  # fmt: skip
-    if is_main:
-        blocks, chosen = _rows32(memory, BLOCKS)[: state[AT_BLOCKS]], _bools(memory, CHOSEN)
-        choose(
-            blocks, _rows32(memory, CONTAINERS)[: state[AT_CONTAINERS]], _int64s(memory, PROSE),
-            _int64s(memory, WEIGHED), _int64s(memory, SUMS), _bools(memory, IS_OUT), _bools(memory, INSIDE), chosen,
-        )  # fmt: skip
-        size = join_into(text, blocks, chosen, joined)
-        if size > 0:
-            return size
-    size = max(0, int(state[AT_BLOCK]) - 1)
+    """Write a page's main text, or all of it, to JOINED: its size. All of it is without controls of forms, unless the
+    page is mostly these."""
+    size = _scan(page, not is_main, memory, tables)
+    if not is_main and size < _int64s(memory, STATE_PART)[AT_LEFT_OUT]:
+        size = _scan(page, False, memory, tables)
+    main_size = _choose(memory) if is_main else 0
+    if main_size > 0:
+        return main_size
+    text, joined = _bytes(memory, TEXT), _bytes(memory, JOINED)
     for i in range(size):
         joined[i] = text[i]
     return size

@@ -68,6 +68,7 @@ PLAINTEXT, HIDDEN, ANCHOR, LINE_BREAK = KIND["PLAINTEXT"], KIND["HIDDEN"], KIND[
 HEADING, PARAGRAPH, LIST_ITEM, DESCRIPTION = KIND["HEADING"], KIND["PARAGRAPH"], KIND["LIST_ITEM"], KIND["DESCRIPTION"]
 CELL, ROW, ROW_GROUP, TABLE, OPTION = KIND["CELL"], KIND["ROW"], KIND["ROW_GROUP"], KIND["TABLE"], KIND["OPTION"]
 PREFORMATTED, FOREIGN, SCOPE, FORMATTING = KIND["PREFORMATTED"], KIND["FOREIGN"], KIND["SCOPE"], KIND["FORMATTING"]
+CONTROL = KIND["CONTROL"]
 SOFT, UNSTACKED, ROOT, META, LINK = KIND["SOFT"], KIND["UNSTACKED"], KIND["ROOT"], KIND["META"], KIND["LINK"]
 TABLE_PARTS = CELL | ROW | ROW_GROUP
 
@@ -91,8 +92,8 @@ STACK_NAME, STACK_KIND, STACK_CONTAINER, STACK_HIDDEN = range(4)
 # The scan's own counters.
 (
     AT_OUT, AT_BLOCK, AT_SPACE, AT_DEPTH, AT_BEYOND, AT_LINK, AT_LINK_BYTES, AT_CONTAINER, AT_HIDDEN, AT_PRE,
-    AT_FOREIGN, AT_BLOCKS, AT_CONTAINERS, AT_REFRESHES, STATE,
-) = range(15)  # fmt: skip
+    AT_FOREIGN, AT_BLOCKS, AT_CONTAINERS, AT_REFRESHES, AT_NO_CONTROLS, AT_LEFT_OUT, STATE,
+) = range(17)  # fmt: skip
 NO_SPACE, SPACE, NEW_LINE = range(3)
 TAG_ROLES_MASK = (1 << TAG_ID_SHIFT) - 1
 
@@ -555,6 +556,7 @@ def _open(
 ) -> None:  # fmt: skip
     """The start tag of an element that may contain something."""
     is_hidden = kind & (HIDDEN | TITLE) != 0 or present >> HIDDEN_ATTRIBUTE & 1 != 0
+    is_hidden |= kind & CONTROL != 0 and state[AT_NO_CONTROLS] > 0
     container = state[AT_CONTAINER]
     if kind & BLOCK:
         _end_block(text, blocks, state)
@@ -648,7 +650,9 @@ def _step(
         elif following == 0x21 or following == 0x3F:
             return declaration_end(page, at)
     if state[AT_HIDDEN] > 0:
-        return find(page, at, np.int64(0x3C)) if is_text else end + behind
+        following_at = find(page, at, np.int64(0x3C)) if is_text else end + behind
+        state[AT_LEFT_OUT] += following_at - at
+        return following_at
     if is_text and _BYTE_CLASS[page[at]] == BLANK and state[AT_PRE] == 0:  # most often there is nothing else
         state[AT_SPACE] = max(state[AT_SPACE], SPACE)
         return _behind_blanks(page, at, end)
@@ -660,8 +664,10 @@ def scan_into(
     page: NDArray[np.uint8], text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32],
     facts: NDArray[np.int64], found: NDArray[np.int64], stack: NDArray[np.int64], counts: NDArray[np.int32],
     state: NDArray[np.int64], memo: NDArray[np.uint64], keys: NDArray[np.uint64], values: NDArray[np.int64],
+    no_controls: bool,
 ) -> None:  # fmt: skip
-    """Scan a page into arrays that are large enough; `state` has how much each of them got."""
+    """Scan a page into arrays that are large enough; `state` has how much each of them got. Controls of forms may be
+    left out."""
     page, text, blocks, containers = borrowed(page), borrowed(text), borrowed(blocks), borrowed(containers)
     facts, found, stack, counts = borrowed(facts), borrowed(found), borrowed(stack), borrowed(counts)
     state, memo, keys, values = borrowed(state), borrowed(memo), borrowed(keys), borrowed(values)
@@ -671,6 +677,7 @@ def scan_into(
         counts[i] = 0
     for i in range(STATE):
         state[i] = 0
+    state[AT_NO_CONTROLS] = no_controls
     at = state[AT_OUT]
     _add_container(at, at, containers, state)
     containers[0, PARENT] = -1

@@ -44,7 +44,7 @@ _KINDS = {
     "ROW_GROUP": "tbody thead tfoot",
     "TABLE": "table",
     "OPTION": "option",
-    "LIST": "ul ol dl menu dir",
+    "CONTROL": "button select",  # says what can be done, not what is written
     "PREFORMATTED": "pre listing xmp plaintext textarea",
     "FOREIGN": "svg math",
     # An end tag inside these does not close what is open outside ("has an element in scope").

@@ -314,6 +314,15 @@ def test_a_page_over_the_limit_is_refused() -> None:
             scan(page)
 
 
+def test_full_text_is_what_is_written_not_what_can_be_clicked() -> None:
+    page = (
+        "<p>Some words of a page<button>Buy now</button> and more of them"
+        "<select><option>one<option>two</select><label>Name</label>"
+    )
+    assert full(page) == "Some words of a page\nand more of them\nName"
+    assert full("<button>Accept</button><select><option>one</select>a") == "Accept\none\na"
+
+
 CLASSES = st.lists(
     st.sampled_from(["nav", "main", "no-", "sidebar", "siteNav", " ", "comment", "x" * 30, "y" * 60, "é", "footer"]),
     max_size=8,
