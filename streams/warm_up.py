@@ -43,23 +43,23 @@ def warm_up() -> float:
     beside = [spawn.Process(target=each) for each in (read_some_pages, learn_some_rules)]
     for process in beside:
         process.start()
-    run(some_families(), SETTINGS)
+    OnceEngine(SETTINGS, MemorySpool()).run([run(some_families(), SETTINGS)])
     for process in beside:
         process.join()
-    warm_up_pages(SETTINGS)
+    OnceEngine(SETTINGS, MemorySpool()).run([warm_up_pages(SETTINGS)])
     return time.perf_counter() - started
 
 
-def warm_up_pages(settings: Settings) -> None:
-    """Take in a small web and run it."""
-    run(read_some_pages(settings), settings)
+def warm_up_pages(settings: Settings) -> Feed:
+    """Take in a small web and run it; what was fed."""
+    return run(read_some_pages(settings), settings)
 
 
-def run(crawls: Iterable[Crawl], settings: Settings) -> None:
-    """Pages through the pipeline, and through the way that keeps no state."""
+def run(crawls: Iterable[Crawl], settings: Settings) -> Feed:
+    """Pages through the pipeline; what was fed."""
     feed = Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])
     EmbeddedEngine(pipeline(settings), MemoryStore()).run([feed])
-    OnceEngine(settings, MemorySpool()).run([feed])
+    return feed
 
 
 def read_some_pages(settings: Settings = SETTINGS) -> list[Crawl]:
