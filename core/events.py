@@ -173,7 +173,7 @@ def page_identity(url: str) -> str:
     scheme, rest = _split_scheme(text)
     end = _AUTHORITY_END.search(rest)
     authority, tail = (rest[: end.start()], rest[end.start() :]) if end else (rest, "")
-    tail = tail.partition("#")[0]
+    tail = tail.partition("#")[0].rstrip()  # blanks before the fragment were not at the end of the text
     if not tail.startswith("/"):
         tail = "/" + tail
     identity = f"{scheme}://{_normal_authority(scheme, authority)}{tail}"

@@ -118,6 +118,7 @@ def test_time_agrees_with_the_standard_library(moment: datetime, offset_minutes:
         ("http://straße.de/", "http://xn--strae-oqa.de/"),
         ("http://例え。テスト/", "http://xn--r8jz45g.xn--zckzah/"),
         ("http://a.de/b/../c//d?x=1&&y#", "http://a.de/b/../c//d?x=1&&y"),
+        ("http://a.de/b? #part", "http://a.de/b?"),
         ("http://a.de/%7Eu/?", "http://a.de/%7Eu/?"),
         ("http://my_host/a b", "http://my_host/a b"),
         ("http://a.de./", "http://a.de./"),
