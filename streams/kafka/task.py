@@ -89,6 +89,10 @@ class Runtime:
         return await asyncio.get_running_loop().run_in_executor(self.readers, work, *args)
 
 
+class Abandoned(Exception):
+    """The task was given to another worker while it was being opened."""
+
+
 class Admission(NamedTuple):
     """The messages that come next, for each the record it came in, letters for what cannot be read, the progress all
     that leads to, and the first record after a hole, if there is one."""
@@ -177,7 +181,7 @@ class Task:
 
     def _check_abandoned(self) -> None:
         if self._abandoned:
-            raise RuntimeError(f"{self.name} belongs to another worker now")
+            raise Abandoned(f"{self.name} belongs to another worker now")
 
     def load(self) -> None:
         """Begin where the local copy stands."""

@@ -211,6 +211,12 @@ class MemberProducer(AIOKafkaProducer):  # type: ignore[misc]
             request_timeout_ms=known._request_timeout_ms,
         )
 
+    async def stop(self) -> None:
+        await super().stop()
+        waiter = self._txn_manager._transaction_waiter
+        if waiter is not None and waiter.done() and not waiter.cancelled():
+            waiter.exception()  # else it would be logged that nobody asked how the transaction ended
+
     async def commit_positions(self, positions: Mapping[Place, tuple[int, str]], who: Membership) -> None:
         self._sender.who = who
         offsets = {TopicPartition(*place): OffsetAndMetadata(*position) for place, position in positions.items()}

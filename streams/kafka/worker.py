@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import faust
-from aiokafka.errors import KafkaError
+from aiokafka.errors import IllegalStateError, KafkaError
 from faust.types import TP
 
 from dustream.core.errors import DustreamError, StateMismatch
@@ -43,7 +43,7 @@ from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.progress import Progress
 from dustream.streams.kafka.records import InRecord
 from dustream.streams.kafka.round import Round
-from dustream.streams.kafka.task import Admission, Runtime, Task
+from dustream.streams.kafka.task import Abandoned, Admission, Runtime, Task
 from dustream.streams.kafka.transactions import Membership, MembershipOver, Place, Transactions
 
 log = logging.getLogger(__name__)
@@ -327,7 +327,7 @@ class Worker:
             self._metrics.add("rebalances")
             self._not_before_s.clear()
             kept = set(self._tasks) & self._ours
-            if before is None or not _follows(membership, before):
+            if not _follows(membership, before):
                 for tp in kept:
                     self._tasks[tp].close()
                     self._rested.pop(tp, None)
@@ -353,6 +353,8 @@ class Worker:
                 await rest
             try:
                 await task.open()
+            except Abandoned:
+                return
             except StateMismatch as failure:
                 task.close()
                 self._fail(failure)
@@ -542,7 +544,8 @@ class Worker:
         self._inboxes.clear(tp)
         if tp in self._tasks and self._tasks[tp].is_open:
             # in the consumer's own thread: a seek beside a running fetch would be lost
-            await self.app.consumer.seek_wait({tp: self._tasks[tp].progress.position})
+            with suppress(IllegalStateError):  # it is being dealt out: whoever gets it begins with a seek
+                await self.app.consumer.seek_wait({tp: self._tasks[tp].progress.position})
 
     async def _check_ends(self) -> None:
         """A hole at the end of a log is followed by nothing that would show it: who stands still before the end goes
@@ -613,7 +616,10 @@ class Worker:
         self._inboxes.wake()
 
 
-def _follows(membership: Membership, before: Membership) -> bool:
+def _follows(membership: Membership, before: Membership | None) -> bool:
+    """Whether nobody else can have had our partitions in between."""
+    if before is None:
+        return False
     return membership.member == before.member and membership.generation == before.generation + 1
 
 

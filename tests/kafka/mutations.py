@@ -19,7 +19,7 @@ MUTATIONS = {
     "transaction": "killed_around",
     "fencing": "stopped_around",
     "former_owner": "stopped_around",
-    "generations": "paused_past",
+    "generations": "missed_a_generation",
     "order": "not_overtaken",
     "work_left": "work_left",
     "dead_letters": "dead_letter",

@@ -167,6 +167,21 @@ def test_worker_paused_past_its_session_writes_nothing_when_it_wakes(ground: Pla
     ground.check()
 
 
+def test_worker_that_missed_a_generation_reads_its_state_again(ground: Playground) -> None:
+    sleeper = ground.start("a", "--session-timeout", "2")
+    ground.write(words(LINES // 2))
+    ground.settle()
+    pause(sleeper)
+    ground.start("b", "--session-timeout", "2")
+    ground.write(words(LINES // 2))
+    ground.settle()
+    wake(sleeper)
+    ground.wait(lambda: ground.log("a").count("generation") > 1, "it did not come back")
+    ground.write(words(LINES // 2))
+    ground.settle()
+    ground.check()
+
+
 @pytest.mark.parametrize("moment", ["before-transaction", "inside-transaction"])
 def test_worker_stopped_around_a_commit_cannot_commit_when_it_wakes(ground: Playground, moment: str) -> None:
     ground.write(words(LINES))
