@@ -628,19 +628,6 @@ def _count_rule(
 # ---------------------------------------------------------------- eliminate
 
 
-def refines(inner: RulePair, outer: RulePair) -> bool:
-    """Whether `inner` = γ`outer`δ: the same substitution in a narrower context."""
-    grown = len(inner.alpha) - len(outer.alpha)
-    if grown <= 0 or len(inner.beta) - len(outer.beta) != grown:
-        return False
-    at = inner.alpha.find(outer.alpha)
-    while at >= 0:
-        if inner.beta == inner.alpha[:at] + outer.beta + inner.alpha[at + len(outer.alpha) :]:
-            return True
-        at = inner.alpha.find(outer.alpha, at + 1)
-    return False
-
-
 def eliminate_redundancies(rules: Sequence[RulePair], settings: DustSettings) -> list[RulePair]:
     """EliminateRedundancies, over rules sorted by support: within a window of MW rules and MRD or MAD of support."""
     text = FramedText([rule.alpha + rule.beta for rule in rules])
@@ -694,7 +681,7 @@ def _next_with_same_difference(sums: U64s, rules: I64s) -> I64s:
 
 @njit(cache=True)
 def _refines(data: Bytes, inner: I64s, outer: I64s) -> bool:
-    """`refines` over bytes."""
+    """Whether `inner` = γ`outer`δ: the same substitution in a narrower context."""
     alpha, beta = outer[A_LENGTH], outer[B_LENGTH]
     for at in range(inner[A_LENGTH] - alpha + 1):
         rest = inner[A_LENGTH] - alpha - at

@@ -15,7 +15,6 @@ from dustream.core.rules.dustbuster import (
     detect_likely_rules,
     dust_rules,
     eliminate_redundancies,
-    refines,
     url_list,
 )
 from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
@@ -87,10 +86,9 @@ def test_support_is_the_number_of_common_envelopes() -> None:
 
 def test_refinement_and_elimination() -> None:
     broad, narrow = RulePair("story?id=", "story_", 10), RulePair(".il/story?id=", ".il/story_", 10)
-    assert refines(narrow, broad)
-    assert not refines(broad, narrow)
-    assert not refines(broad, broad)
+    other = RulePair("/thread?id=", "/thread_", 10)
     settings = DustSettings()
+    assert eliminate_redundancies([narrow, other, broad], settings) == [narrow, other]
     assert eliminate_redundancies([narrow, broad], settings) == [narrow]
     assert eliminate_redundancies([broad, narrow], settings) == [narrow]
     far = narrow._replace(support=5)
