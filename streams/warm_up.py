@@ -111,14 +111,21 @@ def _signature(numbers: range) -> PageSignature:
 
 
 def learn_some_rules() -> None:
-    """Of a site whose pages have a session in their URLs."""
-    rows = [
+    """Of a site whose pages have a session in their URLs, for the pattern tree, or a word within a part of the path,
+    for DustBuster."""
+    sessions = [
         SiteUrlRow(f"https://site.example/{kind}/item.html?id={item}&session={session}", (session, 0), f"{kind} {item}")
         for kind in ("article", "product", "review")
         for item in range(ITEMS_TO_LEARN_FROM)
         for session in range(item * 5, item * 5 + 3)
     ]
-    learned_rules("site.example", rows, RulesSettings())
+    words = [
+        SiteUrlRow(f"https://site.example/{kind}{word}-item{item}", (item, 0), f"{kind} {item} in words")
+        for kind in "abc"
+        for item in range(ITEMS_TO_LEARN_FROM)
+        for word in ("", "-print")
+    ]
+    learned_rules("site.example", sessions + words, RulesSettings(dust_from_urls=0))
 
 
 if __name__ == "__main__":
