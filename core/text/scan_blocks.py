@@ -71,6 +71,7 @@ PREFORMATTED, FOREIGN, SCOPE, FORMATTING = KIND["PREFORMATTED"], KIND["FOREIGN"]
 CONTROL = KIND["CONTROL"]
 SOFT, UNSTACKED, ROOT, META, LINK = KIND["SOFT"], KIND["UNSTACKED"], KIND["ROOT"], KIND["META"], KIND["LINK"]
 TABLE_PARTS = CELL | ROW | ROW_GROUP
+PARAGRAPH_SCOPE = SCOPE | CONTROL  # "in button scope"
 
 CLASS, ID, ROLE_ATTRIBUTE, ITEMPROP = ATTRIBUTE["class"], ATTRIBUTE["id"], ATTRIBUTE["role"], ATTRIBUTE["itemprop"]
 HREF, REL, LANG, XML_LANG = ATTRIBUTE["href"], ATTRIBUTE["rel"], ATTRIBUTE["lang"], ATTRIBUTE["xml:lang"]
@@ -414,7 +415,7 @@ def _close_implied(kind: int, stack: NDArray[np.int64], state: NDArray[np.int64]
         barrier = TABLE | (ROW if kinds & CELL else kinds & 0)
     if kinds:
         _close_nearest(kinds, barrier, soft, stack, state, counts)
-    kinds, barrier, soft = PARAGRAPH | kinds & 0, SCOPE | kinds & 0, kinds & 0
+    kinds, barrier, soft = PARAGRAPH | kinds & 0, PARAGRAPH_SCOPE | kinds & 0, kinds & 0
     if counts[np.int64(np.uint64(_PARAGRAPH_NAME) & np.uint64(255))] > 0:
         _close_nearest(kinds, barrier, soft, stack, state, counts)
 
@@ -429,6 +430,8 @@ def _find_open(name: np.uint64, kind: int, stack: NDArray[np.int64], depth: int)
         barrier = TABLE
     elif not kind & (BLOCK | FORMATTING):
         barrier = SCOPE | BLOCK
+    elif kind & PARAGRAPH:
+        barrier = PARAGRAPH_SCOPE
     at = depth - 1
     while at >= 0 and stack[at, STACK_NAME] != np.int64(name):
         if stack[at, STACK_KIND] & barrier and not kind & stack[at, STACK_KIND] & HEADING:

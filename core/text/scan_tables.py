@@ -48,7 +48,7 @@ _KINDS = {
     "PREFORMATTED": "pre listing xmp plaintext textarea",
     "FOREIGN": "svg math",
     # An end tag inside these does not close what is open outside ("has an element in scope").
-    "SCOPE": "table td th caption template object applet marquee button select",
+    "SCOPE": "table td th caption template object applet marquee select",
     "FORMATTING": "a b big code em font i nobr s small strike strong tt u",
     "SOFT": "div address p",  # a list item is closed by the next one through these
     "UNSTACKED": "html head body",

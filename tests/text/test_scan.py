@@ -320,6 +320,10 @@ def test_full_text_is_what_is_written_not_what_can_be_clicked() -> None:
         "<select><option>one<option>two</select><label>Name</label>"
     )
     assert full(page) == "Some words of a page\nand more of them\nName"
+    assert full("<div>Words<button>Menu</div><p>and words behind a button that is not closed") == (
+        "Words\nand words behind a button that is not closed"
+    )
+    assert full("<p>one<button><p>two</p></button>three") == "one\nthree"
     assert full("<button>Accept</button><select><option>one</select>a") == "Accept\none\na"
 
 
