@@ -80,7 +80,7 @@ class RulesProcessor:
 
     def _take(self, site: str, members: Sequence[ClusterMember]) -> list[Send]:
         row = self._sites.get(site) or SiteRow()
-        known = self._known.get(site) if row.urls else self._known.setdefault(site, KnownSite())
+        known = self._known.get(site) if row.urls else KnownSite()
         changes = new = 0
         for member in members:
             url, hashed = _place(member.url)
@@ -96,7 +96,11 @@ class RulesProcessor:
                 known.take(after)
             changes += 1
             new += before is None
-        return self._changed_by(site, row, changes, new) if changes else []
+        if not changes:
+            return []
+        if known is not None:
+            self._known[site] = known
+        return self._changed_by(site, row, changes, new)
 
     def _changed_by(self, site: str, row: SiteRow, changes: int, new: int) -> list[Send]:
         """Learns at once if it is enough."""
