@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +52,7 @@ log = logging.getLogger(__name__)
 TRANSACTION_TIMEOUT_S = 30
 WRITE_TIMEOUT_S = 60.0
 BATCH_BYTES = 900 << 10
+WAVE_BYTES_MAX = 48 << 20  # a record larger than that has a wave of its own
 START_TIMEOUT_S = 60.0
 CLOSE_TIMEOUT_S = 5.0
 ID_FILE = "worker.id"
@@ -316,9 +317,26 @@ async def _stop(producer: AIOKafkaProducer) -> None:
 
 async def _write(producer: AIOKafkaProducer, records: Mapping[Place, Sequence[OutRecord]]) -> dict[Place, int]:
     """Write the records of each partition in order; the offset after the last of each."""
-    batches = [(to, batch) for to, some in records.items() for batch in _batches(producer, some)]
-    written = await asyncio.gather(*await _send(producer, batches))
-    return {to: last.offset + batch.record_count() for (to, batch), last in zip(batches, written, strict=True)}
+    batches = ((to, batch) for to, some in records.items() for batch in _batches(producer, some))
+    ends: dict[Place, int] = {}
+    for wave in waves(batches):
+        written = await asyncio.gather(*await _send(producer, wave))
+        ends |= {to: last.offset + batch.record_count() for (to, batch), last in zip(wave, written, strict=True)}
+    return ends
+
+
+def waves(batches: Iterable[tuple[Place, BatchBuilder]]) -> Iterator[list[tuple[Place, BatchBuilder]]]:
+    """Batches that may be under way together: a broker hangs up on a request of more than 100 MB."""
+    wave: list[tuple[Place, BatchBuilder]] = []
+    size = 0
+    for to, batch in batches:
+        if wave and size + batch.size() > WAVE_BYTES_MAX:
+            yield wave
+            wave, size = [], 0
+        wave.append((to, batch))
+        size += batch.size()
+    if wave:
+        yield wave
 
 
 async def _send(

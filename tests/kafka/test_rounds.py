@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import toy
+from aiokafka.producer.message_accumulator import BatchBuilder
 
 from dustream.core.errors import StateMismatch
 from dustream.core.processor import Send, TaskState
@@ -26,7 +27,7 @@ from dustream.streams.kafka.progress import Progress, decode_progress
 from dustream.streams.kafka.records import InRecord, Parcel, pack_parcels, read_parcels
 from dustream.streams.kafka.round import Round, Written
 from dustream.streams.kafka.task import Runtime, Task
-from dustream.streams.kafka.transactions import Place, Transactions
+from dustream.streams.kafka.transactions import Place, Transactions, waves
 
 APPLICATION = Application("t")
 LINES = [f"w{number % 7} {number % 3}" for number in range(60)]
@@ -168,6 +169,17 @@ def test_parcels_that_come_again_are_left_out_and_missing_ones_are_told(
     hole = InRecord("t.words", 0, 0, 0, None, next(pack_parcels(parcels[2:])), {})
     with pytest.raises(StateMismatch, match="lacks parcels 0 to 0 of read-0"):
         task.admit([hole])
+
+
+def test_no_request_is_too_large_for_a_broker() -> None:
+    def batch(size: int) -> BatchBuilder:
+        builder = BatchBuilder(64 << 20, 0, is_transactional=1)
+        builder.append(timestamp=None, key=b"k", value=bytes(size))
+        return builder
+
+    sizes = [1, 30 << 20, 20 << 20, 1, 60 << 20, 5]
+    found = list(waves((("t", number), batch(size)) for number, size in enumerate(sizes)))
+    assert [[number for (_, number), _ in wave] for wave in found] == [[0, 1], [2, 3], [4], [5]]
 
 
 def test_state_of_another_version_is_refused_with_what_to_do(make_tasks: Callable[[Topology], Tasks]) -> None:
