@@ -427,7 +427,7 @@ class Worker:
         round_ = self._new_round()
         try:
             holes = self._admit(round_)
-            for tp in list(self._rested):
+            for tp in [tp for tp in self._rested if self._takes_part(tp)]:
                 round_.rested(self._place(tp), self._rested.pop(tp))
             if not round_.is_empty:
                 for _ in round_.steps():
@@ -443,10 +443,15 @@ class Worker:
             await self._round_failed(round_, membership, error)
 
     def _new_round(self) -> Round:
-        tasks = {self._place(tp): task for tp, task in self._tasks.items() if task.is_open and tp not in self._resting}
+        tasks = {self._place(tp): task for tp, task in self._tasks.items() if self._takes_part(tp)}
         runtime = self._runtime
         writer = self._transactions.transactional_id
         return Round(runtime.topology, runtime.application, writer, tasks, self._metrics)
+
+    def _takes_part(self, tp: TP) -> bool:
+        """In the rounds of this generation. From its members the group takes the position of any partition, whoever
+        has it: a task that was dealt to another is out at once, not only when it has been closed."""
+        return tp in self._ours and self._is_open(tp) and tp not in self._resting
 
     def _place(self, tp: TP) -> Place:
         return self._by_topic[tp.topic].input, tp.partition
@@ -454,7 +459,7 @@ class Worker:
     def _admit(self, round_: Round) -> dict[TP, InRecord]:
         """Take what waits into a round, of every task its share; the first records after holes."""
         holes = {}
-        waiting = [tp for tp in self._inboxes.waiting() if self._is_open(tp) and tp not in self._resting]
+        waiting = [tp for tp in self._inboxes.waiting() if self._takes_part(tp)]
         for tp in waiting:
             task = self._tasks[tp]
             admission = task.admit(self._inboxes.take(tp, ROUND_BYTES // len(waiting)))

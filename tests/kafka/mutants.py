@@ -105,6 +105,11 @@ def _without_generations() -> None:
     worker_module._follows = lambda membership, before: True
 
 
+def _without_leaving() -> None:
+    """A task takes part in rounds until it is closed, whoever it was dealt to."""
+    Worker._takes_part = lambda worker, tp: worker._is_open(tp) and tp not in worker._resting  # type: ignore[method-assign]
+
+
 def _without_order() -> None:
     """Tasks of one worker hand over to each other whatever waits in the log."""
     Round._is_direct = lambda round_, sender, to: to in round_._tasks  # type: ignore[method-assign]
@@ -150,6 +155,7 @@ MUTANTS = {
     "fencing": _without_fencing,
     "former_owner": _without_former_owner,
     "generations": _without_generations,
+    "leaving": _without_leaving,
     "order": _without_order,
     "work_left": _without_work_left,
     "dead_letters": _without_dead_letters,

@@ -20,6 +20,7 @@ MUTATIONS = {
     "fencing": "stopped_around",
     "former_owner": "stopped_around",
     "generations": "missed_a_generation",
+    "leaving": "slow_to_let_go",
     "order": "not_overtaken",
     "work_left": "work_left",
     "dead_letters": "dead_letter",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -195,6 +196,19 @@ def test_worker_stopped_around_a_commit_cannot_commit_when_it_wakes(ground: Play
     ground.wait(lambda: "transaction of" in ground.log("a"), "it did not try to commit")
     assert sum(ground.seen().values()) == before == sum(toy.expected(ground.lines).values())
     ground.write(words(LINES))
+    ground.settle()
+    ground.check()
+
+
+def test_worker_that_is_slow_to_let_go_writes_nothing_of_what_went_to_another(ground: Playground) -> None:
+    ground.start("a", "--close-after", "4")
+    ground.write(words(LINES // 2))
+    ground.settle()
+    ground.start("b")
+    ground.wait(lambda: ground.log("a").count("generation") > 1, "it did not hear of the other")
+    for _ in range(8):
+        ground.write(words(LINES // 4))
+        time.sleep(0.3)
     ground.settle()
     ground.check()
 

@@ -128,8 +128,10 @@ def signal_at(number: signal.Signals, moment: str, times: int) -> Callable[[str]
 
 
 class ForgetfulWorker(Worker):
-    """Throws away a few of the records that Faust delivers of a topic: as Faust itself does around a rebalance."""
+    """Throws away a few of the records that Faust delivers of a topic: as Faust itself does around a rebalance. Takes
+    its time to close tasks: as one does that is busy with a long round."""
 
+    closes_after_s: float = 0.0
     forgets: tuple[str, ...] = ()
     which: range = range(0)
     delivered: ClassVar[Counter[str]] = Counter()
@@ -142,6 +144,10 @@ class ForgetfulWorker(Worker):
                 return
         await super().deliver(message)
 
+    async def _close(self, tp: Any) -> None:
+        await asyncio.sleep(self.closes_after_s)
+        await super()._close(tp)
+
 
 async def main() -> None:
     parser = argparse.ArgumentParser()
@@ -151,10 +157,12 @@ async def main() -> None:
     parser.add_argument("--crash", nargs=2, default=("never", "1"), metavar=("MOMENT", "TIMES"))
     parser.add_argument("--stop", nargs=2, default=("never", "1"), metavar=("MOMENT", "TIMES"))
     parser.add_argument("--forget", nargs=3, default=("nothing", "0", "0"), metavar=("TOPICS", "FIRST", "AFTER"))
+    parser.add_argument("--close-after", type=float, default=0.0, metavar="S")
     parser.add_argument("--processors", nargs="+", default=())
     parser.add_argument("--session-timeout", type=float, default=3.0)
     args = parser.parse_args()
     ForgetfulWorker.forgets = tuple(args.forget[0].split(","))
+    ForgetfulWorker.closes_after_s = args.close_after
     ForgetfulWorker.which = range(int(args.forget[1]), int(args.forget[2]))
     stages = tuple(args.processors)
     options = WorkerOptions(args.data, stages, session_timeout_s=args.session_timeout, drain_timeout_s=5)
