@@ -53,7 +53,7 @@ from dustream.streams.store.base import Change
 log = logging.getLogger(__name__)
 
 REST_AFTER_S = 0.3  # without input
-REST_SHARE_MAX = 0.2  # of a task's time, where input comes in drops
+REST_SHARE_MAX = 0.2  # of a task's time since it rested last, where input comes in drops
 FORMER_OWNER_PATIENCE_S = 2.0
 FORMER_OWNER_POLL_S = 0.05
 
@@ -126,6 +126,7 @@ class Task:
         self._processor: Processor
         self.is_rested = True
         self._worked_at_s = 0.0
+        self._rested_at_s = 0.0
         self._rest_took_s = 0.0
         self.here = InRecord(runtime.application.topic(spec.input), partition, NOWHERE, NOWHERE, None, None, {})
         """Stands for the record of messages that came without one."""
@@ -334,8 +335,10 @@ class Task:
 
     def is_rest_due(self, after_s: float) -> bool:
         """Whether there is work that could wait, and nothing has come for a while, at least `after_s`."""
-        idle_s = time.monotonic() - self._worked_at_s
-        return not self.is_rested and idle_s > max(after_s, REST_AFTER_S, self._rest_took_s / REST_SHARE_MAX)
+        now_s = time.monotonic()
+        if self.is_rested or now_s - self._rested_at_s < self._rest_took_s / REST_SHARE_MAX:
+            return False
+        return now_s - self._worked_at_s > max(after_s, REST_AFTER_S)
 
     def at_rest(self) -> list[Send]:
         """Do what could wait. May take seconds; until it is written, no round may use the task otherwise."""
@@ -350,7 +353,8 @@ class Task:
         except Exception:
             log.exception("%s: what it does at rest failed; it is tried again after the next input", self.name)
             self._undo()
-        self._rest_took_s = time.monotonic() - started
+        self._rested_at_s = time.monotonic()
+        self._rest_took_s = self._rested_at_s - started
         self.is_rested = True
         return sends
 

@@ -205,3 +205,19 @@ def test_position_tells_that_there_is_work_left(make_tasks: Callable[[Topology],
     assert [record.key for (topic, _), some in written.records.items() if topic == "t.counts" for record in some] == [
         b"all"
     ]
+
+
+def test_a_task_rests_a_share_of_its_time_counted_from_its_last_rest(
+    make_tasks: Callable[[Topology], Tasks], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = toy.topology()
+    resting = replace(plain.processors[1], make=RestingCount)
+    task = make_tasks(replace(plain, processors=(plain.processors[0], resting)))["words", 0]
+    now_s = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now_s)
+    task._rested_at_s, task._rest_took_s, task._worked_at_s, task.is_rested = 100.0, 1.0, 103.0, False
+    now_s = 104.0
+    assert not task.is_rest_due(0.0)  # it rested a second of the last five
+    now_s = 105.1
+    assert task.is_rest_due(0.0)  # though it worked two seconds ago: nobody waits five from there
+    assert not task.is_rest_due(3.0)
