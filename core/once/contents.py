@@ -22,6 +22,9 @@ class Spool(Protocol):
 
     def append(self, shingles: bytes) -> None: ...
 
+    def piece(self, start: int, end: int) -> bytes:
+        """So many bytes of what was appended."""
+
     def all(self) -> NDArray[np.uint64]:
         """All that were appended."""
 
@@ -34,6 +37,9 @@ class MemorySpool:
 
     def append(self, shingles: bytes) -> None:
         self._data += shingles
+
+    def piece(self, start: int, end: int) -> bytes:
+        return bytes(self._data[start:end])
 
     def all(self) -> NDArray[np.uint64]:
         return np.frombuffer(bytearray(self._data), dtype=np.uint64)  # writable, as a mapped file is: one compilation
@@ -74,7 +80,7 @@ class Contents:
         return number
 
     def shingle_bytes(self, number: int) -> bytes:
-        return self._spool.all()[self._ends[number] : self._ends[number + 1]].tobytes()
+        return self._spool.piece(self._ends[number] * SHINGLE_BYTES, self._ends[number + 1] * SHINGLE_BYTES)
 
     def columns(self) -> Columns:
         if self._new:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from dustream.core.once.contents import Contents
 from dustream.core.pages.decisions import weight
+from dustream.core.pages.same_find import finds_same
 from dustream.core.pages.small_changes import ByAnchor
 from dustream.core.pages.vertex import END
 from dustream.schemas.pages import Crawl, Decision, PageCode
@@ -57,7 +58,7 @@ class Fold:
                 self._become(page, crawl)
             elif crawl.version <= page.version:
                 late = crawl.version < page.version
-                counts["late" if late else "repeated" if is_same(page, crawl) else "conflicting"] += 1
+                counts["late" if late else "repeated" if finds_same(page, crawl) else "conflicting"] += 1
             else:
                 self._update(page, crawl)
 
@@ -79,7 +80,7 @@ class Fold:
         page.version = crawl.version
         if crawl.popularity is not None:
             page.popularity = crawl.popularity
-        if is_same(page, crawl):
+        if finds_same(page, crawl):
             self.counts["unchanged"] += 1
         elif page.kind == "content" and crawl.signature is not None and self._stands(page, crawl.signature):
             self.counts["settled_by_anchor"] += 1
@@ -100,14 +101,3 @@ class Fold:
     def _stands(self, page: FoldedPage, signature: PageSignature) -> bool:
         rule = self._small_changes
         return rule.keeps_shingles and rule.stands_for(self._contents.shingle_bytes(page.content), signature)
-
-
-def is_same(page: FoldedPage, crawl: Crawl) -> bool:
-    """Whether the fetch found what is known already."""
-    if crawl.kind == "seen":
-        return True
-    if crawl.kind != page.kind:
-        return False
-    if crawl.kind == "content":
-        return crawl.signature is not None and crawl.signature.content_hash == page.content_hash
-    return crawl.kind == "gone" or crawl.target == page.target

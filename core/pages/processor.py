@@ -39,6 +39,7 @@ from dustream.core.pages.rows import (
     ParkedRow,
     rows_after,
 )
+from dustream.core.pages.same_find import finds_same
 from dustream.core.pages.site_pages import PAGES_TOLD_MAX, LostRow, SiteHoldRow, SiteOf, SitePages
 from dustream.core.pages.small_changes import (
     EXACT,
@@ -208,7 +209,7 @@ class PagesProcessor:
             self._save(url, page, self._become(first, crawl))
         elif crawl.version <= page.version:
             late = crawl.version < page.version
-            self._counted["late" if late else "repeated" if self._same(page, crawl) else "conflicting"] += 1
+            self._counted["late" if late else "repeated" if finds_same(page, crawl) else "conflicting"] += 1
         else:
             self._update(url, page, crawl, verdict)
 
@@ -234,7 +235,7 @@ class PagesProcessor:
 
     def _settled(self, url: str, page: PageRow, now: PageRow, crawl: Crawl, verdict: Verdict | None) -> PageRow | None:
         """The page after a fetch that leaves it where it is; None if it must leave."""
-        if self._same(page, crawl):
+        if finds_same(page, crawl):
             self._counted["unchanged"] += 1
             return now
         if page.kind != "content" or crawl.signature is None:
@@ -281,7 +282,7 @@ class PagesProcessor:
         if not isinstance(self._small_changes, ByRepresentative) or crawl.kind != "content":
             return None
         representative = representative_of(page)
-        if representative == crawl.url or crawl.version <= page.version or self._same(page, crawl):
+        if representative == crawl.url or crawl.version <= page.version or finds_same(page, crawl):
             return None
         return representative
 
@@ -300,16 +301,6 @@ class PagesProcessor:
         page = replace(page, consulted=page.consulted if left else "", consulted_count=left)
         self._pages.put(message.crawl.url, page)
         self._take(page, message.crawl, message.verdict)
-
-    def _same(self, page: PageRow, crawl: Crawl) -> bool:
-        """Whether the fetch found what is known already."""
-        if crawl.kind == "seen":
-            return True
-        if crawl.kind != page.kind:
-            return False
-        if crawl.kind == "content":
-            return crawl.signature is not None and crawl.signature.content_hash == page.content_hash
-        return crawl.kind == "gone" or crawl.target == page.target
 
     def _rekey(self, url: str, before: PageRow, now: PageRow) -> None:
         """The page's popularity may give it another place in the winner order."""

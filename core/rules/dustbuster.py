@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dustream.core.mix64 import mix64
 from dustream.core.rules.framed_text import (
     END,
     GRAM,
@@ -32,7 +33,6 @@ from dustream.core.rules.framed_text import (
     U64s,
     gram_bucket,
     is_safe_piece,
-    mix,
     path_start,
     span,
     text_hash,
@@ -427,18 +427,18 @@ def _core(
     if max(u_core, v_core) > longest:
         return np.uint64(0), 0
     if u_core and v_core:
-        a = mix(span(prefix, powers, starts[u] + u, before, u_core) + np.uint64(u_core))
-        b = mix(span(prefix, powers, starts[v] + v, before, v_core) + np.uint64(v_core))
-        return (mix(a) ^ mix(b)) | np.uint64(1), 1
+        a = mix64(span(prefix, powers, starts[u] + u, before, u_core) + np.uint64(u_core))
+        b = mix64(span(prefix, powers, starts[v] + v, before, v_core) + np.uint64(v_core))
+        return (mix64(a) ^ mix64(b)) | np.uint64(1), 1
     longer, length = (u, u_core) if u_core else (v, v_core)
     start = starts[longer] + before
-    return mix(sums[start + length] - sums[start]) | np.uint64(1), 1 + before + after - most
+    return mix64(sums[start + length] - sums[start]) | np.uint64(1), 1 + before + after - most
 
 
 @njit(cache=True)
 def _counted_key(keys: U64s, counts: Ints, key: np.uint64, times: int) -> int:
     """The slot of the key, where it is counted."""
-    slot = np.int64(mix(key) & np.uint64(len(keys) - 1))
+    slot = np.int64(mix64(key) & np.uint64(len(keys) - 1))
     while keys[slot] != 0 and keys[slot] != key:
         slot = (slot + 1) & (len(keys) - 1)
     keys[slot] = key
@@ -597,9 +597,9 @@ def _buckets_of_prefix(
                         if similar:
                             a_length = ends[u] - starts[u] - depth - suffix
                             b_length = ends[v] - starts[v] - depth - suffix
-                            a = mix(span(prefix, powers, starts[u] + u, depth, a_length) + np.uint64(a_length))
-                            b = mix(span(prefix, powers, starts[v] + v, depth, b_length) + np.uint64(b_length))
-                            key = (mix(a) ^ mix(b)) | np.uint64(1)
+                            a = mix64(span(prefix, powers, starts[u] + u, depth, a_length) + np.uint64(a_length))
+                            b = mix64(span(prefix, powers, starts[v] + v, depth, b_length) + np.uint64(b_length))
+                            key = (mix64(a) ^ mix64(b)) | np.uint64(1)
                             full |= _count_rule(
                                 keys, support, places, key, starts[u] + depth, a_length, starts[v] + depth, b_length
                             )
@@ -611,7 +611,7 @@ def _count_rule(
     keys: U64s, support: Ints, places: Ints, key: np.uint64, a: int, a_length: int, b: int, b_length: int
 ) -> bool:
     """One more instance of a rule; True if its place in the table could not be found in a bounded search."""
-    slot = np.int64(mix(key) & np.uint64(len(keys) - 1))
+    slot = np.int64(mix64(key) & np.uint64(len(keys) - 1))
     for _ in range(64):
         if keys[slot] == key:
             support[slot] += 1
@@ -668,8 +668,8 @@ def _next_with_same_difference(sums: U64s, rules: I64s) -> I64s:
     for i in range(len(rules)):
         a, b = rules[i, A_START], rules[i, B_START]
         more = sums[a + rules[i, A_LENGTH]] - sums[a] - (sums[b + rules[i, B_LENGTH]] - sums[b])
-        key = mix(more) | np.uint64(1)
-        slot = np.int64(mix(key) & np.uint64(len(keys) - 1))
+        key = mix64(more) | np.uint64(1)
+        slot = np.int64(mix64(key) & np.uint64(len(keys) - 1))
         while keys[slot] != 0 and keys[slot] != key:
             slot = (slot + 1) & (len(keys) - 1)
         keys[slot] = key

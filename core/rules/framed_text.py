@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dustream.core.mix64 import mix64
 from dustream.core.rules.hash_slots import Ints, slots_by_hash
 
 START, END = "\x02", "\x03"
@@ -78,13 +79,6 @@ class FramedText:
 
 
 @njit(cache=True)
-def mix(x: np.uint64) -> np.uint64:
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-@njit(cache=True)
 def _prefix_hashes(data: Bytes, starts: I64s, ends: I64s) -> tuple[U64s, U64s, U64s]:
     """Polynomial hashes of all prefixes, one slot more per URL than it has bytes; the powers of the base; and the sums
     of the bytes' weights, from the beginning of the data."""
@@ -95,7 +89,7 @@ def _prefix_hashes(data: Bytes, starts: I64s, ends: I64s) -> tuple[U64s, U64s, U
     powers = np.ones(longest + 64, np.uint64)
     for i in range(len(powers) - 1):
         powers[i + 1] = powers[i] * base
-    weights = np.array([mix(np.uint64(byte + 1)) for byte in range(256)])
+    weights = np.array([mix64(np.uint64(byte + 1)) for byte in range(256)])
     prefix = np.zeros(len(data) + len(starts), np.uint64)
     sums = np.zeros(len(data) + 1, np.uint64)
     for i in range(len(starts)):

@@ -160,11 +160,6 @@ class RulesProcessor:
         return replace(row, urls=sample_max, hash_bound=surplus[0][0].split(" ")[1])
 
 
-def sample(urls: Table[SiteUrlRow], site: str, sample_max: int) -> list[SiteUrlRow]:
-    """What rules are made from: the URLs of a site with the lowest hashes."""
-    return [row for _, row in islice(urls.scan(f"{site} "), sample_max)]
-
-
 def _says(row: SiteUrlRow) -> tuple[str | None, bool, int]:
     return row.cluster, row.avoid, row.since
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dustream.core.rules.candidates import Candidate, CandidateSettings, is_qualified
 from dustream.core.rules.evidence import EvidenceIndex, Operations
-from dustream.core.rules.pattern_tree import Kind, Node, PatternTree
+from dustream.core.rules.pattern_tree import Node, PatternTree
 
 WALK_STEPS_MAX: Final = 200
 WALK_CHANGE_MIN: Final = 1e-9
@@ -232,11 +232,3 @@ def _related(tree: PatternTree) -> Callable[[Node, Node], bool]:
         return a.id == b.id or tree.is_ancestor(a, b) or tree.is_ancestor(b, a)
 
     return related
-
-
-def writes_nothing(tree: PatternTree, rule: Candidate) -> bool:
-    """Whether a rule leaves every URL of its source as it is."""
-    node = tree.nodes[rule.source]
-    own = rule.operations.copied == np.arange(len(tree.training.keys))
-    same = (rule.operations.copied < 0) & (node.kinds <= Kind.IS) & (rule.operations.fixed == node.codes)
-    return bool((own | same).all())

@@ -12,6 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
+from dustream.core.mix64 import mix64
 
 PERMUTATIONS = 128
 MISS_PROBABILITY_MAX = 1e-4
@@ -54,14 +55,6 @@ def bands_for(tau: float, permutations: int = PERMUTATIONS, miss_max: float = MI
         if miss_probability(tau, permutations // rows, rows) < miss_max:
             return bands_needed(tau, rows, miss_max), rows
     return 1, 0
-
-
-@njit(cache=True)
-def mix64(value: np.uint64) -> np.uint64:
-    """The finaliser of SplitMix64: every input bit moves every output bit."""
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
 
 
 @njit(cache=True)

@@ -12,7 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dustream.core.tier2.bands import band_keys, mix64, without_shingles
+from dustream.core.mix64 import mix64
+from dustream.core.tier2.bands import band_keys, without_shingles
 from dustream.core.tier2.buckets import (
     CELL,
     COPIES,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import tempfile
 from pathlib import Path
 
@@ -23,6 +24,10 @@ class FileSpool:
     def append(self, shingles: bytes) -> None:
         self._file.write(shingles)
         self._size += len(shingles)
+
+    def piece(self, start: int, end: int) -> bytes:
+        self._file.flush()
+        return os.pread(self._file.fileno(), end - start, start)
 
     def all(self) -> NDArray[np.uint64]:
         if not self._size:

@@ -182,10 +182,11 @@ def test_as_many_contents_as_are_taken_at_once(count: int) -> None:
 
 def test_shingles_in_a_file_or_in_memory(tmp_path: Path) -> None:
     sends = web_sends(4, TextSource())
-    spool = FileSpool(tmp_path)
-    engines = OnceEngine(Settings(), MemorySpool()), OnceEngine(Settings(), spool)
+    spool, memory = FileSpool(tmp_path), MemorySpool()
+    engines = OnceEngine(Settings(), memory), OnceEngine(Settings(), spool)
     for engine in engines:
         engine.run([Feed(sends)])
+    assert spool.piece(8, 80) == memory.piece(8, 80) == memory.all()[1:10].tobytes()
     spool.close()
     assert len(stars.signatures) == 1  # type: ignore[attr-defined]  # compiled once for both
     one, other = ([msgspec.json.encode(each) for each in engine.statuses()] for engine in engines)

@@ -16,7 +16,7 @@ from dustream.core.rules.known_site import RulesSettings, is_held_out
 from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
 from dustream.core.rules.life import LifeSettings, lived, predictions, reviewed
 from dustream.core.rules.normalize import Normalizer
-from dustream.core.rules.processor import TABLES, RulesProcessor, sample
+from dustream.core.rules.processor import TABLES, RulesProcessor
 from dustream.core.rules.training import KnownUrl, training_set
 from dustream.core.sites import site_of
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
@@ -39,6 +39,11 @@ class MemoryTable:
 
     def scan(self, prefix: str = "") -> Iterator[tuple[str, Any]]:
         return iter([(key, self.rows[key]) for key in sorted(self.rows, key=str.encode) if key.startswith(prefix)])
+
+
+def sample(urls: MemoryTable, site: str, sample_max: int) -> list[Any]:
+    """What rules are made from: the URLs of a site with the lowest hashes."""
+    return [row for _, row in urls.scan(f"{site} ")][:sample_max]
 
 
 class Task:
