@@ -63,6 +63,16 @@ def _marked_all(result: Any, max_records: int | None = None) -> list[Any]:
     return records
 
 
+def handed_out(consumer: Any, partition: Any) -> tuple[int, int] | None:
+    """Up to where a consumer has read a partition, and the end of the last record it handed out of that: there is none
+    between the two. Nothing is known before the first fetch."""
+    subscription = consumer._subscription.subscription
+    assignment = None if subscription is None else subscription.assignment
+    if assignment is None or partition not in assignment.tps:
+        return None
+    return _chains.get(assignment.state_value(partition))
+
+
 def split_since(headers: Mapping[str, bytes] | Sequence[tuple[str, bytes]] | None) -> tuple[int, dict[str, bytes]]:
     """The mark of a record, and its own headers."""
     found = dict(headers or {})

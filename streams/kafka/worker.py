@@ -35,7 +35,7 @@ from dustream.core.topology import ProcessorSpec, Topology
 from dustream.streams.embedded.tables import StoredKeys
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.cluster import Cluster
-from dustream.streams.kafka.faust_consumer import install, split_since
+from dustream.streams.kafka.faust_consumer import handed_out, install, split_since
 from dustream.streams.kafka.health import Health, serve
 from dustream.streams.kafka.inbox import Inboxes
 from dustream.streams.kafka.local_state import LocalState
@@ -313,10 +313,14 @@ class Worker:
         ours = {tp for tp in assigned if tp.topic in self._by_topic}
         return Membership(self._application.group, generation, member), ours
 
-    def _coordinator(self) -> Any:
-        """The consumer's part in the group (aiokafka's, inside Faust's)."""
+    def _consumer(self) -> Any:
+        """Aiokafka's, inside Faust's."""
         consumer: Any = self.app.consumer
-        return consumer._thread._consumer._coordinator
+        return consumer._thread._consumer
+
+    def _coordinator(self) -> Any:
+        """The consumer's part in the group."""
+        return self._consumer()._coordinator
 
     async def _enter(self, membership: Membership) -> None:
         """The group has dealt out anew. What we have had without a break is as we know it; after a generation that we
@@ -510,7 +514,7 @@ class Worker:
         if time.monotonic() - self._sought_at_s.get(tp, 0.0) < SEEK_PATIENCE_S:
             self._searched.pop(tp, None)  # what was fetched before the last seek is still coming in; if not, look later
             return
-        if await self._skip_deleted(tp, task):
+        if await self._skip_deleted(tp, task, (await self.app.consumer.earliest_offsets(tp))[tp]):
             return
         log.warning(
             "%s: records between %d and %d did not arrive: going back", task.name, task.progress.position, hole.offset
@@ -518,9 +522,8 @@ class Worker:
         self._metrics.add("holes", processor=task.spec.name)
         await self._seek(tp)
 
-    async def _skip_deleted(self, tp: TP, task: Task) -> bool:
+    async def _skip_deleted(self, tp: TP, task: Task, begins: int) -> bool:
         """Whether the log begins after our position. Of a log that others write, the rest is all there is."""
-        begins = (await self.app.consumer.earliest_offsets(tp))[tp]
         position = task.progress.position
         if begins <= position:
             return False
@@ -554,19 +557,28 @@ class Worker:
 
     async def _check_ends(self) -> None:
         """A hole at the end of a log is followed by nothing that would show it: who stands still before the end goes
-        back once. What remains then is transaction markers."""
+        back once."""
         assigned = self.app.consumer.assignment()
-        await asyncio.gather(*(self._check_end(tp, task) for tp, task in self._tasks.items() if tp in assigned))
+        behind = {tp: task for tp, task in self._tasks.items() if tp in assigned and self._may_lack(tp, task)}
+        if behind:
+            await self._search(behind)
 
-    async def _check_end(self, tp: TP, task: Task) -> None:
+    def _may_lack(self, tp: TP, task: Task) -> bool:
+        """Whether a task stands still, and something may be behind it in its log that did not reach it."""
         if not task.is_open:
-            return
+            return False
         seen = (task.progress.position, self.app.consumer.highwater(tp) or 0)
-        lag = max(0, seen[1] - seen[0])
+        lag = max(0, seen[1] - self._dealt_with(tp, seen[0]))
         self._metrics.set("lag", lag, processor=task.spec.name, partition=str(tp.partition))
-        if self._stands_still(tp, seen) and lag and self._searched.get(tp) != seen:
-            self._searched[tp] = seen
-            await self._search(tp, task)
+        if not self._stands_still(tp, seen) or not lag or self._searched.get(tp) == seen:
+            return False
+        self._searched[tp] = seen
+        return True
+
+    def _dealt_with(self, tp: TP, position: int) -> int:
+        """Up to where a task that has come to `position` has nothing to do: transaction markers may follow it."""
+        read_to, last_end = handed_out(self._consumer(), tp) or (0, 0)
+        return max(position, read_to) if position >= last_end else position
 
     def _stands_still(self, tp: TP, seen: tuple[int, int]) -> bool:
         """Whether a task has stood still while there was time to work: records may be on their way to a busy worker."""
@@ -579,16 +591,21 @@ class Worker:
         quiet = not waiting and now_s - self._busy_until_s > IDLE_CHECK_INTERVAL_S
         return quiet or now_s - since_s > STUCK_S
 
-    async def _search(self, tp: TP, task: Task) -> None:
+    async def _search(self, behind: dict[TP, Task]) -> None:
+        """Go back to where tasks stand. The broker is asked before the turn is taken: its answer waits behind a fetch
+        that waits for records."""
+        log.info("standing still before the ends of their logs: %s", ", ".join(task.name for task in behind.values()))
+        begins = await self.app.consumer.earliest_offsets(*behind)
         async with self._turn:
-            try:
-                if task.is_open and not await self._skip_deleted(tp, task):
-                    await self._seek(tp)
-            except DustreamError:
-                raise
-            except (KafkaError, OSError, TimeoutError, RuntimeError) as error:
-                self._close_failed(tp, task, error)
-                await self._transactions.close(error)
+            for tp, task in behind.items():
+                try:
+                    if task.is_open and not await self._skip_deleted(tp, task, begins[tp]):
+                        await self._seek(tp)
+                except DustreamError:
+                    raise
+                except (KafkaError, OSError, TimeoutError, RuntimeError) as error:
+                    self._close_failed(tp, task, error)
+                    await self._transactions.close(error)
 
     # ---------------------------------------------------------------- rest
 
