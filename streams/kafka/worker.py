@@ -595,7 +595,12 @@ class Worker:
         """Go back to where tasks stand. The broker is asked before the turn is taken: its answer waits behind a fetch
         that waits for records."""
         log.info("standing still before the ends of their logs: %s", ", ".join(task.name for task in behind.values()))
-        begins = await self.app.consumer.earliest_offsets(*behind)
+        try:
+            begins = await self.app.consumer.earliest_offsets(*behind)
+        except (KafkaError, OSError, TimeoutError) as error:
+            log.warning("where these logs begin is not told: %r; asking again", error)
+            self._searched = {tp: seen for tp, seen in self._searched.items() if tp not in behind}
+            return
         async with self._turn:
             for tp, task in behind.items():
                 try:
