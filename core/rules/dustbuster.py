@@ -54,6 +54,7 @@ MATES_MAX: Final = 128
 """URLs with one sketch, where they are compared pair by pair before their substrings are."""
 
 _FRAME_START, _FRAME_END = ord(START), ord(END)
+_SLASH = ord("/")
 
 ALIKE, UNLIKE, UNKNOWN, UNDECIDED = 1, 0, 2, 3
 """What is known of a URL and what a rule makes of it; undecided: the outcome may not be in standard form."""
@@ -121,6 +122,27 @@ Fetch = Callable[[str], str | None]
 """Fetches a URL and gives its sketch, or None if that failed."""
 
 
+class Searched(NamedTuple):
+    """A list as rules are tried on it: its text (framed_text.py), and what is known of its URLs."""
+
+    data: Bytes
+    starts: I64s
+    ends: I64s
+    prefix: U64s
+    powers: U64s
+    hashes: U64s
+    slots: Ints
+    spread: I64s
+    url_at: Ints
+    bounds: Ints
+    places: Ints
+    path_starts: I64s
+    by_sketch: bool
+    sketches: I64s
+    low: I64s
+    high: I64s
+
+
 class UrlList:
     """URLs in standard form, sorted, each once; what is known of them in columns. `sketches`: −1 is unknown."""
 
@@ -138,6 +160,14 @@ class UrlList:
     @cached_property
     def row_of(self) -> dict[str, int]:
         return {url: row for row, url in enumerate(self.urls)}
+
+    @cached_property
+    def searched(self) -> Searched:
+        text = self.text
+        return Searched(
+            text.data, text.starts, text.ends, text.prefix, text.powers, text.hashes, text.slots, text.spread,
+            text.url_at, *text.grams, text.path_starts, self.by_sketch, self.sketches, self.low, self.high,
+        )  # fmt: skip
 
     def relation(self, row: int, outcome: str) -> int:
         """How a listed URL and one that may be listed are related."""
@@ -712,17 +742,92 @@ def validate(rules: I64s, listed: UrlList, settings: DustSettings, fetch: Fetch 
     data = listed.text.data
     kept = np.zeros(len(rules), np.bool_)
     before = _last_with_same_difference(listed.text.sums, rules)
-    for i, (a, a_length, b, b_length, _) in enumerate(rules.tolist()):
-        if _is_refinement(data, rules, before, kept, i):
-            continue
-        alpha, beta = data[a : a + a_length], data[b : b + b_length]
-        found = validate_rule(alpha, beta, listed, settings, fetch) or validate_rule(
-            beta, alpha, listed, settings, fetch
-        )
+    bound, count = settings.refutation_bound, settings.validation_count
+    limits = Limits(settings.ms, bound, (1 - bound) * count, bound * count, fetch is not None)
+    at = 0
+    while (at := _next_to_try(listed.searched, rules, before, kept, at, limits)) < 2 * len(rules):
+        a, a_length, b, b_length, _ = rules[at // 2].tolist()
+        sides = data[a : a + a_length], data[b : b + b_length]
+        found = validate_rule(sides[at % 2], sides[1 - at % 2], listed, settings, fetch)
+        at += 1
         if found is not None:
             valid.append(found)
-            kept[i] = True
+            kept[(at - 1) // 2] = True
+            at += at % 2
     return valid
+
+
+class Limits(NamedTuple):
+    """When outcomes decide on a rule: `enough` right ones or `too_many` wrong ones end the counting. `asks`: a fetcher
+    will be asked for what is not known."""
+
+    ms: int
+    bound: float
+    enough: float
+    too_many: float
+    asks: bool
+
+
+@njit(cache=True)
+def _next_to_try(
+    searched: Searched, rules: I64s, before: I64s, kept: npt.NDArray[np.bool_], at: int, limits: Limits
+) -> int:
+    """The next side of a rule that is not refuted at once; sides are numbered, α → β of rule i is 2 i, β → α 2 i + 1.
+
+    Most rules are refuted by the known URLs alone: those never leave compiled code."""
+    while at < 2 * len(rules):
+        rule = at // 2
+        if at % 2 == 0 and _is_refinement(searched.data, rules, before, kept, rule):
+            at += 2
+            continue
+        alpha = searched.data[rules[rule, A_START] : rules[rule, A_START] + rules[rule, A_LENGTH]]
+        beta = searched.data[rules[rule, B_START] : rules[rule, B_START] + rules[rule, B_LENGTH]]
+        find, put = (alpha, beta) if at % 2 == 0 else (beta, alpha)
+        if _can_be_deployed(find, put) and not _is_refuted(searched, find, put, limits):
+            return at
+        at += 1
+    return at
+
+
+@njit(cache=True)
+def _is_refuted(searched: Searched, find: Bytes, put: Bytes, limits: Limits) -> bool:
+    """Whether the known URLs alone refute a rule (`validate_rule`). False also if that is yet to be found out."""
+    rows, relations, _ = _found_outcomes(searched, find, put, False)
+    right, first, last = 0, len(searched.starts), -1
+    for i in range(len(rows)):
+        if relations[i] == UNDECIDED:
+            return False
+        if relations[i] == ALIKE:
+            right, first, last = right + 1, min(first, rows[i]), max(last, rows[i])
+    if right < limits.ms:
+        return True
+    if limits.asks:
+        return False
+    scope = _scope_length(searched, first, last)
+    negative = 0
+    for i in range(len(rows)):
+        negative += relations[i] == UNLIKE and _is_inside(searched, rows[i], first, last, scope)
+    if right < limits.enough:  # then it does not matter in which order they are counted
+        return bool(negative >= limits.too_many or negative > limits.bound * (right + negative))
+    return False
+
+
+@njit(cache=True)
+def _scope_length(searched: Searched, first: int, last: int) -> int:
+    """How many bytes two URLs have in common, with the frame's first, up to a slash."""
+    length = _shared_start(searched.data, searched.starts, searched.ends, first, last)
+    while length > 1 and searched.data[searched.starts[first] + length - 1] != _SLASH:
+        length -= 1
+    return length
+
+
+@njit(cache=True)
+def _is_inside(searched: Searched, row: int, first: int, last: int, scope: int) -> bool:
+    """Whether a URL begins with the scope of two: URLs are in order, so all between them do."""
+    if first <= row <= last:
+        return True
+    start, size = searched.starts[row], searched.ends[row] - searched.starts[row]
+    return bool(size >= scope and _same(searched.data, start, searched.starts[first], scope))
 
 
 @njit(cache=True)
@@ -813,13 +918,7 @@ def _with_fetched(
 
 def _outcomes(find: Bytes, put: Bytes, listed: UrlList) -> Outcomes:
     """Every URL that the rule changes, and whether it and what it becomes are alike."""
-    text = listed.text
-    bounds, places = text.grams
-    rows, relations, found = _found_outcomes(
-        text.data, text.starts, text.ends, text.prefix, text.powers, text.hashes, text.slots, text.spread, text.url_at,
-        bounds, places, text.path_starts, find, put,
-        listed.by_sketch, listed.sketches, listed.low, listed.high,
-    )  # fmt: skip
+    rows, relations, found = _found_outcomes(listed.searched, find, put, True)
     if not (relations == UNDECIDED).any():
         return Outcomes(rows, relations, found)
     return _decided(_as_rewrite(find, put, ""), rows, relations, found, listed)
@@ -858,28 +957,13 @@ def _relation(u: int, v: int, by_sketch: bool, sketches: I64s, low: I64s, high: 
 
 @njit(cache=True)
 def _found_outcomes(
-    data: Bytes,
-    starts: I64s,
-    ends: I64s,
-    prefix: U64s,
-    powers: U64s,
-    hashes: U64s,
-    slots: Ints,
-    spread: I64s,
-    url_at: Ints,
-    bounds: Ints,
-    places: Ints,
-    path_starts: I64s,
-    find: Bytes,
-    put: Bytes,
-    by_sketch: bool,
-    sketches: I64s,
-    low: I64s,
-    high: I64s,
+    searched: Searched, find: Bytes, put: Bytes, spread: bool
 ) -> tuple[Ints, npt.NDArray[np.int8], Ints]:
-    """The fields of Outcomes."""
-    urls, firsts = _first_places(data, starts, ends, url_at, bounds, places, find)
-    order = np.argsort(spread[urls])
+    """The fields of Outcomes; unless they must be spread, in the order of the URLs if all of them are looked at."""
+    starts, ends, prefix, powers = searched.starts, searched.ends, searched.prefix, searched.powers
+    urls, firsts = _first_places(searched, find)
+    is_spread = spread or len(urls) > OUTCOMES_MAX
+    order = np.argsort(searched.spread[urls]) if is_spread else np.arange(len(urls))
     rows, relations = np.zeros(len(urls), np.int32), np.zeros(len(urls), np.int8)
     put_hash, put_is_safe = text_hash(put), is_safe_piece(put) and is_safe_piece(find)
     used = 0
@@ -889,12 +973,16 @@ def _found_outcomes(
         start = at - starts[url]
         hashed = (prefix[base + start] * powers[len(put)] + put_hash) * powers[rest]
         hashed += span(prefix, powers, base, start + len(find), rest)
-        outcome = int(first_entry(hashed, slots, hashes))
+        outcome = int(first_entry(hashed, searched.slots, searched.hashes))
         if outcome == url:
             continue
         if outcome >= 0:
-            relations[used] = _relation(url, outcome, by_sketch, sketches, low, high)
-        elif _stays_standard(data, starts[url], ends[url], path_starts[url], at, len(find), put, put_is_safe):
+            relations[used] = _relation(
+                url, outcome, searched.by_sketch, searched.sketches, searched.low, searched.high
+            )
+        elif _stays_standard(
+            searched.data, starts[url], ends[url], searched.path_starts[url], at, len(find), put, put_is_safe
+        ):
             relations[used] = UNKNOWN
         else:
             relations[used] = UNDECIDED
@@ -906,10 +994,10 @@ def _found_outcomes(
 
 
 @njit(cache=True)
-def _first_places(
-    data: Bytes, starts: I64s, ends: I64s, url_at: Ints, bounds: Ints, places: Ints, find: Bytes
-) -> tuple[Ints, Ints]:
+def _first_places(searched: Searched, find: Bytes) -> tuple[Ints, Ints]:
     """The URLs that a text is in, in their order, and where it is in each first."""
+    data, starts, ends, url_at = searched.data, searched.starts, searched.ends, searched.url_at
+    bounds, places = searched.bounds, searched.places
     best, best_count = -1, len(data) + 1
     for at in range(len(find) - GRAM + 1):
         bucket = gram_bucket(find, at)

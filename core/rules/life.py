@@ -16,7 +16,9 @@ site was learned, nor of the groups that pages had in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -86,7 +88,7 @@ def predictions(rule: UrlRule, index: EvidenceIndex, since: Ints, held_out: npt.
     `since[row]` is the rank of a URL in the order of fetching, `held_out[row]`: whether it was kept from the learner.
     """
     known = index.training
-    rows, targets = _rewritten_rows(rule, index)
+    rows, targets = _rewritten_rows(rule, index, held_out)
     tells = (known.clusters[rows] >= 0) & ((known.clusters[targets] >= 0) | known.avoid[targets])
     tells &= held_out[rows] & (rows != targets)
     rows, targets = rows[tells], targets[tells]
@@ -95,8 +97,8 @@ def predictions(rule: UrlRule, index: EvidenceIndex, since: Ints, held_out: npt.
     yield from right[np.lexsort((rows, told_at))].tolist()
 
 
-def _rewritten_rows(rule: UrlRule, index: EvidenceIndex) -> tuple[Ints, Ints]:
-    """The rows that the rule rewrites to known URLs, and the rows of those."""
+def _rewritten_rows(rule: UrlRule, index: EvidenceIndex, asked: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """The rows that the rule rewrites to known URLs, and the rows of those; all that are asked for are among them."""
     known = index.training
     if isinstance(rule.rewrite, PatternRewrite):
         coded = coded_rewrite(known, rule.rewrite)
@@ -106,17 +108,24 @@ def _rewritten_rows(rule: UrlRule, index: EvidenceIndex) -> tuple[Ints, Ints]:
         rows = matching_rows(known, pattern)
         landed = index.rows_at(rewritten_hashes(known, rows, operations))
         return rows[landed >= 0], landed[landed >= 0]
-    return _replaced_rows(rule.rewrite, known)
+    return _replaced_rows(rule.rewrite, known, asked)
 
 
-def _replaced_rows(rewrite: SubstringRewrite, known: TrainingSet) -> tuple[Ints, Ints]:
+def _replaced_rows(rewrite: SubstringRewrite, known: TrainingSet, asked: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Of the rows that are asked for. URLs are in order: those in the rule's scope follow each other."""
     run = rewriter(rewrite)
-    row_of = known.row_of
+    urls, row_of = known.urls, known.row_of
+    first = bisect_left(urls, rewrite.scope)
     pairs = []
-    for row, url in enumerate(known.urls):
-        after = run.apply(url) if rewrite.find in url else None
+    for row in (first + np.flatnonzero(asked[first : _end_of(rewrite.scope, urls)])).tolist():
+        after = run.apply(urls[row]) if rewrite.find in urls[row] else None
         target = None if after is None else row_of.get(after)
         if target is not None:
             pairs.append((row, target))
     found = np.array(pairs, np.int32).reshape(-1, 2)
     return found[:, 0], found[:, 1]
+
+
+def _end_of(scope: str, urls: Sequence[str]) -> int:
+    """Where the URLs that begin with the scope end, in order."""
+    return bisect_left(urls, scope + chr(sys.maxunicode))
