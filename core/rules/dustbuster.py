@@ -56,8 +56,22 @@ MATES_MAX: Final = 128
 _FRAME_START, _FRAME_END = ord(START), ord(END)
 _SLASH = ord("/")
 
-ALIKE, UNLIKE, UNKNOWN, UNDECIDED = 1, 0, 2, 3
+ALIKE, UNLIKE, UNKNOWN, UNDECIDED, UNCHANGED = 1, 0, 2, 3, 4
 """What is known of a URL and what a rule makes of it; undecided: the outcome may not be in standard form."""
+
+LOOKED_AT_FIRST: Final = 16
+"""After so many outcomes, and whenever they have doubled, it is looked whether a rule is refuted."""
+
+
+class Limits(NamedTuple):
+    """When outcomes decide on a rule: `enough` right ones or `too_many` wrong ones end the counting. `asks`: a fetcher
+    will be asked for what is not known."""
+
+    ms: int
+    bound: float
+    enough: float
+    too_many: float
+    asks: bool
 
 
 class DustSettings(NamedTuple):
@@ -78,6 +92,10 @@ class DustSettings(NamedTuple):
     def refutation_bound(self) -> float:
         """The refutation threshold, where this share of the labels is wrong."""
         return 1 - (1 - self.refutation) * (1 - self.label_noise) ** 2
+
+    def limits(self, asks: bool = False) -> Limits:
+        bound, count = self.refutation_bound, self.validation_count
+        return Limits(self.ms, bound, (1 - bound) * count, bound * count, asks)
 
 
 class LoggedUrl(NamedTuple):
@@ -132,10 +150,10 @@ class Searched(NamedTuple):
     powers: U64s
     hashes: U64s
     slots: Ints
-    spread: I64s
     url_at: Ints
     bounds: Ints
     places: Ints
+    spread: I64s
     path_starts: I64s
     by_sketch: bool
     sketches: I64s
@@ -165,8 +183,8 @@ class UrlList:
     def searched(self) -> Searched:
         text = self.text
         return Searched(
-            text.data, text.starts, text.ends, text.prefix, text.powers, text.hashes, text.slots, text.spread,
-            text.url_at, *text.grams, text.path_starts, self.by_sketch, self.sketches, self.low, self.high,
+            text.data, text.starts, text.ends, text.prefix, text.powers, text.hashes, text.slots,
+            text.url_at, *text.grams, text.spread, text.path_starts, self.by_sketch, self.sketches, self.low, self.high,
         )  # fmt: skip
 
     def relation(self, row: int, outcome: str) -> int:
@@ -362,7 +380,7 @@ def _sorted_rules(data: Bytes, rules: I64s) -> I64s:
             middle, end = min(begin + width, len(rules)), min(begin + 2 * width, len(rules))
             i, j = begin, middle
             for k in range(begin, end):
-                if i < middle and (j >= end or not _comes_before(data, rules[order[j]], rules[order[i]])):
+                if i < middle and (j >= end or not _comes_before(data, rules, order[j], order[i])):
                     other[k] = order[i]
                     i += 1
                 else:
@@ -374,14 +392,15 @@ def _sorted_rules(data: Bytes, rules: I64s) -> I64s:
 
 
 @njit(cache=True)
-def _comes_before(data: Bytes, one: I64s, other: I64s) -> bool:
-    if one[SUPPORT] != other[SUPPORT]:
-        return bool(one[SUPPORT] > other[SUPPORT])
-    if one[A_LENGTH] != other[A_LENGTH]:
-        return bool(one[A_LENGTH] > other[A_LENGTH])
-    compared = _compared(data, one[A_START], one[A_LENGTH], other[A_START], other[A_LENGTH])
+def _comes_before(data: Bytes, rules: I64s, one: int, other: int) -> bool:
+    if rules[one, SUPPORT] != rules[other, SUPPORT]:
+        return bool(rules[one, SUPPORT] > rules[other, SUPPORT])
+    a_length, b_length = rules[one, A_LENGTH], rules[one, B_LENGTH]
+    if a_length != rules[other, A_LENGTH]:
+        return bool(a_length > rules[other, A_LENGTH])
+    compared = _compared(data, rules[one, A_START], a_length, rules[other, A_START], a_length)
     if compared == 0:
-        compared = _compared(data, one[B_START], one[B_LENGTH], other[B_START], other[B_LENGTH])
+        compared = _compared(data, rules[one, B_START], b_length, rules[other, B_START], rules[other, B_LENGTH])
     return compared < 0
 
 
@@ -742,30 +761,18 @@ def validate(rules: I64s, listed: UrlList, settings: DustSettings, fetch: Fetch 
     data = listed.text.data
     kept = np.zeros(len(rules), np.bool_)
     before = _last_with_same_difference(listed.text.sums, rules)
-    bound, count = settings.refutation_bound, settings.validation_count
-    limits = Limits(settings.ms, bound, (1 - bound) * count, bound * count, fetch is not None)
+    limits = settings.limits(asks=fetch is not None)
     at = 0
     while (at := _next_to_try(listed.searched, rules, before, kept, at, limits)) < 2 * len(rules):
         a, a_length, b, b_length, _ = rules[at // 2].tolist()
         sides = data[a : a + a_length], data[b : b + b_length]
-        found = validate_rule(sides[at % 2], sides[1 - at % 2], listed, settings, fetch)
+        found = validate_rule(sides[at % 2], sides[1 - at % 2], listed, limits, fetch)
         at += 1
         if found is not None:
             valid.append(found)
             kept[(at - 1) // 2] = True
             at += at % 2
     return valid
-
-
-class Limits(NamedTuple):
-    """When outcomes decide on a rule: `enough` right ones or `too_many` wrong ones end the counting. `asks`: a fetcher
-    will be asked for what is not known."""
-
-    ms: int
-    bound: float
-    enough: float
-    too_many: float
-    asks: bool
 
 
 @njit(cache=True)
@@ -792,24 +799,52 @@ def _next_to_try(
 @njit(cache=True)
 def _is_refuted(searched: Searched, find: Bytes, put: Bytes, limits: Limits) -> bool:
     """Whether the known URLs alone refute a rule (`validate_rule`). False also if that is yet to be found out."""
-    rows, relations, _ = _found_outcomes(searched, find, put, False)
-    right, first, last = 0, len(searched.starts), -1
-    for i in range(len(rows)):
-        if relations[i] == UNDECIDED:
-            return False
-        if relations[i] == ALIKE:
-            right, first, last = right + 1, min(first, rows[i]), max(last, rows[i])
-    if right < limits.ms:
+    rows, relations, _, refuted = _found_outcomes(searched, find, put, limits, not limits.asks)
+    if refuted:
         return True
-    if limits.asks:
-        return False
-    scope = _scope_length(searched, first, last)
-    negative = 0
+    right, undecided, first, last = _right_outcomes(rows, relations)
+    if undecided or limits.asks:
+        return bool(right < limits.ms and not undecided)
+    positive, negative = _counted_inside(searched, rows, relations, first, last, limits)
+    return bool(right < limits.ms or negative > limits.bound * (positive + negative))
+
+
+@njit(cache=True)
+def _right_outcomes(rows: Ints, relations: npt.NDArray[np.int8]) -> tuple[int, int, int, int]:
+    """How many outcomes are right, how many undecided; the first and the last URL with a right one."""
+    right, undecided, first, last = 0, 0, np.int64(1 << 31), np.int64(-1)
     for i in range(len(rows)):
-        negative += relations[i] == UNLIKE and _is_inside(searched, rows[i], first, last, scope)
-    if right < limits.enough:  # then it does not matter in which order they are counted
-        return bool(negative >= limits.too_many or negative > limits.bound * (right + negative))
-    return False
+        undecided += relations[i] == UNDECIDED
+        if relations[i] == ALIKE:
+            right, first, last = right + 1, min(first, np.int64(rows[i])), max(last, np.int64(rows[i]))
+    return right, undecided, first, last
+
+
+@njit(cache=True)
+def _counted_inside(
+    searched: Searched, rows: Ints, relations: npt.NDArray[np.int8], first: int, last: int, limits: Limits
+) -> tuple[int, int]:
+    """Right and wrong outcomes in the scope of what is right, until either are enough to tell."""
+    positive, negative = 0, 0
+    scope = _scope_length(searched, first, last) if last >= 0 else 0
+    for i in range(len(rows)):
+        if relations[i] == ALIKE:
+            positive += 1
+        elif relations[i] == UNLIKE and last >= 0:
+            negative += _is_inside(searched, rows[i], first, last, scope)
+        if positive >= limits.enough or negative >= limits.too_many:
+            break
+    return positive, negative
+
+
+@njit(cache=True)
+def _is_refuted_already(searched: Searched, rows: Ints, relations: npt.NDArray[np.int8], limits: Limits) -> bool:
+    """Whether the first outcomes refute a rule whatever comes after them: more right ones only widen its scope."""
+    _, undecided, first, last = _right_outcomes(rows, relations)
+    if undecided or last < 0:
+        return False
+    positive, negative = _counted_inside(searched, rows, relations, first, last, limits)
+    return bool(positive < limits.enough and negative >= limits.too_many)
 
 
 @njit(cache=True)
@@ -863,14 +898,14 @@ class Outcomes(NamedTuple):
 
 
 def validate_rule(
-    find: Bytes, put: Bytes, listed: UrlList, settings: DustSettings, fetch: Fetch | None
+    find: Bytes, put: Bytes, listed: UrlList, limits: Limits, fetch: Fetch | None = None
 ) -> DustRule | None:
     """ValidateRule, against the known URLs first; the fetcher is only asked about outcomes that are not known."""
     if not _can_be_deployed(find, put):
         return None
-    rows, relations, found = _outcomes(find, put, listed)
+    rows, relations, found = _outcomes(find, put, listed, limits)
     right = rows[relations == ALIKE]
-    if len(right) < settings.ms:
+    if len(right) < limits.ms:
         return None
     rewrite = _as_rewrite(find, put, _common_directory(listed, int(right.min()), int(right.max())))
     begin = bisect_left(listed.urls, rewrite.scope)
@@ -879,9 +914,8 @@ def validate_rule(
     rows, relations = rows[inside], relations[inside]
     if fetch is not None:
         relations = _with_fetched(rewrite, rows, relations, listed, fetch)
-    bound = settings.refutation_bound
-    positive, negative = _counted(relations, (1 - bound) * settings.validation_count, bound * settings.validation_count)
-    if positive < settings.ms or negative > bound * (positive + negative):
+    positive, negative = _counted(relations, limits.enough, limits.too_many)
+    if positive < limits.ms or negative > limits.bound * (positive + negative):
         return None
     wrong = int(np.count_nonzero(relations == UNLIKE))
     return DustRule(rewrite, len(right), wrong, found[(found >= begin) & (found < end)])
@@ -916,9 +950,9 @@ def _with_fetched(
     return told
 
 
-def _outcomes(find: Bytes, put: Bytes, listed: UrlList) -> Outcomes:
+def _outcomes(find: Bytes, put: Bytes, listed: UrlList, limits: Limits) -> Outcomes:
     """Every URL that the rule changes, and whether it and what it becomes are alike."""
-    rows, relations, found = _found_outcomes(listed.searched, find, put, True)
+    rows, relations, found, _ = _found_outcomes(listed.searched, find, put, limits, False)
     if not (relations == UNDECIDED).any():
         return Outcomes(rows, relations, found)
     return _decided(_as_rewrite(find, put, ""), rows, relations, found, listed)
@@ -957,70 +991,84 @@ def _relation(u: int, v: int, by_sketch: bool, sketches: I64s, low: I64s, high: 
 
 @njit(cache=True)
 def _found_outcomes(
-    searched: Searched, find: Bytes, put: Bytes, spread: bool
-) -> tuple[Ints, npt.NDArray[np.int8], Ints]:
-    """The fields of Outcomes; unless they must be spread, in the order of the URLs if all of them are looked at."""
-    starts, ends, prefix, powers = searched.starts, searched.ends, searched.prefix, searched.powers
-    urls, firsts = _first_places(searched, find)
-    is_spread = spread or len(urls) > OUTCOMES_MAX
-    order = np.argsort(searched.spread[urls]) if is_spread else np.arange(len(urls))
-    rows, relations = np.zeros(len(urls), np.int32), np.zeros(len(urls), np.int8)
+    searched: Searched, find: Bytes, put: Bytes, limits: Limits, may_stop: bool
+) -> tuple[Ints, npt.NDArray[np.int8], Ints, bool]:
+    """The fields of Outcomes; and whether it stopped because these refute the rule already."""
+    best, tried = _tried_places(searched, find)
+    found, rows = np.zeros(len(tried), np.int32), np.zeros(min(len(tried), OUTCOMES_MAX), np.int32)
+    relations = np.zeros(len(rows), np.int8)
     put_hash, put_is_safe = text_hash(put), is_safe_piece(put) and is_safe_piece(find)
-    used = 0
-    for i in order:
-        url, at = int(urls[i]), firsts[i]
-        base, rest = starts[url] + url, ends[url] - at - len(find)
-        start = at - starts[url]
-        hashed = (prefix[base + start] * powers[len(put)] + put_hash) * powers[rest]
-        hashed += span(prefix, powers, base, start + len(find), rest)
-        outcome = int(first_entry(hashed, searched.slots, searched.hashes))
-        if outcome == url:
+    found_count, used, looked_at = 0, 0, LOOKED_AT_FIRST
+    for place in tried:
+        at, url = place - best, np.int64(searched.url_at[place])
+        is_known = found_count and found[found_count - 1] == url
+        if is_known or not _is_at(searched, find, url, at):
             continue
-        if outcome >= 0:
-            relations[used] = _relation(
-                url, outcome, searched.by_sketch, searched.sketches, searched.low, searched.high
-            )
-        elif _stays_standard(
-            searched.data, starts[url], ends[url], searched.path_starts[url], at, len(find), put, put_is_safe
-        ):
-            relations[used] = UNKNOWN
-        else:
-            relations[used] = UNDECIDED
-        rows[used] = url
-        used += 1
+        found[found_count] = url
+        found_count += 1
         if used == OUTCOMES_MAX:
-            break
-    return rows[:used], relations[:used], urls
+            continue
+        relation = _outcome(searched, url, at, len(find), put, put_hash, put_is_safe)
+        if relation != UNCHANGED:
+            rows[used], relations[used] = url, relation
+            used += 1
+        if may_stop and used == looked_at:
+            if _is_refuted_already(searched, rows[:used], relations[:used], limits):
+                return rows[:used], relations[:used], found[:found_count], True
+            looked_at *= 2
+    return rows[:used], relations[:used], np.sort(found[:found_count]), False
 
 
 @njit(cache=True)
-def _first_places(searched: Searched, find: Bytes) -> tuple[Ints, Ints]:
-    """The URLs that a text is in, in their order, and where it is in each first."""
-    data, starts, ends, url_at = searched.data, searched.starts, searched.ends, searched.url_at
-    bounds, places = searched.bounds, searched.places
-    best, best_count = -1, len(data) + 1
+def _tried_places(searched: Searched, find: Bytes) -> tuple[int, Ints]:
+    """Where a text may be: at the places of its rarest sequence of three bytes, less the offset of that. URL after
+    URL, spread; within a URL from the left."""
+    best, best_count = 0, len(searched.data) + 1
     for at in range(len(find) - GRAM + 1):
         bucket = gram_bucket(find, at)
-        if bounds[bucket + 1] - bounds[bucket] < best_count:
-            best, best_count = at, bounds[bucket + 1] - bounds[bucket]
-    bucket = gram_bucket(find, best) if best >= 0 else np.int64(0)
-    tried = places[bounds[bucket] : bounds[bucket + 1]] if best >= 0 else np.arange(len(data)).astype(np.int32)
-    urls, firsts = np.zeros(len(tried), np.int32), np.zeros(len(tried), np.int32)
-    used = 0
-    for place in tried:
-        at = place - max(best, 0)
-        url = url_at[place]
-        if used and urls[used - 1] == url:
-            continue
-        if at < starts[url] or at + len(find) > ends[url]:
-            continue
-        i = 0
-        while i < len(find) and data[at + i] == find[i]:
-            i += 1
-        if i == len(find):
-            urls[used], firsts[used] = url, at
+        count = searched.bounds[bucket + 1] - searched.bounds[bucket]
+        if count < best_count:
+            best, best_count = at, count
+    if len(find) >= GRAM:
+        bucket = gram_bucket(find, best)
+        return best, searched.places[searched.bounds[bucket] : searched.bounds[bucket + 1]]
+    places, used = np.zeros(len(searched.data), np.int32), 0
+    for url in searched.spread:
+        for at in range(searched.starts[url], searched.ends[url]):
+            places[used] = at
             used += 1
-    return urls[:used], firsts[:used]
+    return 0, places
+
+
+@njit(cache=True)
+def _is_at(searched: Searched, find: Bytes, url: int, at: int) -> bool:
+    """Whether a text is at this place of a URL."""
+    if at < searched.starts[url] or at + len(find) > searched.ends[url]:
+        return False
+    i = 0
+    while i < len(find) and searched.data[at + i] == find[i]:
+        i += 1
+    return i == len(find)
+
+
+@njit(cache=True)
+def _outcome(
+    searched: Searched, url: int, at: int, length: int, put: Bytes, put_hash: np.uint64, put_is_safe: bool
+) -> int:
+    """What is known of a URL and what it becomes when so many bytes at this place are replaced."""
+    starts, ends, prefix, powers = searched.starts, searched.ends, searched.prefix, searched.powers
+    base, rest = starts[url] + url, ends[url] - at - length
+    start = at - starts[url]
+    hashed = (prefix[base + start] * powers[len(put)] + put_hash) * powers[rest]
+    hashed += span(prefix, powers, base, start + length, rest)
+    outcome = np.int64(first_entry(hashed, searched.slots, searched.hashes))
+    if outcome == url:
+        return UNCHANGED
+    if outcome >= 0:
+        return _relation(url, outcome, searched.by_sketch, searched.sketches, searched.low, searched.high)
+    path = searched.path_starts[url]
+    is_standard = _stays_standard(searched.data, starts[url], ends[url], path, at, length, put, put_is_safe)
+    return UNKNOWN if is_standard else UNDECIDED
 
 
 @njit(cache=True)

@@ -52,10 +52,9 @@ class FramedText:
 
     @cached_property
     def spread(self) -> I64s:
-        """The place of each URL in an order that has nothing to do with its text."""
-        place = np.empty(self.size, np.int64)
-        place[np.argsort(_spread_hashes(self.data, self.starts, self.ends), kind="stable")] = np.arange(self.size)
-        return place
+        """The URLs in an order that has nothing to do with their text."""
+        order: I64s = np.argsort(_spread_hashes(self.data, self.starts, self.ends), kind="stable")
+        return order
 
     @cached_property
     def url_at(self) -> Ints:
@@ -64,8 +63,9 @@ class FramedText:
 
     @cached_property
     def grams(self) -> tuple[Ints, Ints]:
-        """Where each sequence of three bytes occurs: the places of bucket b are places[bounds[b] : bounds[b + 1]]."""
-        bounds, places = _grams(self.data)
+        """Where each sequence of three bytes occurs: the places of bucket b are places[bounds[b] : bounds[b + 1]], URL
+        after URL, spread."""
+        bounds, places = _grams(self.data, self.starts, self.ends, self.spread)
         return bounds, places
 
     @cached_property
@@ -142,19 +142,20 @@ def gram_bucket(data: Bytes, at: int) -> np.int64:
 
 
 @njit(cache=True)
-def _grams(data: Bytes) -> tuple[Ints, Ints]:
+def _grams(data: Bytes, starts: I64s, ends: I64s, order: I64s) -> tuple[Ints, Ints]:
     bounds = np.zeros(GRAM_BUCKETS + 1, np.int32)
-    count = max(0, len(data) - GRAM + 1)
-    for at in range(count):
-        bounds[gram_bucket(data, at) + 1] += 1
+    for url in order:
+        for at in range(starts[url], ends[url] - GRAM + 1):
+            bounds[gram_bucket(data, at) + 1] += 1
     for bucket in range(GRAM_BUCKETS):
         bounds[bucket + 1] += bounds[bucket]
     free = bounds.copy()
-    places = np.zeros(count, np.int32)
-    for at in range(count):
-        place = gram_bucket(data, at)
-        places[free[place]] = at
-        free[place] += 1
+    places = np.zeros(bounds[GRAM_BUCKETS], np.int32)
+    for url in order:
+        for at in range(starts[url], ends[url] - GRAM + 1):
+            bucket = gram_bucket(data, at)
+            places[free[bucket]] = at
+            free[bucket] += 1
     return bounds, places
 
 

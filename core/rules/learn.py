@@ -459,8 +459,7 @@ class Judge:
         self._known = known
         self._table = known.table
         self._at = known.places.copy()
-        self._accepted: list[UrlRule] = []
-        self._accepted_rules = SiteRules(site, ())
+        self._accepted = SiteRules(site, ())
         self._made: set[int] = set()
         self._left: list[int] | None = None
         self._spread = np.zeros(0, np.int64)
@@ -487,7 +486,7 @@ class Judge:
 
     def _spread_now(self) -> npt.NDArray[np.int64]:
         """At how many places each cluster is."""
-        if self._is_distinct and not self._accepted:
+        if self._is_distinct:
             return np.bincount(self._known.clusters[self._known.clusters >= 0])
         order = np.lexsort((self._known.clusters, self._at))
         spread: npt.NDArray[np.int64] = cluster_places(self._at[order], self._known.clusters[order])
@@ -496,7 +495,7 @@ class Judge:
     def remaining(self) -> tuple[Places, Ints]:
         """The places of the URLs that are left, in the order of their text; of each the cluster most of its entries
         have."""
-        if self._is_distinct and not self._accepted:
+        if self._is_distinct:
             return self._at, self._known.clusters
         order = np.lexsort((self._known.clusters, self._at))
         places, clusters = most_frequent_clusters(self._at[order], self._known.clusters[order])
@@ -580,8 +579,7 @@ class Judge:
             if self._is_accepted(proposal, evidence):
                 rule = self._rule(proposal, evidence, changes, stage)
                 yield rule
-                self._accepted.append(replace(rule, stage="active"))
-                self._accepted_rules = SiteRules(self._site, self._accepted)
+                self._accepted = self._accepted.followed_by(replace(rule, stage="active"))
                 self._make(changes)
 
     def _is_accepted(self, proposal: Proposal, evidence: Evidence) -> bool:
@@ -603,7 +601,7 @@ class Judge:
         ends = []
         slow = np.flatnonzero(targets < 0)
         for place in places[slow].tolist():
-            end = self._end(step, self._accepted_rules, urls[place])
+            end = self._end(step, self._accepted, urls[place])
             if end is None:
                 return None
             ends.append(end)
@@ -672,6 +670,7 @@ class Judge:
     def _make(self, changes: Changes) -> None:
         """All of the changes at once: what is rewritten to a URL that itself moves stays."""
         moved = self._moved(changes)
+        self._is_distinct = False
         self._at = np.where(moved[self._at] >= 0, moved[self._at], self._at)
         targets = changes.targets.tolist()
         self._made.update(targets)

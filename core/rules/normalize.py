@@ -83,6 +83,12 @@ class SiteRules:
         self._rules = [(rewriter(rule.rewrite), rule) for rule in active]
         self._choices: dict[Keys, _Choice] = {}
 
+    def followed_by(self, rule: UrlRule) -> SiteRules:
+        """With one more behind them; those that are ready stay so."""
+        both = SiteRules(self.site, (rule,))
+        both._rules = [*self._rules, *both._rules][:RULES_PER_SITE_MAX]
+        return both
+
     def apply(self, standard: str) -> tuple[str, list[Step]]:
         """From a URL in standard form to the fixed point, with what was done on the way."""
         if not self._rules or len(standard) > RULED_URL_CHARS_MAX:
