@@ -6,6 +6,7 @@ that goes through the door of compiled code costs a microsecond or more, a page 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, cast
@@ -15,7 +16,7 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from dustream.core.text.compiled import inner, merged
-from dustream.core.text.kept import Kept
+from dustream.core.text.kept import KEPT_BYTES_MAX, Kept
 from dustream.core.text.language import LANGUAGES, language_of_tokens, may_have_script, word_table
 from dustream.core.text.minhash import ADDENDS_32, MULTIPLIERS_32, PERMUTATIONS, minima_into
 from dustream.core.text.scan_blocks import (
@@ -24,6 +25,9 @@ from dustream.core.text.scan_blocks import (
     AT_CONTAINERS,
     AT_LEFT_OUT,
     COUNTS,
+    FACT_LANG,
+    FACT_REFRESH,
+    FACT_XML_LANG,
     FACTS,
     MEMO_COLUMNS,
     MEMO_ROWS,
@@ -34,16 +38,21 @@ from dustream.core.text.scan_blocks import (
     text_bytes_max,
 )
 from dustream.core.text.scan_main import choose, join_into
-from dustream.core.text.scan_memory import borrowed, laid_out, part_of
+from dustream.core.text.scan_memory import ALIGNMENT, borrowed, laid_out, part_of
 from dustream.core.text.scan_tables import ATTRIBUTES, name_tables
+from dustream.core.text.scan_tokenizer import is_letter
+from dustream.core.text.scan_vectors import WIDTH
 from dustream.core.text.shingles import DEFAULT_TABLE, DIMENSIONS, PLACES, sort_distinct, windows_into
 from dustream.core.text.tokens import char_table, count_into, hash_tokens, tokens_max
+from dustream.core.text.utf8 import UTF8_BYTES_MAX, utf8_in
 
-# What is to be done. Without READ the page is the text.
-READ, MAIN, SIGN, TELL_LANGUAGE = 1, 2, 4, 8
+# What is to be done. Without READ the page is the text. The language is told unless the page plainly names one.
+READ, MAIN, SIGN, TELL_LANGUAGE, DECODED = 1, 2, 4, 8, 16
 
-# What comes out as numbers.
-TEXT_BYTES, TOKENS_FOUND, SHINGLES_FOUND, MAY_COMPOSE, HAS_SCRIPT, BY_WORDS, NUMBERS = range(7)
+# What comes out as numbers. LANGUAGE is the page's own word, as `subtag_of` reads it, or one of the two below.
+TEXT_BYTES, TOKENS_FOUND, SHINGLES_FOUND, MAY_COMPOSE, HAS_SCRIPT, BY_WORDS, LANGUAGE, HAS_REFRESH, NUMBERS = range(9)
+NOT_NAMED, NAMED_ODDLY = 0, -1
+TAG_BYTES_MAX = 35  # of a language tag as people write them (RFC 5646, section 4.4.1)
 
 _bytes, _bools, _int32s, _uint32s, _int64s, _uint64s = (
     part_of(types.uint8), part_of(types.boolean), part_of(types.int32), part_of(types.uint32), part_of(types.int64),
@@ -55,10 +64,21 @@ _rows32, _rows64, _pairs, _memo = (
 
 # The parts of the memory, and of that of the tables.
 (
-    NUMBERS_PART, LENGTHS_PART, FACTS_PART, TEXT, JOINED, BLOCKS, CONTAINERS, FOUND, STACK, COUNTS_PART, STATE_PART,
-    MEMO, PROSE, WEIGHED, SUMS, IS_OUT, INSIDE, CHOSEN, TOKENS, SHINGLES, SPARE, PLACES_PART, CONTENT_HASH, MINHASH,
-) = range(24)  # fmt: skip
+    NUMBERS_PART, LENGTHS_PART, CONTENT_HASH, MINHASH, FACTS_PART, TEXT, JOINED, BLOCKS, CONTAINERS, FOUND, STACK,
+    COUNTS_PART, STATE_PART, MEMO, PROSE, WEIGHED, SUMS, IS_OUT, INSIDE, CHOSEN, TOKENS, SHINGLES, SPARE, PLACES_PART,
+    UTF8,
+) = range(25)  # fmt: skip
 KEYS, VALUES, CHARS, WORDS, WORD_LANGUAGES = range(5)
+
+
+# Numbers, lengths, content hash and MinHash as they stand, one behind the other.
+_RESULT = struct.Struct(
+    f"<{NUMBERS}q{-NUMBERS * 8 % ALIGNMENT}x{DIMENSIONS}q{-DIMENSIONS * 8 % ALIGNMENT}x16s{-16 % ALIGNMENT}x"
+    f"{4 * PERMUTATIONS}s"
+)
+CONTENT_HASH_FOUND, MINHASH_FOUND = NUMBERS + DIMENSIONS, NUMBERS + DIMENSIONS + 1
+Result = tuple[Any, ...]
+"""The numbers, the lengths, the content hash, the MinHash."""
 
 
 class Room(NamedTuple):
@@ -66,28 +86,33 @@ class Room(NamedTuple):
 
     memory: NDArray[np.uint8]
     parts: list[NDArray[Any]]
-    numbers: NDArray[np.int64]
-    lengths: NDArray[np.int64]
     facts: NDArray[np.int64]
     text: NDArray[np.uint8]
-    shingles: NDArray[np.uint64]
-    content_hash: NDArray[np.uint64]
-    minhash: NDArray[np.uint32]
+    view: memoryview
+    result_at: int
+    shingles_at: int
+
+    def result(self) -> Result:
+        return _RESULT.unpack_from(self.view, self.result_at)
+
+    def shingles(self, count: int) -> bytes:
+        return self.view[self.shingles_at : self.shingles_at + 8 * count].tobytes()
 
 
 def _room_for(page_bytes: int) -> Room:
     text, rows = text_bytes_max(page_bytes), rows_max(page_bytes)
     tokens = tokens_max(text)
     memory, parts = laid_out([
-        (NUMBERS, "<i8"), (DIMENSIONS, "<i8"), (2 * FACTS, "<i8"), (text, "u1"), (text, "u1"), (4 * rows, "<i4"),
-        (4 * rows, "<i4"), (2 * len(ATTRIBUTES), "<i8"), (4 * OPEN_MAX, "<i8"), (COUNTS, "<i4"), (STATE, "<i8"),
-        (MEMO_ROWS * MEMO_COLUMNS, "<u8"), (rows, "<i8"), (rows, "<i8"), (rows, "<i8"), (rows, "?"), (rows, "?"),
-        (rows, "?"), (tokens, "<u8"), (tokens, "<u8"), (tokens, "<u8"), (PLACES, "<u4"), (2, "<u8"),
-        (PERMUTATIONS, "<u4"),
+        (NUMBERS, "<i8"), (DIMENSIONS, "<i8"), (2, "<u8"), (PERMUTATIONS, "<u4"), (2 * FACTS, "<i8"), (text, "u1"),
+        (text, "u1"), (4 * rows, "<i4"), (4 * rows, "<i4"), (2 * len(ATTRIBUTES), "<i8"), (4 * OPEN_MAX, "<i8"),
+        (COUNTS, "<i4"), (STATE, "<i8"), (MEMO_ROWS * MEMO_COLUMNS, "<u8"), (rows, "<i8"), (rows, "<i8"),
+        (rows, "<i8"), (rows, "?"), (rows, "?"), (rows, "?"), (tokens, "<u8"), (tokens, "<u8"), (tokens, "<u8"),
+        (PLACES, "<u4"), (page_bytes + WIDTH, "u1"),
     ])  # fmt: skip
     parts[FACTS_PART] = parts[FACTS_PART].reshape(-1, 2)
-    read = (NUMBERS_PART, LENGTHS_PART, FACTS_PART, JOINED, SHINGLES, CONTENT_HASH, MINHASH)
-    return Room(memory, parts, *(parts[number] for number in read))
+    starts = memory[: 16 * len(parts)].view(np.int64)[::2].tolist()
+    result_at, shingles_at = starts[NUMBERS_PART], starts[SHINGLES]
+    return Room(memory, parts, parts[FACTS_PART], parts[JOINED], memory.data, result_at, shingles_at)
 
 
 _kept = Kept(_room_for)
@@ -158,25 +183,54 @@ def _tell_language(text: NDArray[np.uint8], memory: NDArray[np.uint8], tables: N
     numbers[BY_WORDS] = language_of_tokens(tokens, count, words, languages, len(LANGUAGES))
 
 
+@inner
+def _subtag(page: NDArray[np.uint8], start: int, end: int) -> int:
+    """The language of a tag as nearly all are written, "en" or "zh-CN": its letters as bytes of a number, small, the
+    first one lowest."""
+    letters, subtag = 0, 0
+    while start + letters < end and letters < 3 and is_letter(np.int64(page[start + letters])):
+        subtag |= np.int64(page[start + letters] | 0x20) << (8 * letters)  # type: ignore[assignment]
+        letters += 1
+    stop = page[start + letters] if start + letters < end else 0x2D
+    is_plain = letters >= 2 and (stop == 0x2D or stop == 0x5F) and end - start <= TAG_BYTES_MAX
+    return subtag if is_plain else NAMED_ODDLY
+
+
+@merged
+def _note_head(page: NDArray[np.uint8], memory: NDArray[np.uint8]) -> None:
+    """What Python asks of the head of every page: whether it leads elsewhere, and its language."""
+    numbers, facts = _int64s(memory, NUMBERS_PART), _pairs(memory, FACTS_PART)
+    numbers[HAS_REFRESH] = facts[FACT_REFRESH, 0] >= 0  # they are noted one behind the other
+    fact = FACT_LANG if facts[FACT_LANG, 0] >= 0 else FACT_XML_LANG
+    numbers[LANGUAGE] = _subtag(page, facts[fact, 0], facts[fact, 1]) if facts[fact, 0] >= 0 else NOT_NAMED
+
+
 @njit(cache=True)
-def _one_pass(page: NDArray[np.uint8], task: int, memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> None:
+def _one_pass(
+    page: NDArray[np.uint8], decoded: str, task: int, memory: NDArray[np.uint8], tables: NDArray[np.uint8]
+) -> None:
     page, memory, tables = borrowed(page), borrowed(memory), borrowed(tables)
+    if task & DECODED:
+        page = utf8_in(decoded, _bytes(memory, UTF8))
     numbers, text = _int64s(memory, NUMBERS_PART), page
+    numbers[LANGUAGE] = NOT_NAMED
     if task & READ:
         numbers[TEXT_BYTES] = _read(page, task & MAIN != 0, memory, tables)
         text = _bytes(memory, JOINED)[: numbers[TEXT_BYTES]]
+        _note_head(page, memory)
     if task & SIGN:
         _sign(text, memory, tables)
-    if task & TELL_LANGUAGE:
+    if task & TELL_LANGUAGE and numbers[LANGUAGE] <= NOT_NAMED:
         _tell_language(text, memory, tables)
 
 
 # --- its door
 
-Door = Callable[[NDArray[np.uint8], int, NDArray[np.uint8], NDArray[np.uint8]], None]
+Door = Callable[[NDArray[np.uint8], str, int, NDArray[np.uint8], NDArray[np.uint8]], None]
 
 _ARRAY = types.Array(types.uint8, 1, "C")
-_TYPES = (_ARRAY, types.int64, _ARRAY, _ARRAY)
+_TYPES = (_ARRAY, types.unicode_type, types.int64, _ARRAY, _ARRAY)
+_NO_BYTES = np.empty(0, dtype=np.uint8)
 
 
 @cache
@@ -199,13 +253,29 @@ def _tables() -> NDArray[np.uint8]:
 def one_pass(page: NDArray[np.uint8], task: int) -> Room:
     """Do what `task` says; what came out is in the room until the next page comes to this thread."""
     room = _kept(page.size)
-    run(room, page, task)
+    _entry()(page, "", task, room.memory, _tables())
+    return room
+
+
+def one_pass_decoded(page: str, task: int) -> Room | None:
+    """As `one_pass`, of a decoded page; None if it may be larger than what room is kept for."""
+    bytes_max = len(page) if page.isascii() else UTF8_BYTES_MAX * len(page)
+    if bytes_max > KEPT_BYTES_MAX:
+        return None
+    room = _kept(bytes_max)
+    _entry()(_NO_BYTES, page, task | DECODED, room.memory, _tables())
     return room
 
 
 def run(room: Room, page: NDArray[np.uint8], task: int) -> None:
     """As `one_pass`, in a room that has what came out of an earlier task."""
-    _entry()(page, task, room.memory, _tables())
+    _entry()(page, "", task, room.memory, _tables())
+
+
+@cache
+def subtag_of(number: int) -> str:
+    """The language that compiled code found named in a page."""
+    return number.to_bytes(3, "little").rstrip(b"\0").decode("ascii")
 
 
 class Blocks(NamedTuple):
@@ -221,7 +291,7 @@ def scan_blocks(page: bytes) -> Blocks:
     """Scan a page in UTF-8. Any bytes will do; text that is not UTF-8 comes out as it went in."""
     room = one_pass(np.frombuffer(page, dtype=np.uint8), READ)
     state, rows = room.parts[STATE_PART].tolist(), [room.parts[part].reshape(-1, 4) for part in (BLOCKS, CONTAINERS)]
-    text = room.text[: room.numbers[TEXT_BYTES]].copy()
+    text = room.text[: room.result()[TEXT_BYTES]].copy()
     return Blocks(
         text,
         rows[0][: state[AT_BLOCKS]].copy(),

@@ -14,7 +14,22 @@ from numpy.typing import NDArray
 from dustream.core.text.encoding import decode_to_utf8
 from dustream.core.text.extracted import ATTRIBUTE_CHARS_MAX, TITLE_CHARS_MAX, Extracted, TextMode, first_refresh
 from dustream.core.text.language import primary_subtag
-from dustream.core.text.one_pass import MAIN, READ, SIGN, TEXT_BYTES, one_pass, scan_blocks
+from dustream.core.text.one_pass import (
+    HAS_REFRESH,
+    LANGUAGE,
+    MAIN,
+    NAMED_ODDLY,
+    NOT_NAMED,
+    READ,
+    SIGN,
+    TELL_LANGUAGE,
+    TEXT_BYTES,
+    Room,
+    one_pass,
+    one_pass_decoded,
+    scan_blocks,
+    subtag_of,
+)
 from dustream.core.text.page_guard import check_size
 from dustream.core.text.scan_blocks import (
     FACT_CANONICAL,
@@ -63,7 +78,7 @@ def scan(page: str | bytes, *, content_type: str | None = None, mode: TextMode =
     places = room.facts.tolist()
     target, delay_s = _refresh(utf8, places)
     return Extracted(
-        utf8=room.text[: int(room.numbers[TEXT_BYTES])].tobytes(),
+        utf8=room.text[: room.result()[TEXT_BYTES]].tobytes(),
         title=_title(utf8, places),
         lang=_lang(utf8, places),
         canonical=_attribute(utf8, places[FACT_CANONICAL]),
@@ -76,18 +91,28 @@ def scan_and_sign(
     page: str | bytes, content_type: str | None, lang: str, mode: TextMode, with_text: bool
 ) -> SignedPage:
     """Read and sign a page at once (`signature.PageSigner`); its text becomes a Python object only if asked for."""
-    utf8 = _utf8(page, content_type)
-    if _is_plain(content_type):
-        text = _without_nul(utf8)
+    if content_type is not None and _is_plain(content_type):
+        text = _without_nul(_utf8(page, content_type))
         return SignedPage(sign(text, lang), utf8=text)
-    room = one_pass(utf8, TASKS[mode] | SIGN)
-    places = room.facts.tolist()
-    target, delay_s = _refresh(utf8, places)
-    found = room.text[: int(room.numbers[TEXT_BYTES])]
-    if found.size > TEXT_BYTES_MAX:
-        raise text_too_long(found.size)
-    text = found.tobytes() if with_text else b""
-    return SignedPage(signature_in(room, found, primary_subtag(lang) or _lang(utf8, places)), target, delay_s, text)
+    given = primary_subtag(lang)
+    room = _signed(page, content_type, TASKS[mode] | (SIGN if given else SIGN | TELL_LANGUAGE))
+    found = room.result()
+    if found[TEXT_BYTES] > TEXT_BYTES_MAX:
+        raise text_too_long(found[TEXT_BYTES])
+    text = room.text[: found[TEXT_BYTES]].tobytes() if with_text else b""
+    target, delay_s, named = "", 0.0, subtag_of(found[LANGUAGE]) if found[LANGUAGE] > NOT_NAMED else ""
+    if found[HAS_REFRESH] or found[LANGUAGE] == NAMED_ODDLY:
+        utf8, places = _utf8(page, content_type), room.facts.tolist()
+        target, delay_s = _refresh(utf8, places)
+        named = _lang(utf8, places)
+    return SignedPage(signature_in(room, found, None, given or named), target, delay_s, text)
+
+
+def _signed(page: str | bytes, content_type: str | None, task: int) -> Room:
+    """What compiled code made of a page."""
+    check_size(len(page))
+    room = one_pass_decoded(page, task) if isinstance(page, str) else None
+    return one_pass(_utf8(page, content_type), task) if room is None else room
 
 
 def _utf8(page: str | bytes, content_type: str | None) -> NDArray[np.uint8]:

@@ -36,7 +36,7 @@ borrowed = cast("_Borrow", _borrowed)
 
 # --- one memory of many arrays: each that Python hands to compiled code costs as much as some tags of a page
 
-_ALIGNMENT = 64
+ALIGNMENT = 64
 _HEAD_BYTES = 16  # for each part: where it starts, how many items it has
 
 Part = Callable[[NDArray[np.uint8], int], NDArray[Any]]
@@ -58,7 +58,7 @@ def laid_out(parts: Sequence[tuple[int, str]]) -> tuple[NDArray[np.uint8], list[
 
 
 def _aligned(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def part_of(item: Any, columns: int = 1) -> Part:

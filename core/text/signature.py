@@ -10,7 +10,23 @@ from numpy.typing import NDArray
 
 from dustream.core.text.extractors import DEFAULT_SOURCE, Extractor, TextSource, extractor
 from dustream.core.text.language import language_of, primary_subtag
-from dustream.core.text.one_pass import BY_WORDS, HAS_SCRIPT, SIGN, TELL_LANGUAGE, Room, one_pass, run
+from dustream.core.text.one_pass import (
+    BY_WORDS,
+    CONTENT_HASH_FOUND,
+    HAS_SCRIPT,
+    MAY_COMPOSE,
+    MINHASH_FOUND,
+    NUMBERS,
+    SHINGLES_FOUND,
+    SIGN,
+    TELL_LANGUAGE,
+    TEXT_BYTES,
+    TOKENS_FOUND,
+    Result,
+    Room,
+    one_pass,
+    run,
+)
 from dustream.core.text.tokens import composed, text_bytes
 from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
 
@@ -34,32 +50,37 @@ def sign(text: str | bytes, lang: str = "") -> PageSignature:
     Text without tokens has no shingles, and token_count 0 says so.
     """
     data = np.frombuffer(text_bytes(text), dtype=np.uint8)
-    return signature_in(one_pass(data, SIGN), data, lang)
+    room = one_pass(data, SIGN if primary_subtag(lang) else SIGN | TELL_LANGUAGE)
+    return signature_in(room, room.result(), data, lang)
 
 
-def signature_in(room: Room, text: NDArray[np.uint8], lang: str) -> PageSignature:
-    """The signature that compiled code left in the room, `text` being what it signed."""
-    _, tokens, shingles, may_compose, _, _ = room.numbers.tolist()
-    if may_compose and (nfc := composed(data := text.tobytes())) != data:
-        text = np.frombuffer(data, dtype=np.uint8)  # the room gets the composed text's signature
-        room = one_pass(np.frombuffer(nfc, dtype=np.uint8), SIGN)
-        _, tokens, shingles, _, _, _ = room.numbers.tolist()
+def signature_in(room: Room, found: Result, text: NDArray[np.uint8] | None, lang: str) -> PageSignature:
+    """The signature that compiled code left in the room, of `text`, or of the text that it read and left there."""
+    language = primary_subtag(lang)
+    if found[MAY_COMPOSE] or not language:
+        text = room.text[: found[TEXT_BYTES]] if text is None else text
+        room, found, text = _composed(room, found, text)
+        language = language or language_of(text, bool(found[HAS_SCRIPT]), found[BY_WORDS])
     return PageSignature(
-        version=SIGNATURE_VERSION,
-        content_hash=room.content_hash.tobytes(),
-        shingles=room.shingles[:shingles].tobytes(),
-        minhash=room.minhash.tobytes(),
-        lengths=tuple(room.lengths.tolist()),
-        token_count=tokens,
-        lang=primary_subtag(lang) or _language_in(room, text),
+        SIGNATURE_VERSION,
+        found[CONTENT_HASH_FOUND],
+        room.shingles(found[SHINGLES_FOUND]),
+        found[MINHASH_FOUND],
+        found[NUMBERS:CONTENT_HASH_FOUND],
+        found[TOKENS_FOUND],
+        language,
     )
 
 
-def _language_in(room: Room, text: NDArray[np.uint8]) -> str:
-    """The language of the text whose tokens are in the room."""
-    run(room, text, TELL_LANGUAGE)
-    numbers = room.numbers.tolist()
-    return language_of(text, bool(numbers[HAS_SCRIPT]), numbers[BY_WORDS])
+def _composed(room: Room, found: Result, text: NDArray[np.uint8]) -> tuple[Room, Result, NDArray[np.uint8]]:
+    """The same, or what comes of the text in composed form, if that is another. Its script is told by the text as it
+    was written."""
+    if found[MAY_COMPOSE] and (nfc := composed(data := text.tobytes())) != data:
+        text = np.frombuffer(data, dtype=np.uint8)  # the room gets the composed text's signature
+        room = one_pass(np.frombuffer(nfc, dtype=np.uint8), SIGN)
+        run(room, text, TELL_LANGUAGE)
+        found = room.result()
+    return room, found, text
 
 
 def page_signer(source: TextSource, with_text: bool = False) -> PageSigner:

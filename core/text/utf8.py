@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 from numpy.typing import NDArray
 
 from dustream.core.text.compiled import inner
@@ -88,7 +89,33 @@ def _kind_in(typing_context: Any, text: Any) -> Any:
     return types.int64(types.unicode_type), codegen
 
 
+@intrinsic
+def _is_ascii_in(typing_context: Any, text: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        view = cgutils.create_struct_proxy(types.unicode_type)(context, builder, value=args[0])  # type: ignore[no-untyped-call]
+        return builder.icmp_unsigned("!=", view.is_ascii, ir.Constant(view.is_ascii.type, 0))
+
+    return types.boolean(types.unicode_type), codegen
+
+
+@intrinsic
+def _bytes_in(typing_context: Any, text: Any) -> Any:
+    """The characters of a string that is ASCII, where they stand. The caller keeps the string alive."""
+    array = types.Array(types.uint8, 1, "C")
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        view = cgutils.create_struct_proxy(types.unicode_type)(context, builder, value=args[0])  # type: ignore[no-untyped-call]
+        found = context.make_array(array)(context, builder)
+        data = builder.bitcast(view.data, found.data.type)
+        populate_array(found, data, [view.length], [ir.Constant(ir.IntType(64), 1)], 1, None)  # type: ignore[no-untyped-call]
+        return found._getvalue()
+
+    return array(types.unicode_type), codegen
+
+
 _kind = cast("Callable[[str], int]", _kind_in)
+_is_ascii = cast("Callable[[str], bool]", _is_ascii_in)
+_bytes_of_ascii = cast("Callable[[str], Bytes]", _bytes_in)
 
 
 def _encoder(unit_bytes: int) -> Encode:
@@ -154,6 +181,14 @@ def _encode(text: str, target: Bytes) -> int:
     if kind == 1:
         return _encode_1(text, target)
     return _encode_2(text, target) if kind == 2 else _encode_4(text, target)
+
+
+@inner
+def utf8_in(text: str, target: Bytes) -> Bytes:
+    """A string in UTF-8: itself where it is ASCII, else written to `target`."""
+    if _is_ascii(text):
+        return _bytes_of_ascii(text)
+    return target[: _encode(text, target)]
 
 
 @cache
