@@ -43,7 +43,7 @@ from dustream.schemas.pages import Contained, Crawl, Decision, SiteHeld
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.sites import SiteDecision
 from dustream.schemas.status import DuplicateStatus
-from dustream.streams.embedded.engine import Feed
+from dustream.streams.embedded.engine import Feed, rare_collections
 from dustream.streams.embedded.tables import TaskTables
 from dustream.streams.store.memory import MemoryStore
 
@@ -77,13 +77,17 @@ class OnceEngine:
     # What goes in
 
     def run(self, feeds: Iterable[Feed]) -> None:
+        with rare_collections():
+            self._take_all(feeds)
+            self._settle()
+
+    def _take_all(self, feeds: Iterable[Feed]) -> None:
         took = 0.0
         for feed in feeds:
             started = time.perf_counter()
             self._take(feed)
             took += time.perf_counter() - started
         self.seconds["fold"] = took
-        self._settle()
 
     def _take(self, feed: Feed) -> None:
         self._fold.take([send.message for send in feed.sends if type(send.message) is Crawl])
