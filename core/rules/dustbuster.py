@@ -812,11 +812,11 @@ def _is_refuted(searched: Searched, find: Bytes, put: Bytes, limits: Limits) -> 
 @njit(cache=True)
 def _right_outcomes(rows: Ints, relations: npt.NDArray[np.int8]) -> tuple[int, int, int, int]:
     """How many outcomes are right, how many undecided; the first and the last URL with a right one."""
-    right, undecided, first, last = 0, 0, np.int64(1 << 31), np.int64(-1)
+    right, undecided, first, last = 0, 0, 1 << 31, -1
     for i in range(len(rows)):
         undecided += relations[i] == UNDECIDED
         if relations[i] == ALIKE:
-            right, first, last = right + 1, min(first, np.int64(rows[i])), max(last, np.int64(rows[i]))
+            right, first, last = right + 1, min(first, int(rows[i])), max(last, int(rows[i]))
     return right, undecided, first, last
 
 
@@ -1000,7 +1000,7 @@ def _found_outcomes(
     put_hash, put_is_safe = text_hash(put), is_safe_piece(put) and is_safe_piece(find)
     found_count, used, looked_at = 0, 0, LOOKED_AT_FIRST
     for place in tried:
-        at, url = place - best, np.int64(searched.url_at[place])
+        at, url = int(place) - best, int(searched.url_at[place])
         is_known = found_count and found[found_count - 1] == url
         if is_known or not _is_at(searched, find, url, at):
             continue
@@ -1061,7 +1061,7 @@ def _outcome(
     start = at - starts[url]
     hashed = (prefix[base + start] * powers[len(put)] + put_hash) * powers[rest]
     hashed += span(prefix, powers, base, start + length, rest)
-    outcome = np.int64(first_entry(hashed, searched.slots, searched.hashes))
+    outcome = int(first_entry(hashed, searched.slots, searched.hashes))
     if outcome == url:
         return UNCHANGED
     if outcome >= 0:

@@ -153,9 +153,9 @@ def _grams(data: Bytes, starts: I64s, ends: I64s, order: I64s) -> tuple[Ints, In
     places = np.zeros(bounds[GRAM_BUCKETS], np.int32)
     for url in order:
         for at in range(starts[url], ends[url] - GRAM + 1):
-            bucket = gram_bucket(data, at)
-            places[free[bucket]] = at
-            free[bucket] += 1
+            place = gram_bucket(data, at)
+            places[free[place]] = at
+            free[place] += 1
     return bounds, places
 
 
