@@ -12,6 +12,7 @@ from typing import Any
 
 import zstandard
 from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 from msgspec import Struct
 
 from dustream.core.errors import BadInput, UnreadableInput
@@ -21,6 +22,7 @@ from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.embedded.signing import Chunk
 from dustream.streams.embedded.sources import InputPlan, Place, Rejected, plan_inputs, read_chunks
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
+from dustream.streams.kafka.changelog import topic_id
 from dustream.streams.kafka.cluster import FLUSH_TIMEOUT_S, Cluster, Unreachable
 from dustream.streams.kafka.intake import pack
 from dustream.streams.kafka.records import DEAD_LETTERS, ORIGINAL_HEADER, ORIGINAL_SIZE_HEADER
@@ -53,6 +55,8 @@ class Publisher:
         counts = partition_counts(cluster)
         if self._topic not in counts or self._dead_letters not in counts:
             raise Unreachable(f"the topic {self._topic} does not exist: run `dustream topics create` first")
+        admin = AdminClient(cluster.confluent())
+        self.topic_id = topic_id(admin, self._topic)
         self._partitions = counts[self._topic]
         self._letter_partitions = counts[self._dead_letters]
         self._single = single
@@ -145,12 +149,13 @@ def publish_files(
     on_progress: Callable[[Place, int], None] = lambda place, events: None,
     on_refused: Callable[[str, UnreadableInput], None] = lambda path, error: None,
 ) -> Published:
-    """Publish files, from where an earlier run with the same `state` was interrupted."""
-    store = RocksStore(state)
+    """Publish files, from where an earlier run into the same topic with the same `state` was interrupted."""
+    paths = expand_paths(inputs)
+    publisher = Publisher(cluster, application, single=single)
+    store = RocksStore(state / publisher.topic_id)  # a topic created anew, or of another cluster, has nothing of it yet
     try:
-        plans = plan_inputs(expand_paths(inputs), store)
+        plans = plan_inputs(paths, store)
         on_plans(plans)
-        publisher = Publisher(cluster, application, single=single)
         for places in _confirmed(publisher, read_chunks(plans, field_map or {}, on_refused)):
             store.write(place.change() for place in places)
             on_progress(places[-1], publisher.events)

@@ -102,6 +102,13 @@ def test_publishing_again_reads_nothing_again(site: Site, tmp_path: Path) -> Non
     assert publish_files(site.cluster, site.application, [str(site.web)], published).events == 0
 
 
+def test_a_topic_created_anew_is_published_to_from_the_beginning(site: Site) -> None:
+    application = Application(f"anew-{time.time_ns()}")
+    create_application(site.cluster, application, site.topology, SETTINGS)
+    published = site.web.parent / "published"
+    assert publish_files(site.cluster, application, [str(site.web)], published).events > PAGES
+
+
 def test_any_client_may_publish_single_events(site: Site) -> None:
     with Client(site.cluster.bootstrap, site.application.name) as client:
         client.publish({"url": "https://new.example/", "fetched_at": "2026-01-01T00:00:00Z", "text": "one of a kind"})
