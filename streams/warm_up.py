@@ -125,7 +125,7 @@ def learn_some_rules() -> None:
         for item in range(ITEMS_TO_LEARN_FROM)
         for word in ("", "-print")
     ]
-    learned_rules("site.example", sessions + words, RulesSettings(dust_from_urls=0))
+    learned_rules("site.example", sessions + words, RulesSettings())
 
 
 if __name__ == "__main__":

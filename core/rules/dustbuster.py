@@ -540,6 +540,7 @@ def _gather_instances(
     end_rank = np.zeros(len(by_end), np.int64)
     end_rank[by_end] = np.arange(len(by_end))
     seen = np.full(sketches.max() + 1 if len(sketches) else 0, -1, np.int64)
+    last = np.full(len(seen), -1, np.int64)
     groups = 0
     for depth in range(len(powers)):
         begin = 0
@@ -553,8 +554,12 @@ def _gather_instances(
                 groups += 1
                 if not by_sketch or _has_mates(by_text[begin:end], wanted, sketches, seen, groups):
                     ranks = np.sort(end_rank[by_text[begin:end]])
+                    group, shared_end = by_end[ranks], _shared_between(ranks, shared_ends)
+                    longest = int(shared_end.max())
+                    if by_sketch:
+                        longest = _longest_suffix_of_mates(ranks, group, shared_ends, wanted, sketches, last)
                     full |= _buckets_of_prefix(
-                        prefix, powers, starts, ends, by_end[ranks], _shared_between(ranks, shared_ends), depth,
+                        prefix, powers, starts, ends, group, shared_end, longest, depth,
                         wanted, sketches, low, high, by_sketch, substring_max, bucket_max, keys, support, places,
                     )  # fmt: skip
                     if full and len(keys) < RULE_SLOTS_MAX:
@@ -583,11 +588,36 @@ def _shared_between(ranks: I64s, lowest: Ints) -> Ints:
     """How many bytes each URL has in common with the next, from the end; ranks are in the order from the end."""
     shared = np.zeros(len(ranks), np.int32)
     for i in range(len(ranks) - 1):
-        level, width = 0, 1
-        while 2 * width <= ranks[i + 1] - ranks[i]:
-            level, width = level + 1, 2 * width
-        shared[i] = min(lowest[level, ranks[i]], lowest[level, ranks[i + 1] - width])
+        shared[i] = _least(lowest, ranks[i], ranks[i + 1])
     return shared
+
+
+@njit(cache=True, inline="always")
+def _least(lowest: Ints, begin: int, end: int) -> int:
+    """Of the values from `begin` to before `end` (`_lowest`)."""
+    level, width = 0, 1
+    while 2 * width <= end - begin:
+        level, width = level + 1, 2 * width
+    return int(min(lowest[level, begin], lowest[level, end - width]))
+
+
+@njit(cache=True)
+def _longest_suffix_of_mates(
+    ranks: I64s, group: I64s, lowest: Ints, wanted: npt.NDArray[np.bool_], sketches: I64s, last: I64s
+) -> int:
+    """How many bytes two wanted URLs of one sketch have in common at most, from the end: longer suffixes tell nothing.
+    In the order from the end neighbours have most in common. `last` is all −1 before and after."""
+    longest = -1
+    for i in range(len(group)):
+        sketch = sketches[group[i]]
+        if wanted[group[i]] and sketch >= 0:
+            if last[sketch] >= 0:
+                longest = max(longest, _least(lowest, last[sketch], ranks[i]))
+            last[sketch] = ranks[i]
+    for url in group:
+        if sketches[url] >= 0:
+            last[sketches[url]] = -1
+    return longest
 
 
 @njit(cache=True)
@@ -598,6 +628,7 @@ def _buckets_of_prefix(
     ends: I64s,
     group: I64s,
     shared: Ints,
+    longest: int,
     depth: int,
     wanted: npt.NDArray[np.bool_],
     sketches: I64s,
@@ -610,13 +641,14 @@ def _buckets_of_prefix(
     support: Ints,
     places: Ints,
 ) -> bool:
-    """The buckets of one prefix, suffix by suffix: URLs with a common suffix are neighbours in the order of the group,
-    which is from the end."""
+    """The buckets of one prefix, suffix by suffix up to the longest: URLs with a common suffix are neighbours in the
+    order of the group, which is from the end."""
     full = False
     bucket = np.zeros(bucket_max, np.int64)
-    shortest, longest = shared.max() + 1, np.int64(shared.max())
+    shortest = longest + 1
     for url in group:
-        shortest = min(shortest, max(0, ends[url] - starts[url] - depth - substring_max))
+        if wanted[url]:
+            shortest = min(shortest, max(0, ends[url] - starts[url] - depth - substring_max))
     for suffix in range(shortest, longest + 1):
         begin = 0
         while begin < len(group) - 1:
@@ -1000,7 +1032,8 @@ def _found_outcomes(
     put_hash, put_is_safe = text_hash(put), is_safe_piece(put) and is_safe_piece(find)
     found_count, used, looked_at = 0, 0, LOOKED_AT_FIRST
     for place in tried:
-        at, url = int(place) - best, int(searched.url_at[place])
+        url = int(searched.url_at[place])
+        at = int(place) - best if len(find) >= GRAM else _first_place(searched, find, url)
         is_known = found_count and found[found_count - 1] == url
         if is_known or not _is_at(searched, find, url, at):
             continue
@@ -1020,24 +1053,28 @@ def _found_outcomes(
 
 
 @njit(cache=True)
-def _tried_places(searched: Searched, find: Bytes) -> tuple[int, Ints]:
-    """Where a text may be: at the places of its rarest sequence of three bytes, less the offset of that. URL after
-    URL, spread; within a URL from the left."""
+def _tried_places(searched: Searched, find: Bytes) -> tuple[int, I64s]:
+    """Where a text may be, URL after URL, spread: at the places of its rarest sequence of three bytes, less the offset
+    of that; from the left within a URL. Shorter texts may be in any URL: the beginning of each."""
+    if len(find) < GRAM:
+        return 0, searched.starts[searched.spread]
     best, best_count = 0, len(searched.data) + 1
     for at in range(len(find) - GRAM + 1):
         bucket = gram_bucket(find, at)
         count = searched.bounds[bucket + 1] - searched.bounds[bucket]
         if count < best_count:
             best, best_count = at, count
-    if len(find) >= GRAM:
-        bucket = gram_bucket(find, best)
-        return best, searched.places[searched.bounds[bucket] : searched.bounds[bucket + 1]]
-    places, used = np.zeros(len(searched.data), np.int32), 0
-    for url in searched.spread:
-        for at in range(searched.starts[url], searched.ends[url]):
-            places[used] = at
-            used += 1
-    return 0, places
+    bucket = gram_bucket(find, best)
+    return best, searched.places[searched.bounds[bucket] : searched.bounds[bucket + 1]].astype(np.int64)
+
+
+@njit(cache=True)
+def _first_place(searched: Searched, find: Bytes, url: int) -> int:
+    """Where a text of one or two bytes is in a URL first, or where it cannot be."""
+    at, end = searched.starts[url], searched.ends[url] - len(find) + 1
+    while at < end and not (searched.data[at] == find[0] and searched.data[at + len(find) - 1] == find[-1]):
+        at += 1
+    return int(at)
 
 
 @njit(cache=True)

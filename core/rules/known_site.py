@@ -46,16 +46,12 @@ class RulesSettings(NamedTuple):
     """While input keeps coming, learning waits for `relearn_changes_min` changes, and for that many times the URLs that
     were learned from last. A page changes its winner some four times until all its duplicates are there, so a site is
     learned on the way when it has grown six times or so, and all that costs about a fifth of the learning at rest.
-
-    DustBuster comes after the pattern tree on sites of `dust_from_urls` URLs and more, and looks at a sample, so that
-    what it costs is bounded: on a small site it is several times the tree.
     """
 
     sample_max: int = 100_000
     relearn_changes_min: int = 20_000
     relearn_share: float = 20.0
     kept_urls_max: int = 1_000_000
-    dust_from_urls: int = 1_000
     learn: LearnSettings = LearnSettings()
     life: LifeSettings = LifeSettings()
 
@@ -178,7 +174,7 @@ class KnownSite:
     def forget(self, url: str) -> None:
         self._waiting[url] = None
 
-    def rules(self, site: str, settings: RulesSettings) -> tuple[UrlRule, ...]:
+    def rules(self, site: str, settings: RulesSettings, method: Method = "both") -> tuple[UrlRule, ...]:
         """The rules with their stages, from what is known now: the same as from these rows alone."""
         if self._columns is None and _repeats(self._waiting.values()) < settings.learn.gain_min:
             return ()
@@ -188,7 +184,6 @@ class KnownSite:
         sample = self._columns.sample(settings.sample_max)
         if sample.repeats < settings.learn.gain_min:
             return ()
-        method: Method = "both" if len(sample.places) >= settings.dust_from_urls else "tree"
         self._learn(site, sample.only(~sample.held_out), method, settings)
         return _lived(self._learned, sample, self._columns.table, settings.life) if self._learned else ()
 

@@ -593,9 +593,11 @@ class Judge:
         return self._sized and proposal.learner == "dust"
 
     def _changes(self, proposal: Proposal) -> Changes | None:
-        """Where the URLs end if the proposal joins the rules; None if it leads in a circle with them."""
+        """Where the URLs end if the proposal joins the rules; None if it leads in a circle with them, or to too few."""
         run = rewriter(proposal.rewrite)
         places = np.array(self._reached(proposal), np.int64)
+        if len(places) < self._gain_min:
+            return None
         targets = self._direct_targets(proposal, run, places)
         step, urls = self._step(run), self._table.urls
         ends = []

@@ -1,9 +1,10 @@
 """The rules processor: woken by cluster updates, it keeps the URLs of each site with their groups, and learns.
 
 Of a huge site it keeps a fair sample: the URLs with the lowest hashes, whatever the order of arrival. Learning starts
-from that sample alone each time, and so does the life of rules (life.py). A site is learned when as much has changed as
-was known when it was learned last, and when the input has run dry. So what is published is, once everything has come to
-rest, a function of what is known: not of the order of arrival, nor of when it was learned before.
+from that sample alone each time, and so does the life of rules (life.py). A site is learned when the input has run dry;
+and, for the time being, by the pattern tree alone, when much has changed since it was learned last. So what is
+published is, once everything has come to rest, a function of what is known: not of the order of arrival, nor of when it
+was learned before.
 """
 
 from __future__ import annotations
@@ -35,12 +36,18 @@ AVOIDED: Final[frozenset[Role]] = frozenset({"redirect", "gone"})
 
 
 class SiteRow(Struct, frozen=True, array_like=True):
-    """A site. URLs whose hash is not below `hash_bound` are not kept; empty: all are."""
+    """A site. URLs whose hash is not below `hash_bound` are not kept; empty: all are. `is_interim`: it was last learned
+    on the way."""
 
     urls: int = 0
     hash_bound: str = ""
     changes: int = 0
     learned_urls: int = 0
+    is_interim: bool = False
+
+    @property
+    def is_to_learn(self) -> bool:
+        return self.changes > 0 or self.is_interim
 
 
 TABLES: dict[str, Any] = {"rule_sites": SiteRow, "rule_urls": SiteUrlRow, "rule_sets": RuleSet}
@@ -59,7 +66,7 @@ class RulesProcessor:
         self._sites: Table[SiteRow] = state.table("rule_sites")
         self._urls: Table[SiteUrlRow] = state.table("rule_urls")
         self._sets: Table[RuleSet] = state.table("rule_sets")
-        self._changed = {site for site, row in self._sites.scan() if row.changes}
+        self._changed = {site for site, row in self._sites.scan() if row.is_to_learn}
 
     def process(self, state: TaskState, messages: Sequence[ClusterUpdate]) -> list[Send]:
         sent: list[Send] = []
@@ -73,7 +80,7 @@ class RulesProcessor:
         sent: list[Send] = []
         for site in sorted(self._changed):
             row = self._sites.get(site)
-            if row is not None and row.changes:
+            if row is not None and row.is_to_learn:
                 sent += self._learn(site, row)
         self._changed.clear()
         return sent
@@ -110,15 +117,16 @@ class RulesProcessor:
         row = self._bounded(site, replace(row, urls=row.urls + new, changes=row.changes + changes))
         self._sites.put(site, row)
         enough = max(self._settings.relearn_changes_min, int(self._settings.relearn_share * row.learned_urls))
-        return self._learn(site, row) if row.changes >= enough else []
+        return self._learn(site, row, on_the_way=True) if row.changes >= enough else []
 
-    def _learn(self, site: str, row: SiteRow) -> list[Send]:
+    def _learn(self, site: str, row: SiteRow, on_the_way: bool = False) -> list[Send]:
         """Publishes what was learned, if it is anything new."""
         known = self._known_site(site)
         size = known.size
-        rules = known.rules(site, self._settings)
+        rules = known.rules(site, self._settings, "tree" if on_the_way else "both")
         self._kept_urls += known.size - size
-        self._sites.put(site, replace(row, changes=0, learned_urls=min(row.urls, self._settings.sample_max)))
+        learned_urls = min(row.urls, self._settings.sample_max)
+        self._sites.put(site, replace(row, changes=0, learned_urls=learned_urls, is_interim=on_the_way))
         before = self._sets.get(site)
         if rules == (before.rules if before else ()):
             return []
