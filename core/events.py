@@ -76,6 +76,7 @@ _TIME: Final = re.compile(
     re.ASCII,
 )
 _CDX_TIME: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)", re.ASCII)
+_PLAIN_SIGNS: Final = frozenset({"--T::Z", "--T::+", "--T::-"})  # every third character of a plain time
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
 
@@ -112,8 +113,7 @@ def _text_time_ms(text: str) -> int:
 
 def _plain_time_ms(text: str) -> int | None:
     """Of a time written as nearly all are, 2024-05-01T12:00:00Z or …+02:00; None of any other, or if there is none."""
-    is_plain = len(text) in (20, 25) and text[4] == text[7] == "-" and text[10] == "T" and text[13] == text[16] == ":"
-    if not is_plain or text[19] not in "+-Z":
+    if len(text) not in (20, 25) or text[4:20:3] not in _PLAIN_SIGNS:
         return None
     try:
         return round(datetime.fromisoformat(text).timestamp()) * 1000

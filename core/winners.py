@@ -175,7 +175,7 @@ class Markets:
 
     def keys(self, url: str, first_seen_ms: int, popularity: float | None, vertex: str) -> tuple[bytes, ...]:
         page = PageFacts.of(url, first_seen_ms, popularity)
-        return tuple(order.key(page, vertex) for order in self.orders)
+        return tuple([order.key(page, vertex) for order in self.orders])
 
 
 def _check(market: Market) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from dustream.core.once.contents import Contents
 from dustream.core.pages.decisions import weight
@@ -18,8 +19,7 @@ from dustream.schemas.signature import PageSignature
 NO_CONTENT = -1
 
 
-@dataclass(slots=True)
-class FoldedPage:
+class FoldedPage(Struct):
     """A URL as its fetches so far made it. `content` numbers the signature that stands for it."""
 
     version: int

@@ -170,7 +170,8 @@ def _sign(text: NDArray[np.uint8], memory: NDArray[np.uint8], tables: NDArray[np
     content_hash[0], content_hash[1] = low, high
     windows_into(tokens, count, shingles)
     distinct = sort_distinct(shingles, count, _uint64s(memory, SPARE), _uint32s(memory, PLACES_PART))
-    minima_into(shingles[:distinct], MULTIPLIERS_32, ADDENDS_32, _uint32s(memory, MINHASH))
+    mixed = _uint32s(memory, SPARE)  # sorting is done with it
+    minima_into(shingles[:distinct], mixed, MULTIPLIERS_32, ADDENDS_32, _uint32s(memory, MINHASH))
     count_into(shingles[:distinct], DEFAULT_TABLE, _int64s(memory, LENGTHS_PART))
     numbers[TOKENS_FOUND], numbers[SHINGLES_FOUND], numbers[MAY_COMPOSE] = count, distinct, may_compose
 
