@@ -169,7 +169,7 @@ def duplicate_nodes(
     if len(settled) == 0 or settled[0] >= 0:
         return []
     common_rows, common_clusters = _common(tree, shares)
-    members = np.array([len(shares.members(node)) for node in tree.nodes])
+    members = shares.member_counts()
     found: list[tuple[float, int, int]] = []
     for s, t in np.argwhere(np.triu(common_clusters, 1) >= settings.common_clusters_min).tolist():
         a, b = tree.nodes[s], tree.nodes[t]

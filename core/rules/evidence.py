@@ -1,6 +1,7 @@
 """What a rule does to the training set (Lei, section 5.2.3): the pairs of eq. 3, and how many URLs fewer there are.
 
-Rewritten URLs are compared by their hashes, in tables of the size of the question: nothing is sorted.
+Rewritten URLs are compared by their hashes, in tables of the size of the question: nothing is sorted. URLs that a rule
+leaves alone and that nothing is rewritten to stay alone, so they are not in the question: most rules change few URLs.
 """
 
 from __future__ import annotations
@@ -72,13 +73,15 @@ class EvidenceIndex:
         """Those of the rows that the operations change and that then have the URL of a duplicate of theirs."""
         training = self.training
         rewritten = rewritten_hashes(training, rows, operations)
-        met = _met(rows, self.rows_at(rewritten), self._marks)
+        is_changed = rewritten != training.hashes[rows]
+        changed, becomes = rows[is_changed], rewritten[is_changed]
+        met = _met(changed, self.rows_at(becomes), self._marks)
         _, _, cells, counts = _cells(
-            np.concatenate((rewritten, training.hashes[met])),
-            np.concatenate((training.clusters[rows], training.clusters[met])),
+            np.concatenate((becomes, training.hashes[met])),
+            np.concatenate((training.clusters[changed], training.clusters[met])),
         )
-        alike = (counts[cells[: len(rows)]] > 1) & (training.clusters[rows] >= 0)
-        speaking: Ints = rows[alike & (rewritten != training.hashes[rows])]
+        alike = (counts[cells[: len(changed)]] > 1) & (training.clusters[changed] >= 0)
+        speaking: Ints = changed[alike]
         return speaking
 
     def rows_at(self, hashes: Hashes) -> Ints:
@@ -108,12 +111,14 @@ def _rewritten_hashes(hashes: Hashes, values: Ints, rows: Ints, copied: Ints, fi
     for key in range(len(copied)):
         if copied[key] == key:
             continue
-        put = pair_hash(key, fixed[key])
+        put, put_hash = fixed[key], pair_hash(key, fixed[key])
         before, source = values[key], values[max(copied[key], 0)]
         for i in range(len(rows)):
             if copied[key] >= 0:
-                put = pair_hash(key, source[rows[i]])
-            after[i] += put - pair_hash(key, before[rows[i]])
+                put = source[rows[i]]
+            if put != before[rows[i]]:
+                added = pair_hash(key, put) if copied[key] >= 0 else put_hash
+                after[i] += added - pair_hash(key, before[rows[i]])
     return after
 
 
@@ -145,22 +150,36 @@ def _evidence_counts(
     marks: npt.NDArray[np.int8],
 ) -> npt.NDArray[np.int64]:
     """The fields of Evidence. Unknown clusters (−1) tell nothing."""
-    landed = _rows_at(rewritten, slots, hashes)
-    met = _met(rows, landed, marks)
+    is_changed = rewritten != hashes[rows]
+    changed, becomes = rows[is_changed], rewritten[is_changed]
+    landed = _rows_at(becomes, slots, hashes)
+    met = _met(changed, landed, marks)
     of_group, known, of_cell, counts = _cells(
-        np.concatenate((rewritten, hashes[met])), np.concatenate((clusters[rows], clusters[met]))
+        np.concatenate((becomes, hashes[met])), np.concatenate((clusters[changed], clusters[met]))
     )
+    mine = _is_among(met, rows, marks)
     support, false, forbidden, reached = 0, 0, 0, 0
-    for i in range(len(rows)):
-        reached += repeated[rows[i]]
-        forbidden += landed[i] >= 0 and landed[i] != rows[i] and avoid[landed[i]]
-        if of_cell[i] >= 0:
+    for i in range(len(changed) + len(met)):
+        if of_cell[i] >= 0 and (i < len(changed) or mine[i - len(changed)]):
             support += counts[of_cell[i]] > 1
             false += counts[of_cell[i]] < known[of_group[i]]
+    for row in landed:
+        forbidden += row >= 0 and avoid[row]
+    for row in rows:
+        reached += repeated[row]
     pairs = (known * (known - 1) // 2).sum()
     like_pairs = (counts * (counts - 1) // 2).sum()
-    gain = len(rows) - (len(known) - len(met))
+    gain = len(changed) - (len(known) - len(met))
     return np.array([pairs, pairs - like_pairs, support, false, forbidden, gain, reached])
+
+
+@njit(cache=True)
+def _is_among(asked: Ints, rows: Ints, marks: npt.NDArray[np.int8]) -> Bools:
+    """Which of the rows that are asked for are among the rows. `marks` is all zero before and after."""
+    marks[rows] = 1
+    among: Bools = marks[asked] == 1
+    marks[rows] = 0
+    return among
 
 
 @njit(cache=True)

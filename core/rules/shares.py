@@ -30,12 +30,23 @@ class ClusterShares:
         self._seen = np.zeros(self._cluster_count, np.int32)
         self._counts = np.zeros(len(tree.training.codes), np.int32)
         self._from = self._to = 0
+        self._members: dict[int, Ints] = {}
+        self._frequent: dict[tuple[int, int], list[int]] = {}
         self._repeats: list[int] = []
         self._ratios: Floats = np.zeros((0, 0))
 
     def members(self, node: Node) -> Ints:
         """The node's rows that are in a cluster of two or more, by cluster."""
-        return self._by_cluster(self._tree.rows(node))
+        if node.id not in self._members:
+            self._members[node.id] = self._by_cluster(self._tree.rows(node))
+        return self._members[node.id]
+
+    def member_counts(self) -> npt.NDArray[np.int64]:
+        """How many members each node has."""
+        places, order = self._tree.grown.places, self._tree.grown.order
+        before = np.concatenate(([0], np.cumsum(self._training.repeated[order])))
+        counts: npt.NDArray[np.int64] = before[places[:, END]] - before[places[:, START]]
+        return counts
 
     def all_members(self) -> Ints:
         """The same of all rows, those of a cluster in their order."""
@@ -47,9 +58,11 @@ class ClusterShares:
 
     def most_frequent(self, node: Node, key: int) -> list[int]:
         """The most frequent values of a key, equally frequent. URLs that redirect or are gone have no say."""
-        rows, training = self._tree.rows(node), self._training
-        found: list[int] = _most_frequent(training.values[key], rows, training.avoid, self._counts).tolist()
-        return found
+        if (node.id, key) not in self._frequent:
+            rows, training = self._tree.rows(node), self._training
+            found: list[int] = _most_frequent(training.values[key], rows, training.avoid, self._counts).tolist()
+            self._frequent[node.id, key] = found
+        return self._frequent[node.id, key]
 
     def differences(self, node: Node) -> tuple[int, Floats]:
         """How many URLs fewer the node could have: N − C of its duplicate rate 1 − C / N (section 3). And per key: how
@@ -168,8 +181,10 @@ def _difference_ratio(column: Ints, clusters: Ints, counts: Ints) -> float:
             inside += (end - start) * _differing(column, start, end, counts)
             weight += end - start
         start = end
+    if inside == 0.0:  # so it is for most keys: how often any two differ need not be counted
+        return 0.0
     overall = _differing(column, 0, len(column), counts)
-    return inside / weight / overall if weight and overall > 0.0 else 0.0
+    return inside / weight / overall if overall > 0.0 else 0.0
 
 
 @njit(cache=True)

@@ -61,3 +61,18 @@ def test_evidence_is_what_a_plain_count_says(known: list[KnownUrl], data: st.Dat
     by_count = plain_evidence(training, rows, "v")
     assert len(speaking) <= by_count.support
     assert all("?" in training.urls[row] and training.clusters[row] >= 0 for row in speaking)
+
+
+def test_a_rule_has_no_credit_for_urls_that_it_leaves_alone() -> None:
+    """Keys in another order make the same pairs of keys and values: no rule is needed to see that."""
+    orders = [f"http://example.com/{i}?{query}" for i in range(9) for query in ("a=1&v=1", "v=1&a=1")]
+    changed = [f"http://example.com/{i}?{query}" for i in (20, 21) for query in ("a=1", "a=1&v=2")]
+    training = training_set(KnownUrl(url, url.split("?")[0]) for url in orders + changed)
+    copied = np.arange(len(training.keys), dtype=np.int32)
+    copied[training.keys.index("?v=")] = -1
+    fixed = np.zeros(len(copied), np.int32)
+    fixed[training.keys.index("?v=")] = training.code_of["1"]
+    rows = np.array([row for row, url in enumerate(training.urls) if "v=1" in url], np.int32)
+    assert EvidenceIndex(training).evidence(rows, Operations(copied, fixed))[:6] == (0, 0, 0, 0, 0, 0)
+    dropped = EvidenceIndex(training).evidence(np.arange(training.size, dtype=np.int32), Operations(copied, fixed * 0))
+    assert (dropped.support, dropped.gain) == (22, 11)
