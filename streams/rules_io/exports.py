@@ -1,6 +1,6 @@
 """Rules in the formats that crawlers and filters already read. Only active rules are exported.
 
-    nutch      regex-normalize.xml of Nutch's urlnormalizer-regex: all rules
+    nutch      regex-normalize.xml of Nutch's urlnormalizer-regex: all rules that one pattern can say
     adguard    filter list with $removeparam: rules that do nothing but drop query keys
     clearurls  ClearURLs providers: the same
     scrapy     settings for the spider middleware in rules_io/scrapy.py: all rules, exactly
@@ -20,7 +20,9 @@ import msgspec
 
 from dustream.core.rules.decompose import compose
 from dustream.core.rules.rewrite import describe
-from dustream.schemas.rules import PatternRewrite, RuleSet, UrlRule
+from dustream.schemas.rules import PatternRewrite, RuleSet, SubstringRewrite, UrlRule
+
+_URL_TEXT: Final = re.compile(r"\^?(?:\([^()]*\)|\\\d+|[a-z]+)://")
 
 
 class Export(NamedTuple):
@@ -31,9 +33,12 @@ class Export(NamedTuple):
 
 
 def to_nutch(rule_sets: Iterable[RuleSet]) -> Export:
-    lines = ['<?xml version="1.0"?>', "<regex-normalize>"]
+    lines, left_out = ['<?xml version="1.0"?>', "<regex-normalize>"], []
     for rules in rule_sets:
         for rule in _active(rules):
+            if not _is_regex(rule):
+                left_out.append(rule)
+                continue
             # Java writes groups as $1 and needs other dollar signs and backslashes escaped.
             substitution = re.sub(r"\\(?:(\d+)|g<(\d+)>)|[\\$]", _java, rule.replacement)
             lines += [
@@ -42,7 +47,13 @@ def to_nutch(rule_sets: Iterable[RuleSet]) -> Export:
                 f"  <substitution>{escape(substitution)}</substitution>",
                 "</regex>",
             ]
-    return Export("\n".join([*lines, "</regex-normalize>", ""]), [])
+    return Export("\n".join([*lines, "</regex-normalize>", ""]), left_out)
+
+
+def _is_regex(rule: UrlRule) -> bool:
+    """Whether its pattern and replacement are of URLs: where keys may be missing they are words for people."""
+    is_substring = isinstance(rule.rewrite, SubstringRewrite)
+    return is_substring or all(_URL_TEXT.match(text) for text in (rule.pattern, rule.replacement))
 
 
 def _java(found: re.Match[str]) -> str:

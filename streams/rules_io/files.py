@@ -45,10 +45,12 @@ def read_rules(path: Path) -> list[RuleSet]:
 
 
 def _rule_sets(path: Path, data: bytes) -> list[RuleSet]:
-    """From a rule file, or from the rules.jsonl of a run: one rule set a line."""
+    """From a rule file, or one rule set a line: the rules.jsonl of a run, or what a consumer of `url.rules` wrote down,
+    which may have a site several times. The newest version counts."""
     first, _, rest = data.partition(b"\n")
     if path.suffix == ".jsonl" or (rest.strip() and first.rstrip().endswith(b"}")):
-        return [_checked(path, line, RuleSet) for line in data.splitlines() if line.strip()]
+        told = [_checked(path, line, RuleSet) for line in data.splitlines() if line.strip()]
+        return list({rules.site: rules for rules in sorted(told, key=lambda each: each.version)}.values())
     return list(_checked(path, data, RuleFile).sites)
 
 

@@ -1,8 +1,8 @@
 """Rules from the formats that filters and crawlers use, as far as they can be understood without running any pattern.
 
     adguard    ||host/path$removeparam=name
-    clearurls  providers with plain parameter names
-    nutch      patterns that are plain text, with a plain substitution
+    clearurls  providers with plain parameter names, under the directories that they name
+    nutch      patterns that are plain text, or of the forms in which our rules are exported (patterns.py)
 
 They come in as candidates: learning and scoring decide whether they become active.
 """
@@ -17,19 +17,19 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from dustream.core.errors import UnreadableInput
+from dustream.core.errors import BadInput, UnreadableInput
 from dustream.core.rules.decompose import decompose
-from dustream.core.rules.rewrite import Rewrite, as_regex, rule_id
+from dustream.core.rules.rewrite import Rewrite, as_regex, check_rewrite, rule_id
 from dustream.core.sites import site_of
-from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, RuleSet, RuleStage, SubstringRewrite, UrlRule
+from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, RuleSet, RuleStage, UrlRule
+from dustream.streams.rules_io.patterns import rule_of_pattern
 
 TEXT_CHARS_MAX: Final = 64 * 1024 * 1024
 
 _REMOVEPARAM: Final = re.compile(r"\|\|([^\s$^/|*]+)((?:/[^\s$^|*]*)?)\^?\$(?:[^,\s]*,)*removeparam=([A-Za-z0-9_.\-]+)")
 _CLEAR_HOST: Final = re.compile(r"((?:[a-z0-9\-]+\\?\.)+[a-z]{2,24})", re.IGNORECASE)
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_\-]+")
-_ESCAPED: Final = re.compile(r"\\([^A-Za-z0-9])")
-_SPECIAL: Final = re.compile(r"[\\^$.|?*+()\[\]{}]")
+_CLEAR_PATH: Final = re.compile(r"((?:\\?/[A-Za-z0-9_%~.\\\-]+)+)")
 
 
 class Import(NamedTuple):
@@ -107,7 +107,13 @@ def _clearurls(text: str, skipped: list[str]) -> Iterator[tuple[str, Rewrite]]:
             if not site or not _PLAIN_NAME.fullmatch(plain):
                 skipped.append(f"{name}: {rule}"[:200])
             else:
-                yield site, _drop(site, "", plain)
+                yield site, _drop(site, _clear_path(provider.urlPattern[host.end() :] if host else ""), plain)
+
+
+def _clear_path(pattern: str) -> str:
+    """The directories that a provider's pattern demands behind the host, if it says them plainly."""
+    path = _CLEAR_PATH.fullmatch(pattern)
+    return path[1].replace("\\", "") if path else ""
 
 
 def _nutch(text: str, skipped: list[str]) -> Iterator[tuple[str, Rewrite]]:
@@ -119,10 +125,17 @@ def _nutch(text: str, skipped: list[str]) -> Iterator[tuple[str, Rewrite]]:
         raise UnreadableInput(f"this is no regex-normalize.xml: {error}") from None
     for regex in root.iter("regex"):
         pattern, put = regex.findtext("pattern") or "", regex.findtext("substitution") or ""
-        plain = _ESCAPED.sub("", pattern)
-        find = _ESCAPED.sub(r"\1", pattern)
-        site = site_of(find)
-        if not find or not site or _SPECIAL.search(plain) or "$" in put or find == put or find in put:
+        rule = rule_of_pattern(pattern, put)
+        site = site_of(rule.where) if rule else ""
+        if rule is None or not site or not _is_sound(rule.rewrite):
             skipped.append(f"{pattern} -> {put}"[:200])
         else:
-            yield site, SubstringRewrite("", find, put)
+            yield site, rule.rewrite
+
+
+def _is_sound(rewrite: Rewrite) -> bool:
+    try:
+        check_rewrite(rewrite)
+    except BadInput:
+        return False
+    return True

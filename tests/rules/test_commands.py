@@ -124,9 +124,20 @@ def test_exports_can_be_read_back(learned: Path, capsys: pytest.CaptureFixture[s
     assert imported.rewrite.writes[0].key == "?sid="  # type: ignore[union-attr]
     run("rules", "export", str(learned), "--format", "clearurls")
     clearurls = capsys.readouterr().out
-    assert import_rules("clearurls", clearurls).rule_sets[0].site == "site0.com"
+    (cleared,) = import_rules("clearurls", clearurls).rule_sets
+    assert cleared.site == "site0.com"
+    demanded = {test.key: test.value for test in cleared.rules[0].rewrite.tests}  # type: ignore[union-attr]
+    assert (demanded["path_0"], demanded["path_1"]) == ("s0s", "view")
     run("rules", "export", str(learned), "--format", "scrapy")
     assert "NormalizeUrls" in capsys.readouterr().out
+
+
+def test_of_several_versions_of_a_site_the_newest_counts(learned: Path, tmp_path: Path) -> None:
+    (rules,) = read_rules(learned)
+    told = [msgspec.structs.replace(rules, version=2), msgspec.structs.replace(rules, rules=(), version=1)]
+    consumed = tmp_path / "consumed.jsonl"
+    consumed.write_bytes(b"\n".join(map(msgspec.json.encode, told)))
+    assert read_rules(consumed) == told[:1]
 
 
 def test_import_adds_candidates_that_are_not_applied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
