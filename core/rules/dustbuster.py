@@ -311,12 +311,29 @@ def _wanted_urls(listed: UrlList, settings: DustSettings) -> npt.NDArray[np.bool
     wanted = np.ones(len(listed.urls), np.bool_)
     if not listed.by_sketch:
         return wanted
-    counts = np.bincount(listed.sketches[listed.sketches >= 0])
-    rows = np.flatnonzero((listed.sketches >= 0) & (counts[np.maximum(listed.sketches, 0)] > 1))
-    text = FramedText([listed.urls[row] for row in rows.tolist()])
     wanted[:] = False
-    wanted[rows] = _wanted(text.data, text.starts, text.ends, text.prefix, text.powers, text.sums,
-                           listed.sketches[rows], settings.substring_max, settings.ms)  # fmt: skip
+    rows = mates(listed.sketches)
+    wanted[rows] = _wanted_mates([listed.urls[row] for row in rows.tolist()], listed.sketches[rows], settings)
+    return wanted
+
+
+def mates(sketches: I64s | Ints) -> I64s:
+    """The rows whose sketch another row has, too."""
+    counts = np.bincount(sketches[sketches >= 0], minlength=1)
+    return np.flatnonzero((sketches >= 0) & (counts[np.maximum(sketches, 0)] > 1))
+
+
+def differences_recur(urls: list[str], sketches: I64s | Ints, settings: DustSettings) -> bool:
+    """Whether rules can be found among URLs each of which has a mate. Cheap: no other URL needs to be looked at."""
+    return bool(_wanted_mates(urls, sketches.astype(np.int64), settings).any())
+
+
+def _wanted_mates(urls: list[str], sketches: I64s, settings: DustSettings) -> npt.NDArray[np.bool_]:
+    text = FramedText(urls)
+    wanted: npt.NDArray[np.bool_] = _wanted(
+        text.data, text.starts, text.ends, text.prefix, text.powers, text.sums,
+        sketches, settings.substring_max, settings.ms,
+    )  # fmt: skip
     return wanted
 
 

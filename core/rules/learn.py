@@ -37,7 +37,9 @@ from dustream.core.rules.dustbuster import (
     Fetch,
     LoggedUrl,
     UrlList,
+    differences_recur,
     is_listed,
+    mates,
     rules_of_list,
     url_list,
 )
@@ -263,6 +265,8 @@ class _Rounds:
 
     def learn_dust(self, fetch: Fetch | None) -> bool:
         """DustBuster on what the trees left; where no cluster is known, by the sizes of all requests."""
+        if not self._judge.may_have_dust():
+            return False
         listed, places = self._judge.listed()
         findings = rules_of_list(listed, self._settings.dust, fetch)
         share_min = self._settings.candidates.support_share_min
@@ -521,6 +525,14 @@ class Judge:
         avoided = np.zeros(len(self._table.urls), np.bool_)
         avoided[self._known.places[self._known.avoid]] = True
         return avoided
+
+    def may_have_dust(self) -> bool:
+        """Whether substring rules can be found; told by the duplicates alone, so that a large site with few of them is
+        not listed for nothing."""
+        places, clusters = self.remaining()
+        rows = mates(clusters)
+        urls = [self._table.urls[place] for place in places[rows].tolist()]
+        return self._sized or (len(urls) > 0 and differences_recur(urls, clusters[rows], self._settings.dust))
 
     def listed(self) -> tuple[UrlList, Places]:
         """What is left, as DustBuster takes it, and the place of each URL; no places if not all of it is listed."""
