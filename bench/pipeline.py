@@ -22,7 +22,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from pages import sample_pages
 
-from dustream.core.intake import reader, take_in
+from dustream.core.intake import take_in
 from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
@@ -65,11 +65,9 @@ class Signed:
         self._signatures: dict[str, PageSignature] = {}
 
     def feeds(self, pages: list[CrawlEvent]) -> Iterator[Feed]:
-        source = TextSource()
-        read = reader(source)
         for at in range(0, len(pages), CHUNK):
             begun = time.process_time()
-            crawls = take_in(pages[at : at + CHUNK], source, read).crawls
+            crawls = take_in(pages[at : at + CHUNK], TextSource()).crawls
             self._stages[TAKE_IN] += time.process_time() - begun
             self._signatures.update({crawl.url: crawl.signature for crawl in crawls if crawl.signature})
             yield Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])

@@ -44,14 +44,9 @@ class Intake(Struct, frozen=True, array_like=True):
         return [replace(crawl, origin=origin_of(i)) for crawl, i in zip(self.crawls, self.indexes, strict=True)]
 
 
-def reader(source: TextSource, remembers: bool = True) -> PageSigner:
-    """What reads pages for `take_in`; for many batches it may remember them from one to the next."""
-    return page_signer(source, source.codes != "off", remembers)
-
-
-def take_in(events: Sequence[CrawlEvent], source: TextSource, read: PageSigner | None = None) -> Intake:
-    """Check and sign a batch of events; `read` is the source's reader, for who has many batches."""
-    read, code_of = read or reader(source, remembers=False), CODES[source.codes]
+def take_in(events: Sequence[CrawlEvent], source: TextSource) -> Intake:
+    """Check and sign a batch of events."""
+    read, code_of = page_signer(source, with_text=source.codes != "off"), CODES[source.codes]
     crawls: list[Crawl] = []
     rejected: list[Rejected] = []
     ignored: dict[str, int] = {}

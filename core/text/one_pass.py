@@ -19,8 +19,6 @@ from dustream.core.text.compiled import inner, merged
 from dustream.core.text.kept import KEPT_BYTES_MAX, Kept
 from dustream.core.text.language import LANGUAGES, language_of_tokens, may_have_script, word_table
 from dustream.core.text.minhash import ADDENDS_32, MULTIPLIERS_32, PERMUTATIONS, minima_into
-from dustream.core.text.page_trace import LANES as TRACE_LANES
-from dustream.core.text.page_trace import trace
 from dustream.core.text.scan_blocks import (
     AT_BLOCK,
     AT_BLOCKS,
@@ -48,16 +46,12 @@ from dustream.core.text.shingles import DEFAULT_TABLE, DIMENSIONS, PLACES, sort_
 from dustream.core.text.tokens import char_table, count_into, hash_tokens, tokens_max
 from dustream.core.text.utf8 import UTF8_BYTES_MAX, utf8_in
 
-# What is to be done. Without READ the page is the text. The language is told unless the page plainly names one. With
-# TRACE, nothing is done with a page that has the trace of an earlier one.
-READ, MAIN, SIGN, TELL_LANGUAGE, DECODED, TRACE = 1, 2, 4, 8, 16, 32
+# What is to be done. Without READ the page is the text. The language is told unless the page plainly names one.
+READ, MAIN, SIGN, TELL_LANGUAGE, DECODED = 1, 2, 4, 8, 16
 
 # What comes out as numbers. LANGUAGE is the page's own word, as `subtag_of` reads it, or one of the two below.
-(
-    TEXT_BYTES, TOKENS_FOUND, SHINGLES_FOUND, MAY_COMPOSE, HAS_SCRIPT, BY_WORDS, LANGUAGE, HAS_REFRESH, SEEN, NUMBERS,
-) = range(10)  # fmt: skip
+TEXT_BYTES, TOKENS_FOUND, SHINGLES_FOUND, MAY_COMPOSE, HAS_SCRIPT, BY_WORDS, LANGUAGE, HAS_REFRESH, NUMBERS = range(9)
 NOT_NAMED, NAMED_ODDLY = 0, -1
-TRACES = 1 << 15  # kept
 TAG_BYTES_MAX = 35  # of a language tag as people write them (RFC 5646, section 4.4.1)
 
 _bytes, _bools, _int32s, _uint32s, _int64s, _uint64s = (
@@ -72,8 +66,8 @@ _rows32, _rows64, _pairs, _memo = (
 (
     NUMBERS_PART, LENGTHS_PART, CONTENT_HASH, MINHASH, FACTS_PART, TEXT, JOINED, BLOCKS, CONTAINERS, FOUND, STACK,
     COUNTS_PART, STATE_PART, MEMO, PROSE, WEIGHED, SUMS, IS_OUT, INSIDE, CHOSEN, TOKENS, SHINGLES, SPARE, PLACES_PART,
-    UTF8, SUMS_OF_TRACE, TRACES_PART,
-) = range(27)  # fmt: skip
+    UTF8,
+) = range(25)  # fmt: skip
 KEYS, VALUES, CHARS, WORDS, WORD_LANGUAGES = range(5)
 
 
@@ -113,7 +107,7 @@ def _room_for(page_bytes: int) -> Room:
         (text, "u1"), (4 * rows, "<i4"), (4 * rows, "<i4"), (2 * len(ATTRIBUTES), "<i8"), (4 * OPEN_MAX, "<i8"),
         (COUNTS, "<i4"), (STATE, "<i8"), (MEMO_ROWS * MEMO_COLUMNS, "<u8"), (rows, "<i8"), (rows, "<i8"),
         (rows, "<i8"), (rows, "?"), (rows, "?"), (rows, "?"), (tokens, "<u8"), (tokens, "<u8"), (tokens, "<u8"),
-        (PLACES, "<u4"), (page_bytes + WIDTH, "u1"), (TRACE_LANES, "<u8"), (TRACES, "<u8"),
+        (PLACES, "<u4"), (page_bytes + WIDTH, "u1"),
     ])  # fmt: skip
     parts[FACTS_PART] = parts[FACTS_PART].reshape(-1, 2)
     starts = memory[: 16 * len(parts)].view(np.int64)[::2].tolist()
@@ -212,16 +206,6 @@ def _note_head(page: NDArray[np.uint8], memory: NDArray[np.uint8]) -> None:
     numbers[LANGUAGE] = _subtag(page, facts[fact, 0], facts[fact, 1]) if facts[fact, 0] >= 0 else NOT_NAMED
 
 
-@merged
-def _was_seen(page: NDArray[np.uint8], memory: NDArray[np.uint8]) -> bool:
-    """Whether a page with the same trace came before, and not too many between: it leaves its own in any case."""
-    found, traces = trace(page, _uint64s(memory, SUMS_OF_TRACE)), _uint64s(memory, TRACES_PART)
-    place = found & np.uint64(TRACES - 1)
-    seen = traces[place] == found
-    traces[place] = found
-    return bool(seen)
-
-
 @njit(cache=True)
 def _one_pass(
     page: NDArray[np.uint8], decoded: str, task: int, memory: NDArray[np.uint8], tables: NDArray[np.uint8]
@@ -230,11 +214,7 @@ def _one_pass(
     if task & DECODED:
         page = utf8_in(decoded, _bytes(memory, UTF8))
     numbers, text = _int64s(memory, NUMBERS_PART), page
-    numbers[LANGUAGE], numbers[SEEN] = NOT_NAMED, False
-    if task & TRACE:
-        numbers[SEEN] = _was_seen(page, memory)
-        if numbers[SEEN]:
-            return
+    numbers[LANGUAGE] = NOT_NAMED
     if task & READ:
         numbers[TEXT_BYTES] = _read(page, task & MAIN != 0, memory, tables)
         text = _bytes(memory, JOINED)[: numbers[TEXT_BYTES]]

@@ -7,7 +7,6 @@ is the page's size.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +21,9 @@ from dustream.core.text.one_pass import (
     NAMED_ODDLY,
     NOT_NAMED,
     READ,
-    SEEN,
     SIGN,
     TELL_LANGUAGE,
     TEXT_BYTES,
-    TRACE,
     Room,
     one_pass,
     one_pass_decoded,
@@ -34,7 +31,6 @@ from dustream.core.text.one_pass import (
     subtag_of,
 )
 from dustream.core.text.page_guard import check_size
-from dustream.core.text.read_before import ReadBefore
 from dustream.core.text.scan_blocks import (
     FACT_CANONICAL,
     FACT_CHARSET,
@@ -92,24 +88,15 @@ def scan(page: str | bytes, *, content_type: str | None = None, mode: TextMode =
 
 
 def scan_and_sign(
-    page: str | bytes,
-    content_type: str | None,
-    lang: str,
-    mode: TextMode,
-    with_text: bool,
-    known: ReadBefore | None = None,
+    page: str | bytes, content_type: str | None, lang: str, mode: TextMode, with_text: bool
 ) -> SignedPage:
     """Read and sign a page at once (`signature.PageSigner`); its text becomes a Python object only if asked for."""
     if content_type is not None and _is_plain(content_type):
         text = _without_nul(_utf8(page, content_type))
         return SignedPage(sign(text, lang), utf8=text)
     given = primary_subtag(lang)
-    task = TASKS[mode] | (SIGN if given else SIGN | TELL_LANGUAGE)
-    room = _signed(page, content_type, task if known is None else task | TRACE)
+    room = _signed(page, content_type, TASKS[mode] | (SIGN if given else SIGN | TELL_LANGUAGE))
     found = room.result()
-    if known is not None and found[SEEN]:
-        read = partial(scan_and_sign, page, content_type, lang, mode, with_text)
-        return known.reading(_utf8(page, content_type), given, read)
     if found[TEXT_BYTES] > TEXT_BYTES_MAX:
         raise text_too_long(found[TEXT_BYTES])
     text = room.text[: found[TEXT_BYTES]].tobytes() if with_text else b""

@@ -83,15 +83,12 @@ def _composed(room: Room, found: Result, text: NDArray[np.uint8]) -> tuple[Room,
     return room, found, text
 
 
-def page_signer(source: TextSource, with_text: bool = False, remembers: bool = False) -> PageSigner:
-    """What reads and signs pages. Language: as the crawler says, else the page's own attribute, else by its text. The
-    scanner may remember pages, for who has many."""
+def page_signer(source: TextSource, with_text: bool = False) -> PageSigner:
+    """What reads and signs pages. Language: as the crawler says, else the page's own attribute, else by its text."""
     if source.extractor == "scan":
-        from dustream.core.text.read_before import ReadBefore
         from dustream.core.text.scan import scan_and_sign
 
-        known = ReadBefore() if remembers else None
-        return lambda page, content_type, lang: scan_and_sign(page, content_type, lang, source.mode, with_text, known)
+        return lambda page, content_type, lang: scan_and_sign(page, content_type, lang, source.mode, with_text)
     read = extractor(source.extractor)
     return lambda page, content_type, lang: _read_and_sign(read, page, content_type, lang, source)
 

@@ -100,14 +100,14 @@ def _is_ascii_in(typing_context: Any, text: Any) -> Any:
 
 @intrinsic
 def _bytes_in(typing_context: Any, text: Any) -> Any:
+    """The characters of a string that is ASCII, where they stand. The caller keeps the string alive."""
     array = types.Array(types.uint8, 1, "C")
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         view = cgutils.create_struct_proxy(types.unicode_type)(context, builder, value=args[0])  # type: ignore[no-untyped-call]
         found = context.make_array(array)(context, builder)
         data = builder.bitcast(view.data, found.data.type)
-        size = builder.mul(view.length, builder.sext(view.kind, ir.IntType(64)))
-        populate_array(found, data, [size], [ir.Constant(ir.IntType(64), 1)], 1, None)  # type: ignore[no-untyped-call]
+        populate_array(found, data, [view.length], [ir.Constant(ir.IntType(64), 1)], 1, None)  # type: ignore[no-untyped-call]
         return found._getvalue()
 
     return array(types.unicode_type), codegen
@@ -115,8 +115,7 @@ def _bytes_in(typing_context: Any, text: Any) -> Any:
 
 _kind = cast("Callable[[str], int]", _kind_in)
 _is_ascii = cast("Callable[[str], bool]", _is_ascii_in)
-# The characters of a string as they stand in memory, 1, 2 or 4 bytes each. The caller keeps the string alive.
-raw_bytes = cast("Callable[[str], Bytes]", _bytes_in)
+_bytes_of_ascii = cast("Callable[[str], Bytes]", _bytes_in)
 
 
 def _encoder(unit_bytes: int) -> Encode:
@@ -188,7 +187,7 @@ def _encode(text: str, target: Bytes) -> int:
 def utf8_in(text: str, target: Bytes) -> Bytes:
     """A string in UTF-8: itself where it is ASCII, else written to `target`."""
     if _is_ascii(text):
-        return raw_bytes(text)
+        return _bytes_of_ascii(text)
     return target[: _encode(text, target)]
 
 

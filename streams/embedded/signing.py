@@ -8,14 +8,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from dustream.core.intake import Intake, Rejected, reader, take_in
+from dustream.core.intake import Intake, Rejected, take_in
 from dustream.core.text.extractors import TextSource
-from dustream.core.text.signature import PageSigner
 from dustream.schemas.crawl import CrawlEvent
 
 INLINE_EVENTS = 400  # fewer than this are signed before a pool of processes would have started
@@ -58,21 +56,15 @@ def sign_chunks(chunks: Iterator[Chunk[Place]], jobs: int, source: TextSource) -
         yield from pool.sign(chunks)
 
 
-@cache
-def reader_here(source: TextSource) -> PageSigner:
-    """The reader that this process keeps."""
-    return reader(source)
-
-
 def _sign_here(chunk: Chunk[Place], source: TextSource) -> SignedChunk[Place]:
     started = time.process_time()
-    intake = take_in(chunk.events, source, reader_here(source))
+    intake = take_in(chunk.events, source)
     return SignedChunk(chunk, intake, time.process_time() - started)
 
 
 def _sign_in_worker(data: bytes, source: TextSource) -> bytes:
     started = time.process_time()
-    intake = take_in(_EVENTS.decode(data), source, reader_here(source))
+    intake = take_in(_EVENTS.decode(data), source)
     return _ENCODER.encode((intake, time.process_time() - started))
 
 

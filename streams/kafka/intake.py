@@ -21,7 +21,7 @@ from dustream.core.topology import Topology
 from dustream.schemas import wire
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
-from dustream.streams.embedded.signing import Chunk, SigningPool, reader_here
+from dustream.streams.embedded.signing import Chunk, SigningPool
 from dustream.streams.kafka.application import CRAWL_PAGES
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.records import (
@@ -124,7 +124,7 @@ class IntakeProcessor:
             with SigningPool(1, self._source) as pool:
                 return next(pool.sign(iter([Chunk(events, None)]))).intake
         with self._guard.watching(record.partition, record.offset):
-            return take_in(events, self._source, reader_here(self._source))
+            return take_in(events, self._source)
 
     def _told(self, record: InRecord, signed: Signed) -> list[Send]:
         intake = signed.intake
