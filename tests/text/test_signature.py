@@ -20,6 +20,7 @@ from dustream.core.text import minhash, shingles, tokens
 from dustream.core.text.extractors import TextSource
 from dustream.core.text.language import detect_language, primary_subtag
 from dustream.core.text.permutations import ADDENDS, MULTIPLIERS
+from dustream.core.text.scan import scan
 from dustream.core.text.signature import minhash_array, shingle_array, shingle_count, sign, sign_page
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "signature" / "signatures.json"
@@ -218,6 +219,23 @@ def test_little_words_decide_before_letters() -> None:
 
 def test_a_text_without_little_words_is_judged_by_its_letters() -> None:
     assert detect_language("Straßenbahnhaltestelle Verkehrsbetriebe Fahrgastinformation Störungsmeldungen") == "de"
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        'lang="en"', "lang=en-US", "lang='ZH_Hant_TW'", 'lang=" de "', 'lang="x-default"', 'lang="english"', 'lang=""',
+        'lang="d&#101;"', 'lang="e1"', 'lang="fil"', 'lang="en&amp;"', 'xml:lang="fr"', 'lang="" xml:lang="fr"',
+        'lang="q" xml:lang="fr"', f'lang="en-{"x" * 60}"', 'lang="en\0"', 'lang="é"', "",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("content", ["<p>some words", "<p>größere Wörter", "<meta http-equiv=refresh content=1><p>x y"])
+def test_a_page_is_signed_in_one_call_as_it_is_read_and_then_signed(tag: str, content: str) -> None:
+    page = f"<html {tag}>{content}"
+    found = scan(page)
+    for each in (page, page.encode()):
+        assert sign_page(each) == sign(found.utf8, found.lang)
+        assert sign_page(each, lang="it-IT") == sign(found.utf8, "it")
 
 
 def test_language_of_a_page() -> None:
