@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -67,6 +68,15 @@ def apart(ground: Playground, first: int, after: int) -> None:
     """Two workers with a stage each, so that all goes by the logs; both throw some of it away."""
     for worker, stage in (("a", "read"), ("b", "count")):
         ground.start(worker, "--processors", stage, "--forget", "lines,words", str(first), str(after))
+    ground.wait(lambda: is_dealt_out(ground), "the tasks were not dealt out")
+
+
+def is_dealt_out(ground: Playground) -> bool:
+    """Whether both workers have their tasks, in the same generation: what is thrown away before is fetched anyway."""
+    logs = [ground.log(worker) for worker in "ab"]
+    generations = [re.findall(r"generation (\d+):", log) for log in logs]
+    are_open = all(log.count(": open at") >= toy.PARTITIONS for log in logs)
+    return are_open and all(generations) and generations[0][-1] == generations[1][-1]
 
 
 def thrown_away(ground: Playground) -> int:

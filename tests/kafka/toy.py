@@ -31,6 +31,8 @@ from dustream.streams.kafka.records import InRecord
 from dustream.streams.kafka.worker import Worker, WorkerOptions
 from dustream.streams.kafka.worker_log import configure_log
 
+PARTITIONS = 4
+
 
 class Word(Struct, frozen=True, array_like=True):
     url: str
@@ -80,7 +82,7 @@ class CountWords:
         return sends
 
 
-def topology(partitions: int = 4) -> Topology:
+def topology(partitions: int = PARTITIONS) -> Topology:
     return Topology(
         topics=(
             Topic("lines", "url", None, public=True),
