@@ -58,6 +58,9 @@ class UrlRule(Struct, frozen=True, kw_only=True):
     learner: Annotated[Learner, Meta(description="which method found it")]
     support: Annotated[int, Meta(description="known URLs that it brings together with a duplicate of theirs")] = 0
     false_positives: Annotated[int, Meta(description="known URLs that it brings together with other content")] = 0
+    pages: Annotated[
+        int, Meta(description="different pages among the URLs it rewrites: one alone is too little; 0: not known")
+    ] = 0
     evidence: Annotated[
         Literal["content", "size"],
         Meta(description="what the two counts go by: known duplicates, or where only sizes are known, equal sizes"),

@@ -56,6 +56,7 @@ from dustream.core.rules.evidence import (
 )
 from dustream.core.rules.growth import summary
 from dustream.core.rules.hash_slots import Ints
+from dustream.core.rules.life import is_of_one_page
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree
 from dustream.core.rules.rewrite import (
@@ -712,7 +713,7 @@ class Judge:
         step = max(1, len(changes.sources) // EXAMPLES_MAX)
         urls = self._table.urls
         examples = [(urls[a], urls[b]) for a, b in list(zip(*changes, strict=True))[::step][:EXAMPLES_MAX]]
-        return UrlRule(
+        rule = UrlRule(
             id=rule_id(self._site, proposal.rewrite),
             rewrite=proposal.rewrite,
             pattern=pattern,
@@ -721,6 +722,13 @@ class Judge:
             learner=proposal.learner,
             support=proposal.right if by_size else evidence.support,
             false_positives=proposal.wrong if by_size else evidence.false_positives,
+            pages=0 if by_size else self._pages(changes),
             evidence="size" if by_size else "content",
             examples=tuple(examples),
         )
+        return replace(rule, stage="shadow") if stage == "active" and is_of_one_page(rule) else rule
+
+    def _pages(self, changes: Changes) -> int:
+        """How many different pages, of those that are known, the changed URLs show."""
+        clusters = self._known.clusters[self._moved(changes)[self._at] >= 0]
+        return len(np.unique(clusters[clusters >= 0]))

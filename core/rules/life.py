@@ -60,13 +60,19 @@ def scored(rule: UrlRule, right: bool, settings: LifeSettings) -> UrlRule:
     return replace(rule, right=rights, wrong=wrongs)
 
 
+def is_of_one_page(rule: UrlRule) -> bool:
+    """Whether all that is known of a rule is one page under many URLs: an error page that is sent with status 200 is
+    just that, and would have all that a site still has to say skipped."""
+    return rule.pages == 1
+
+
 def reviewed(rule: UrlRule, settings: LifeSettings) -> UrlRule:
     """The rule at the stage that its record has earned."""
     if rule.stage == "candidate" and rule.support >= settings.shadow_support_min:
         rule = replace(rule, stage="shadow")
     if rule.stage in ("shadow", "revoked"):
         needed = settings.active_right_min << min(rule.revocations, settings.revocations_counted_max)
-        if rule.right >= needed and precision(rule) >= settings.active_precision_min:
+        if rule.right >= needed and precision(rule) >= settings.active_precision_min and not is_of_one_page(rule):
             return replace(rule, stage="active")
     failing = rule.wrong >= settings.revoked_wrong_min and precision(rule) < settings.revoked_precision_below
     if rule.stage == "active" and failing:

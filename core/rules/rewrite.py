@@ -452,7 +452,8 @@ def describe(rewrite: Rewrite) -> str:
 def evidence_words(rule: UrlRule) -> str:
     """What speaks for a rule and against it."""
     right, wrong = ("right", "wrong") if rule.evidence == "content" else ("of one size", "of another")
-    return f"{rule.support} {right}, {rule.false_positives} {wrong}"
+    pages = ", all of one page" if rule.pages == 1 else ""
+    return f"{rule.support} {right}, {rule.false_positives} {wrong}{pages}"
 
 
 # ---------------------------------------------------------------- pieces

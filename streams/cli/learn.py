@@ -111,4 +111,5 @@ def _report(learned: LearnedSite, as_json: bool) -> None:
         known = f"{pages} different pages" if pages else "only their sizes are known"
         print(f"{learned.site}: {learned.counts.urls} URLs, {known}")
         for rule in learned.rules:
-            print(f"  {evidence_words(rule):>28}  [{rule.learner}] {shown(describe(rule.rewrite))}")
+            held = "" if rule.stage == "active" else f" ({rule.stage}: not applied)"
+            print(f"  {evidence_words(rule):>28}  [{rule.learner}] {shown(describe(rule.rewrite))}{held}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from dustream.core.errors import BadSetting
 from dustream.streams.kafka.metrics import Metrics
 
 LOOPBACK = "127.0.0.1"
@@ -38,5 +39,9 @@ async def serve(health: Health, port: int) -> web.AppRunner:
     app.add_routes([web.get("/live", health.live), web.get("/ready", health.ready), web.get("/metrics", health.show)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, LOOPBACK, port).start()
+    try:
+        await web.TCPSite(runner, LOOPBACK, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise BadSetting(f"port {port} is not free ({error.strerror}): choose another --health-port") from None
     return runner

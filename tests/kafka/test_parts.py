@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -28,6 +30,7 @@ from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.cluster import Cluster, read_cluster
 from dustream.streams.kafka.compare import compare
 from dustream.streams.kafka.counted import GroupsCounted
+from dustream.streams.kafka.health import Health, serve
 from dustream.streams.kafka.intake import CrashGuard, IntakeProcessor, pack, unpack
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.records import (
@@ -176,6 +179,15 @@ def test_metrics_are_prometheus_text() -> None:
     assert 'dustream_events_ignored_total{reason="a \\"quoted\\"\\nreason"} 2' in lines
     assert 'dustream_lag{partition="0",processor="pages"} 7' in lines
     assert "# TYPE dustream_lag gauge" in lines
+
+
+def test_a_taken_health_port_is_told() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(BadSetting, match=f"port {port} is not free"):
+            asyncio.run(serve(Health(Metrics(), lambda: True), port))
 
 
 def test_libraries_complain_once_in_a_while() -> None:

@@ -108,6 +108,19 @@ def test_a_rule_becomes_active_only_after_predictions_came_true() -> None:
     assert task.normalize("http://shop.com/buy?id=999&sid=x") == "http://shop.com/buy?id=999"
 
 
+def test_one_page_under_many_urls_makes_no_active_rule() -> None:
+    task = Task()
+    for i in range(60):
+        task.arrive(f"http://shop.com/item/{i}.html", "sold out", "winner" if i == 0 else "duplicate")
+    task.rest()
+    assert task.stages("shop.com") == {"shadow"}
+    known = [SiteUrl(f"http://shop.com/item/{i}.html", "sold out") for i in range(60)]
+    one = learn_site("shop.com", known).rules
+    assert {(rule.stage, rule.pages) for rule in one} == {("shadow", 1)}
+    more = [SiteUrl(f"http://shop.com/buy?id={i}&sid={j}", f"item {i}") for i in range(20) for j in range(3)]
+    assert {rule.stage for rule in learn_site("shop.com", more).rules} == {"active"}
+
+
 def test_predictions_are_made_for_urls_that_the_learner_has_not_seen() -> None:
     task = Task()
     crawl_sessions(task, 0, 60)
