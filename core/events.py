@@ -19,6 +19,7 @@ import math
 import re
 import unicodedata
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 from urllib.parse import urljoin
 
@@ -290,6 +291,7 @@ _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 sniff_bytes_max: Final = 1445
 
 
+@lru_cache(maxsize=1024)
 def media_type(content_type: str | None) -> str:
     """`text/html` of `Text/HTML; charset=x`; the first if a server sent several; "" if it sent none."""
     if not content_type:
