@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
@@ -24,6 +24,7 @@ CHARSETS_CACHED_MAX = 1024
 _SPOILT_SHARE_MAX = 0.1
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_MARKS = tuple(bom for bom, _ in _BOMS)
 _HTTP_CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s\"';,]{1,40})", re.IGNORECASE)
 _META_CHARSET = re.compile(rb"<meta[^>]{0,400}?charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 
@@ -47,6 +48,12 @@ def decode_to_utf8(page: bytes, content_type: str | None = None) -> bytes:
     return page if _is_in_utf8(page, declared) else utf8_of(_by_charset(page, declared))
 
 
+def is_utf8_where_valid(page: bytes, content_type: str | None = None) -> bool:
+    """Whether a page is in UTF-8 if it is valid UTF-8. Nearly all are: they have no mark, and do not declare a charset
+    that is made of bytes of ASCII."""
+    return not page.startswith(_MARKS) and not _is_ascii_based(page, _declared(page, content_type))
+
+
 def _by_mark(page: bytes) -> str | None:
     for bom, name in _BOMS:
         if page.startswith(bom):
@@ -66,21 +73,26 @@ def _by_charset(page: bytes, declared: list[str]) -> str:
 
 
 def _is_in_utf8(page: bytes, declared: list[str]) -> bool:
-    return not any(name in _ESCAPE_BASED or _is_utf16(name, page) for name in declared) and is_utf8(page)
+    return not _is_ascii_based(page, declared) and is_utf8(page)
+
+
+def _is_ascii_based(page: bytes, declared: Iterable[str]) -> bool:
+    return any(name in _ESCAPE_BASED or _is_utf16(name, page) for name in declared)
 
 
 def _declared(page: bytes, content_type: str | None) -> Iterator[str]:
     """The charsets the header and the page name, as Python codecs; unknown ones are left out."""
-    labels = []
-    if content_type and (match := _HTTP_CHARSET.search(content_type)):
-        labels.append(match[1])
-    if meta := _META_CHARSET.search(page, 0, META_BYTES_MAX):
-        labels.append(meta[1].decode("ascii"))
-    for label in labels:
-        name = _codec(label)
+    meta = _META_CHARSET.search(page, 0, META_BYTES_MAX)
+    for name in (_header_codec(content_type), _codec(meta[1].decode("ascii")) if meta else None):
         # UTF-16 without zero bytes is a lie that decodes without an error.
         if name and (not name.startswith("utf-16") or _is_utf16(name, page)):
             yield name
+
+
+@lru_cache(maxsize=CHARSETS_CACHED_MAX)
+def _header_codec(content_type: str | None) -> str | None:
+    match = _HTTP_CHARSET.search(content_type) if content_type else None
+    return _codec(match[1]) if match else None
 
 
 @lru_cache(maxsize=CHARSETS_CACHED_MAX)

@@ -44,13 +44,17 @@ from dustream.core.text.scan_tokenizer import is_letter
 from dustream.core.text.scan_vectors import WIDTH
 from dustream.core.text.shingles import DEFAULT_TABLE, DIMENSIONS, PLACES, sort_distinct, windows_into
 from dustream.core.text.tokens import char_table, count_into, hash_tokens, tokens_max
-from dustream.core.text.utf8 import UTF8_BYTES_MAX, utf8_in
+from dustream.core.text.utf8 import UTF8_BYTES_MAX, is_utf8_in, utf8_in
 
-# What is to be done. Without READ the page is the text. The language is told unless the page plainly names one.
-READ, MAIN, SIGN, TELL_LANGUAGE, DECODED = 1, 2, 4, 8, 16
+# What is to be done. Without READ the page is the text. The language is told unless the page plainly names one. With
+# CHECK nothing else is done on a page that is not UTF-8.
+READ, MAIN, SIGN, TELL_LANGUAGE, DECODED, CHECK = 1, 2, 4, 8, 16, 32
 
 # What comes out as numbers. LANGUAGE is the page's own word, as `subtag_of` reads it, or one of the two below.
-TEXT_BYTES, TOKENS_FOUND, SHINGLES_FOUND, MAY_COMPOSE, HAS_SCRIPT, BY_WORDS, LANGUAGE, HAS_REFRESH, NUMBERS = range(9)
+(
+    TEXT_BYTES, TOKENS_FOUND, SHINGLES_FOUND, MAY_COMPOSE, HAS_SCRIPT, BY_WORDS, LANGUAGE, HAS_REFRESH, NOT_UTF8,
+    NUMBERS,
+) = range(10)  # fmt: skip
 NOT_NAMED, NAMED_ODDLY = 0, -1
 TAG_BYTES_MAX = 35  # of a language tag as people write them (RFC 5646, section 4.4.1)
 
@@ -214,7 +218,9 @@ def _one_pass(
     if task & DECODED:
         page = utf8_in(decoded, _bytes(memory, UTF8))
     numbers, text = _int64s(memory, NUMBERS_PART), page
-    numbers[LANGUAGE] = NOT_NAMED
+    numbers[LANGUAGE], numbers[NOT_UTF8] = NOT_NAMED, task & CHECK != 0 and not is_utf8_in(page)
+    if numbers[NOT_UTF8]:
+        return
     if task & READ:
         numbers[TEXT_BYTES] = _read(page, task & MAIN != 0, memory, tables)
         text = _bytes(memory, JOINED)[: numbers[TEXT_BYTES]]
@@ -266,6 +272,12 @@ def one_pass_decoded(page: str, task: int) -> Room | None:
     room = _kept(bytes_max)
     _entry()(_NO_BYTES, page, task | DECODED, room.memory, _tables())
     return room
+
+
+def one_pass_if_utf8(page: bytes, task: int) -> Room | None:
+    """As `one_pass`, of bytes; None if they are not UTF-8."""
+    room = one_pass(np.frombuffer(page, dtype=np.uint8), task | CHECK)
+    return None if room.parts[NUMBERS_PART][NOT_UTF8] else room
 
 
 def run(room: Room, page: NDArray[np.uint8], task: int) -> None:

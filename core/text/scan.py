@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.text.encoding import decode_to_utf8
+from dustream.core.text.encoding import decode_to_utf8, is_utf8_where_valid
 from dustream.core.text.extracted import ATTRIBUTE_CHARS_MAX, TITLE_CHARS_MAX, Extracted, TextMode, first_refresh
 from dustream.core.text.language import primary_subtag
 from dustream.core.text.one_pass import (
@@ -27,6 +27,7 @@ from dustream.core.text.one_pass import (
     Room,
     one_pass,
     one_pass_decoded,
+    one_pass_if_utf8,
     scan_blocks,
     subtag_of,
 )
@@ -111,7 +112,10 @@ def scan_and_sign(
 def _signed(page: str | bytes, content_type: str | None, task: int) -> Room:
     """What compiled code made of a page."""
     check_size(len(page))
-    room = one_pass_decoded(page, task) if isinstance(page, str) else None
+    if isinstance(page, str):
+        room = one_pass_decoded(page, task)
+    else:
+        room = one_pass_if_utf8(page, task) if is_utf8_where_valid(page, content_type) else None
     return one_pass(_utf8(page, content_type), task) if room is None else room
 
 

@@ -47,9 +47,9 @@ def _char_size(page: NDArray[np.uint8], at: int) -> int:
     return size
 
 
-@njit(cache=True)
-def _is_utf8(data: bytes) -> bool:
-    page = np.frombuffer(data, dtype=np.uint8)
+@inner
+def is_utf8_in(page: NDArray[np.uint8]) -> bool:
+    """Whether these bytes are UTF-8, as strictly as Python takes it."""
     at = 0
     while at < page.size:
         if at + WIDTH <= page.size:
@@ -66,8 +66,13 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
+@njit(cache=True)
+def _is_utf8(data: bytes) -> bool:
+    return is_utf8_in(np.frombuffer(data, dtype=np.uint8))
+
+
 def is_utf8(page: bytes) -> bool:
-    """Whether these bytes are UTF-8, as strictly as Python takes it."""
+    """As `is_utf8_in`, for Python."""
     return page.isascii() or bool(_is_utf8(page))
 
 
