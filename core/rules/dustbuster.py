@@ -56,7 +56,7 @@ MATES_MAX: Final = 128
 _FRAME_START, _FRAME_END = ord(START), ord(END)
 _SLASH = ord("/")
 
-ALIKE, UNLIKE, UNKNOWN, UNDECIDED, UNCHANGED = 1, 0, 2, 3, 4
+ALIKE, UNLIKE, UNKNOWN, UNDECIDED = 1, 0, 2, 3
 """What is known of a URL and what a rule makes of it; undecided: the outcome may not be in standard form."""
 
 LOOKED_AT_FIRST: Final = 16
@@ -118,12 +118,14 @@ class RulePair(NamedTuple):
 @dataclass(frozen=True)
 class DustRule:
     """A valid rule, with how often its outcome was known to be right or wrong within its scope; and the listed URLs
-    that it finds something in, by their rows."""
+    that it finds something in, by their rows. `landed`: of each the listed URL that it becomes, −1 if there is none, or
+    nobody has looked."""
 
     rewrite: SubstringRewrite
     right: int
     wrong: int
     rows: Ints
+    landed: Ints
 
 
 @dataclass(frozen=True)
@@ -268,6 +270,31 @@ A_START, A_LENGTH, B_START, B_LENGTH, SUPPORT = range(5)
 """The columns of detected rules: where α and β are in the text, and their support."""
 
 
+class Likely(NamedTuple):
+    """A list as instances of rules are looked for in it: its text, which URLs can be instances, what tells that two
+    are likely similar, and how long substrings and how large buckets may be."""
+
+    prefix: U64s
+    powers: U64s
+    starts: I64s
+    ends: I64s
+    wanted: npt.NDArray[np.bool_]
+    sketches: I64s
+    low: I64s
+    high: I64s
+    by_sketch: bool
+    substring_max: int
+    bucket_max: int
+
+
+class RuleTable(NamedTuple):
+    """Rules by the hash of their texts: the support of each, and one instance: (start, length) of α and of β."""
+
+    keys: U64s
+    support: Ints
+    places: Ints
+
+
 def detect_likely_rules(listed: UrlList, settings: DustSettings) -> tuple[list[RulePair], bool]:
     """DetectLikelyRules: pairs with support of at least MS, the largest support first; and whether some were lost."""
     detected, truncated = _detected(listed, settings)
@@ -292,17 +319,17 @@ def _detected(listed: UrlList, settings: DustSettings) -> tuple[I64s, bool]:
     by_text, by_end = _orders(listed.urls)
     shared = _shared_with_next(text.data, text.starts, text.ends, by_text, False)
     shared_ends = _lowest(_shared_with_next(text.data, text.starts, text.ends, by_end, True))
+    likely = Likely(
+        text.prefix, text.powers, text.starts, text.ends, wanted, listed.sketches, listed.low, listed.high,
+        listed.by_sketch, settings.substring_max, settings.bucket_max,
+    )  # fmt: skip
     # Most sites are small, and have few rules: a table that turns out too small is thrown away for a larger one.
     slots = min(RULE_SLOTS_MAX, 1 << (RULE_SLOTS_PER_URL * int(wanted.sum())).bit_length())
     while True:
-        keys, support, places = _new_rule_table(slots)
-        full = _gather_instances(
-            text.prefix, text.powers, text.starts, text.ends, by_text, shared, by_end, shared_ends, wanted,
-            listed.sketches, listed.low, listed.high, listed.by_sketch, settings.substring_max, settings.bucket_max,
-            keys, support, places,
-        )  # fmt: skip
+        table = _new_rule_table(slots)
+        full = _gather_instances(likely, by_text, shared, by_end, shared_ends, table)
         if not full or slots == RULE_SLOTS_MAX:
-            return _in_order(text, support, places, settings.ms), bool(full)
+            return _in_order(text, table.support, table.places, settings.ms), bool(full)
         slots = min(RULE_SLOTS_MAX, slots * 8)
 
 
@@ -357,9 +384,8 @@ def _lowest(shared: Ints) -> Ints:
     return np.stack(levels)
 
 
-def _new_rule_table(slots: int) -> tuple[U64s, Ints, Ints]:
-    """Keys, support, and one instance: (start, length) of α and of β in the text."""
-    return np.zeros(slots, np.uint64), np.zeros(slots, np.int32), np.zeros((slots, 4), np.int32)
+def _new_rule_table(slots: int) -> RuleTable:
+    return RuleTable(np.zeros(slots, np.uint64), np.zeros(slots, np.int32), np.zeros((slots, 4), np.int32))
 
 
 def _in_order(text: FramedText, support: Ints, places: Ints, ms: int) -> I64s:
@@ -532,71 +558,56 @@ def _shared_with_next(text: Bytes, starts: I64s, ends: I64s, order: I64s, from_e
 
 @njit(cache=True)
 def _gather_instances(
-    prefix: U64s,
-    powers: U64s,
-    starts: I64s,
-    ends: I64s,
-    by_text: I64s,
-    shared: Ints,
-    by_end: I64s,
-    shared_ends: Ints,
-    wanted: npt.NDArray[np.bool_],
-    sketches: I64s,
-    low: I64s,
-    high: I64s,
-    by_sketch: bool,
-    substring_max: int,
-    bucket_max: int,
-    keys: U64s,
-    support: Ints,
-    places: Ints,
+    likely: Likely, by_text: I64s, shared: Ints, by_end: I64s, shared_ends: Ints, table: RuleTable
 ) -> bool:
     """All buckets, prefix by prefix: URLs with a common prefix are neighbours in sorted order, so the substring table
-    never exists as a whole. True if the rule table is full."""
+    never exists as a whole; and as long as they have more bytes in common they are the same for the longer prefixes,
+    too. True if the rule table is full."""
     full = False
     end_rank = np.zeros(len(by_end), np.int64)
     end_rank[by_end] = np.arange(len(by_end))
-    seen = np.full(sketches.max() + 1 if len(sketches) else 0, -1, np.int64)
-    last = np.full(len(seen), -1, np.int64)
-    groups = 0
-    for depth in range(len(powers)):
-        begin = 0
-        any_group = False
-        while begin < len(by_text):
-            end = begin + 1
-            while end < len(by_text) and shared[end - 1] >= depth:
-                end += 1
-            if end - begin > 1:
-                any_group = True
-                groups += 1
-                if not by_sketch or _has_mates(by_text[begin:end], wanted, sketches, seen, groups):
-                    ranks = np.sort(end_rank[by_text[begin:end]])
-                    group, shared_end = by_end[ranks], _shared_between(ranks, shared_ends)
-                    longest = int(shared_end.max())
-                    if by_sketch:
-                        longest = _longest_suffix_of_mates(ranks, group, shared_ends, wanted, sketches, last)
-                    full |= _buckets_of_prefix(
-                        prefix, powers, starts, ends, group, shared_end, longest, depth,
-                        wanted, sketches, low, high, by_sketch, substring_max, bucket_max, keys, support, places,
-                    )  # fmt: skip
-                    if full and len(keys) < RULE_SLOTS_MAX:
-                        return True
-            begin = end
-        if not any_group:
-            break
+    seen = np.zeros(likely.sketches.max() + 2, np.int64)
+    groups, used = np.zeros((len(by_text), 3), np.int64), 1
+    groups[0, 1] = len(by_text)
+    while used:
+        used -= 1
+        begin, end, depth = groups[used]
+        if likely.by_sketch and not _has_mates(by_text[begin:end], likely.wanted, likely.sketches, seen):
+            continue
+        deepest = int(shared[begin : end - 1].min())
+        ranks = np.sort(end_rank[by_text[begin:end]])
+        full |= _buckets_of_prefix(
+            likely, by_end[ranks], _shared_between(ranks, shared_ends), depth, deepest, seen, table
+        )
+        if full and len(table.keys) < RULE_SLOTS_MAX:
+            return True
+        used = _add_parts(groups, used, shared, begin, end, deepest)
     return full
 
 
 @njit(cache=True)
-def _has_mates(
-    group: I64s, wanted: npt.NDArray[np.bool_], sketches: I64s, seen: npt.NDArray[np.int64], number: int
-) -> bool:
-    """Whether two wanted URLs have one sketch. `seen`: in which group each sketch was met last."""
+def _add_parts(parts: I64s, used: int, shared: Ints, begin: int, end: int, least: int) -> int:
+    """Of neighbours, those that have more than the least in common: (begin, end, how many bytes at least)."""
+    start = begin
+    for i in range(begin, end):
+        if i == end - 1 or shared[i] == least:
+            if i > start:
+                parts[used, 0], parts[used, 1], parts[used, 2] = start, i + 1, least + 1
+                used += 1
+            start = i + 1
+    return used
+
+
+@njit(cache=True)
+def _has_mates(group: I64s, wanted: npt.NDArray[np.bool_], sketches: I64s, seen: I64s) -> bool:
+    """Whether two wanted URLs have one sketch. `seen`: in which group each sketch was met last; behind all, how many
+    groups there were."""
+    seen[-1] += 1
     for url in group:
         if wanted[url] and sketches[url] >= 0:
-            if seen[sketches[url]] == number:
+            if seen[sketches[url]] == seen[-1]:
                 return True
-            seen[sketches[url]] = number
+            seen[sketches[url]] = seen[-1]
     return False
 
 
@@ -619,108 +630,103 @@ def _least(lowest: Ints, begin: int, end: int) -> int:
 
 
 @njit(cache=True)
-def _longest_suffix_of_mates(
-    ranks: I64s, group: I64s, lowest: Ints, wanted: npt.NDArray[np.bool_], sketches: I64s, last: I64s
-) -> int:
-    """How many bytes two wanted URLs of one sketch have in common at most, from the end: longer suffixes tell nothing.
-    In the order from the end neighbours have most in common. `last` is all −1 before and after."""
-    longest = -1
-    for i in range(len(group)):
-        sketch = sketches[group[i]]
-        if wanted[group[i]] and sketch >= 0:
-            if last[sketch] >= 0:
-                longest = max(longest, _least(lowest, last[sketch], ranks[i]))
-            last[sketch] = ranks[i]
-    for url in group:
-        if sketches[url] >= 0:
-            last[sketches[url]] = -1
-    return longest
-
-
-@njit(cache=True)
 def _buckets_of_prefix(
-    prefix: U64s,
-    powers: U64s,
-    starts: I64s,
-    ends: I64s,
-    group: I64s,
-    shared: Ints,
-    longest: int,
-    depth: int,
-    wanted: npt.NDArray[np.bool_],
-    sketches: I64s,
-    low: I64s,
-    high: I64s,
-    by_sketch: bool,
-    substring_max: int,
-    bucket_max: int,
-    keys: U64s,
-    support: Ints,
-    places: Ints,
+    likely: Likely, group: I64s, shared: Ints, depth: int, deepest: int, seen: I64s, table: RuleTable
 ) -> bool:
-    """The buckets of one prefix, suffix by suffix up to the longest: URLs with a common suffix are neighbours in the
-    order of the group, which is from the end."""
+    """The buckets of the URLs with one prefix, `depth` to `deepest` bytes of it: URLs with a common suffix, too, are
+    neighbours in the order of the group, which is from the end."""
     full = False
-    bucket = np.zeros(bucket_max, np.int64)
-    shortest = longest + 1
-    for url in group:
-        if wanted[url]:
-            shortest = min(shortest, max(0, ends[url] - starts[url] - depth - substring_max))
-    for suffix in range(shortest, longest + 1):
-        begin = 0
-        while begin < len(group) - 1:
-            if shared[begin] < suffix:
-                begin += 1
-                continue
-            end = begin
-            count = 0
-            while True:
-                url = group[end]
-                if 0 <= ends[url] - starts[url] - depth - suffix <= substring_max:
-                    if count < bucket_max:
-                        bucket[count] = url
-                    count += 1
-                if end == len(group) - 1 or shared[end] < suffix:
-                    break
-                end += 1
-            begin = end + 1
-            if 1 < count <= bucket_max:
-                for i in range(count):
-                    for j in range(i + 1, count):
-                        u, v = bucket[i], bucket[j]
-                        if by_sketch:
-                            similar = wanted[u] and wanted[v] and sketches[u] >= 0 and sketches[u] == sketches[v]
-                        else:
-                            similar = low[u] >= 0 and low[v] >= 0 and low[u] <= high[v] and low[v] <= high[u]
-                        if similar:
-                            a_length = ends[u] - starts[u] - depth - suffix
-                            b_length = ends[v] - starts[v] - depth - suffix
-                            a = mix64(span(prefix, powers, starts[u] + u, depth, a_length) + np.uint64(a_length))
-                            b = mix64(span(prefix, powers, starts[v] + v, depth, b_length) + np.uint64(b_length))
-                            key = (mix64(a) ^ mix64(b)) | np.uint64(1)
-                            full |= _count_rule(
-                                keys, support, places, key, starts[u] + depth, a_length, starts[v] + depth, b_length
-                            )
+    runs, used = np.zeros((len(group), 3), np.int64), 1
+    runs[0, 1] = len(group)
+    while used:
+        used -= 1
+        begin, end, suffix = runs[used]
+        run = group[begin:end]
+        if likely.by_sketch and not _has_mates(run, likely.wanted, likely.sketches, seen):
+            continue
+        longest = int(shared[begin : end - 1].min())
+        full |= _buckets_of_envelopes(likely, run, depth, deepest, suffix, longest, table)
+        used = _add_parts(runs, used, shared, begin, end, longest)
     return full
 
 
 @njit(cache=True)
+def _buckets_of_envelopes(
+    likely: Likely, run: I64s, depth: int, deepest: int, suffix: int, longest: int, table: RuleTable
+) -> bool:
+    """The buckets of URLs with these prefixes and suffixes: which of them have a substring short enough in between is
+    told by how long both are together. Each likely-similar pair is an instance with every prefix that leaves a suffix
+    of this run. True: the table is full."""
+    full = False
+    prefix, powers, starts, ends = likely.prefix, likely.powers, likely.starts, likely.ends
+    wanted, sketches, low, high = likely.wanted, likely.sketches, likely.low, likely.high
+    keys, support, places = table.keys, table.support, table.places
+    lengths, bucket = ends[run] - starts[run], np.zeros(likely.bucket_max + 1, np.int64)
+    shortest = _shortest_wanted(run, lengths, wanted, deepest + longest + 1 + likely.substring_max)
+    for outside in range(max(depth + suffix, shortest - likely.substring_max), deepest + longest + 1):
+        count = _fill_bucket(bucket, run, lengths, outside, likely.substring_max)
+        if count > likely.bucket_max:
+            continue
+        for i in range(count):
+            for j in range(i + 1, count):
+                u, v = bucket[i], bucket[j]
+                if not _is_likely_similar(likely.by_sketch, wanted, sketches, low, high, u, v):
+                    continue
+                a_length, b_length = ends[u] - starts[u] - outside, ends[v] - starts[v] - outside
+                for at in range(max(depth, outside - longest), min(deepest, outside - suffix) + 1):
+                    a = mix64(span(prefix, powers, starts[u] + u, at, a_length) + np.uint64(a_length))
+                    b = mix64(span(prefix, powers, starts[v] + v, at, b_length) + np.uint64(b_length))
+                    key = (mix64(a) ^ mix64(b)) | np.uint64(1)
+                    full |= _count_rule(keys, support, places, key, starts[u] + at, a_length, starts[v] + at, b_length)
+    return full
+
+
+@njit(cache=True, inline="always")
+def _shortest_wanted(run: I64s, lengths: I64s, wanted: npt.NDArray[np.bool_], most: int) -> int:
+    shortest = most
+    for i in range(len(run)):
+        if wanted[run[i]]:
+            shortest = min(shortest, lengths[i])
+    return shortest
+
+
+@njit(cache=True, inline="always")
+def _fill_bucket(bucket: I64s, run: I64s, lengths: I64s, outside: int, substring_max: int) -> int:
+    """Up to one URL too many; how many are in it."""
+    count, i = 0, 0
+    while i < len(run) and count < len(bucket):
+        if 0 <= lengths[i] - outside <= substring_max:
+            bucket[count] = run[i]
+            count += 1
+        i += 1
+    return count
+
+
+@njit(cache=True, inline="always")
+def _is_likely_similar(
+    by_sketch: bool, wanted: npt.NDArray[np.bool_], sketches: I64s, low: I64s, high: I64s, u: int, v: int
+) -> bool:
+    if by_sketch:
+        similar = wanted[u] and wanted[v] and sketches[u] >= 0 and sketches[u] == sketches[v]
+    else:
+        similar = low[u] >= 0 and low[v] >= 0 and low[u] <= high[v] and low[v] <= high[u]
+    return bool(similar)
+
+
+@njit(cache=True, inline="always")
 def _count_rule(
     keys: U64s, support: Ints, places: Ints, key: np.uint64, a: int, a_length: int, b: int, b_length: int
 ) -> bool:
     """One more instance of a rule; True if its place in the table could not be found in a bounded search."""
-    slot = np.int64(mix64(key) & np.uint64(len(keys) - 1))
-    for _ in range(64):
-        if keys[slot] == key:
-            support[slot] += 1
-            return False
-        if keys[slot] == 0:
-            keys[slot] = key
-            support[slot] = 1
-            places[slot, 0], places[slot, 1], places[slot, 2], places[slot, 3] = a, a_length, b, b_length
-            return False
-        slot = (slot + 1) & (len(keys) - 1)
-    return True
+    slot, left = np.int64(mix64(key) & np.uint64(len(keys) - 1)), 64
+    while left and keys[slot] != key and keys[slot] != 0:
+        slot, left = (slot + 1) & (len(keys) - 1), left - 1
+    if left and keys[slot] == 0:
+        keys[slot] = key
+        places[slot, 0], places[slot, 1], places[slot, 2], places[slot, 3] = a, a_length, b, b_length
+    if left:
+        support[slot] += 1
+    return left == 0
 
 
 # ---------------------------------------------------------------- eliminate
@@ -804,58 +810,112 @@ def _same(data: Bytes, a: int, b: int, length: int) -> bool:
 # ---------------------------------------------------------------- validate
 
 
+REFUTED, VALID, OPEN = 0, 1, 2
+"""What compiled code says of a rule; open: it needs the standard form of texts, or a fetcher."""
+
+F_SIDE, F_RIGHT, F_WRONG, F_URL, F_SCOPE, F_END = range(6)
+"""The columns of valid rules: which side of which rule, right and wrong outcomes, a URL in the scope and how many bytes
+of it (with its frame's first) the scope is, and where the rows of the rule end."""
+
+
 def validate(rules: I64s, listed: UrlList, settings: DustSettings, fetch: Fetch | None = None) -> list[DustRule]:
     """Validate: rules by support; what refines a rule that is already in is not tried; shrinking goes first."""
     valid: list[DustRule] = []
-    data = listed.text.data
     kept = np.zeros(len(rules), np.bool_)
     before = _last_with_same_difference(listed.text.sums, rules)
     limits = settings.limits(asks=fetch is not None)
     at = 0
-    while (at := _next_to_try(listed.searched, rules, before, kept, at, limits)) < 2 * len(rules):
-        a, a_length, b, b_length, _ = rules[at // 2].tolist()
-        sides = data[a : a + a_length], data[b : b + b_length]
-        found = validate_rule(sides[at % 2], sides[1 - at % 2], listed, limits, fetch)
-        at += 1
-        if found is not None:
-            valid.append(found)
-            kept[(at - 1) // 2] = True
-            at += at % 2
+    while at < 2 * len(rules):
+        at, facts, rows, landed = _try_rules(listed.searched, rules, before, kept, at, limits)
+        valid += _told_rules(listed, rules, facts, rows, landed)
+        if at < 2 * len(rules):
+            found = validate_rule(*_sides(listed.text.data, rules, at), listed, limits, fetch)
+            kept[at // 2] = found is not None
+            valid += [found] if found is not None else []
+            at += 2 - at % 2 if found is not None else 1
     return valid
 
 
-@njit(cache=True)
-def _next_to_try(
-    searched: Searched, rules: I64s, before: I64s, kept: npt.NDArray[np.bool_], at: int, limits: Limits
-) -> int:
-    """The next side of a rule that is not refuted at once; sides are numbered, α → β of rule i is 2 i, β → α 2 i + 1.
+def _told_rules(listed: UrlList, rules: I64s, facts: I64s, rows: Ints, landed: Ints) -> list[DustRule]:
+    """What compiled code has found valid."""
+    told, begin, text = [], 0, listed.text
+    for side, right, wrong, url, scope, end in facts.tolist():
+        within = text.piece(int(text.starts[url]) + 1, scope - 1).decode()
+        rewrite = _as_rewrite(*_sides(text.data, rules, side), within)
+        told.append(DustRule(rewrite, right, wrong, rows[begin:end], landed[begin:end]))
+        begin = end
+    return told
 
-    Most rules are refuted by the known URLs alone: those never leave compiled code."""
+
+@njit(cache=True)
+def _sides(data: Bytes, rules: I64s, side: int) -> tuple[Bytes, Bytes]:
+    """What to find and what to put there. Sides are numbered: α → β of rule i is 2 i, β → α 2 i + 1."""
+    rule = rules[side // 2]
+    alpha = data[rule[A_START] : rule[A_START] + rule[A_LENGTH]]
+    beta = data[rule[B_START] : rule[B_START] + rule[B_LENGTH]]
+    return (alpha, beta) if side % 2 == 0 else (beta, alpha)
+
+
+@njit(cache=True)
+def _try_rules(
+    searched: Searched, rules: I64s, before: I64s, kept: npt.NDArray[np.bool_], at: int, limits: Limits
+) -> tuple[int, I64s, Ints, Ints]:
+    """Tries sides of rules up to one that is open: where that is, and of the valid ones before it the facts, the rows
+    and what these become. Most rules are refuted by the known URLs alone."""
+    facts, count = np.zeros((len(rules), 6), np.int64), 0
+    rows, landed, used = np.zeros(1024, np.int32), np.zeros(1024, np.int32), 0
     while at < 2 * len(rules):
-        rule = at // 2
-        if at % 2 == 0 and _is_refinement(searched.data, rules, before, kept, rule):
+        if at % 2 == 0 and _is_refinement(searched.data, rules, before, kept, at // 2):
             at += 2
             continue
-        alpha = searched.data[rules[rule, A_START] : rules[rule, A_START] + rules[rule, A_LENGTH]]
-        beta = searched.data[rules[rule, B_START] : rules[rule, B_START] + rules[rule, B_LENGTH]]
-        find, put = (alpha, beta) if at % 2 == 0 else (beta, alpha)
-        if _can_be_deployed(find, put) and not _is_refuted(searched, find, put, limits):
-            return at
-        at += 1
-    return at
+        find, put = _sides(searched.data, rules, at)
+        if not _can_be_deployed(find, put):
+            at += 1
+            continue
+        verdict, fact, found, outcomes = _tried(searched, find, put, limits)
+        if verdict == OPEN:
+            break
+        if verdict == VALID:
+            rows, landed = _with_room(rows, used, len(found)), _with_room(landed, used, len(found))
+            rows[used : used + len(found)], landed[used : used + len(found)] = found, outcomes
+            used += len(found)
+            facts[count] = fact
+            facts[count, F_SIDE], facts[count, F_END] = at, used
+            count += 1
+            kept[at // 2] = True
+        at += 2 - at % 2 if verdict == VALID else 1
+    return at, facts[:count], rows[:used], landed[:used]
 
 
 @njit(cache=True)
-def _is_refuted(searched: Searched, find: Bytes, put: Bytes, limits: Limits) -> bool:
-    """Whether the known URLs alone refute a rule (`validate_rule`). False also if that is yet to be found out."""
-    rows, relations, _, refuted = _found_outcomes(searched, find, put, limits, not limits.asks)
-    if refuted:
-        return True
+def _with_room(buffer: Ints, used: int, more: int) -> Ints:
+    if used + more <= len(buffer):
+        return buffer
+    larger = np.zeros(2 * (used + more), np.int32)
+    larger[:used] = buffer[:used]
+    return larger
+
+
+@njit(cache=True)
+def _tried(searched: Searched, find: Bytes, put: Bytes, limits: Limits) -> tuple[int, I64s, Ints, Ints]:
+    """The same as `validate_rule` by the known URLs alone: verdict, facts, the URLs in the scope that the rule finds
+    something in, and what they become."""
+    fact, nothing = np.zeros(6, np.int64), np.zeros(0, np.int32)
+    rows, relations, found, landed, refuted = _found_outcomes(searched, find, put, limits, not limits.asks)
     right, undecided, first, last = _right_outcomes(rows, relations)
+    if refuted or (right < limits.ms and not undecided):
+        return REFUTED, fact, nothing, nothing
     if undecided or limits.asks:
-        return bool(right < limits.ms and not undecided)
+        return OPEN, fact, nothing, nothing
     positive, negative = _counted_inside(searched, rows, relations, first, last, limits)
-    return bool(right < limits.ms or negative > limits.bound * (positive + negative))
+    if positive < limits.ms or negative > limits.bound * (positive + negative):
+        return REFUTED, fact, nothing, nothing
+    scope = _scope_length(searched, first, last)
+    fact[F_RIGHT], fact[F_URL], fact[F_SCOPE] = right, first, scope
+    for i in range(len(rows)):
+        fact[F_WRONG] += relations[i] == UNLIKE and _is_inside(searched, rows[i], first, last, scope)
+    inside = np.array([_is_inside(searched, row, first, last, scope) for row in found])
+    return VALID, fact, found[inside], landed[inside]
 
 
 @njit(cache=True)
@@ -939,11 +999,12 @@ def _is_refinement(data: Bytes, rules: I64s, before: I64s, kept: npt.NDArray[np.
 
 class Outcomes(NamedTuple):
     """The URLs that a rule changes, by their rows, in an order that has nothing to do with their text; what is known of
-    each and its outcome; and all URLs that the rule finds something in."""
+    each and its outcome; and all URLs that the rule finds something in, with what they become (DustRule)."""
 
     rows: Ints
     relations: npt.NDArray[np.int8]
     found: Ints
+    landed: Ints
 
 
 def validate_rule(
@@ -952,7 +1013,7 @@ def validate_rule(
     """ValidateRule, against the known URLs first; the fetcher is only asked about outcomes that are not known."""
     if not _can_be_deployed(find, put):
         return None
-    rows, relations, found = _outcomes(find, put, listed, limits)
+    rows, relations, found, landed = _outcomes(find, put, listed, limits)
     right = rows[relations == ALIKE]
     if len(right) < limits.ms:
         return None
@@ -967,7 +1028,8 @@ def validate_rule(
     if positive < limits.ms or negative > limits.bound * (positive + negative):
         return None
     wrong = int(np.count_nonzero(relations == UNLIKE))
-    return DustRule(rewrite, len(right), wrong, found[(found >= begin) & (found < end)])
+    inside = (found >= begin) & (found < end)
+    return DustRule(rewrite, len(right), wrong, found[inside], landed[inside])
 
 
 @njit(cache=True)
@@ -1001,22 +1063,16 @@ def _with_fetched(
 
 def _outcomes(find: Bytes, put: Bytes, listed: UrlList, limits: Limits) -> Outcomes:
     """Every URL that the rule changes, and whether it and what it becomes are alike."""
-    rows, relations, found, _ = _found_outcomes(listed.searched, find, put, limits, False)
-    if not (relations == UNDECIDED).any():
-        return Outcomes(rows, relations, found)
-    return _decided(_as_rewrite(find, put, ""), rows, relations, found, listed)
+    rows, relations, found, landed, _ = _found_outcomes(listed.searched, find, put, limits, False)
+    outcomes = Outcomes(rows, relations, found, landed)
+    return _decided(_as_rewrite(find, put, ""), outcomes, listed) if (relations == UNDECIDED).any() else outcomes
 
 
-def _decided(
-    rewrite: SubstringRewrite,
-    rows: Ints,
-    relations: npt.NDArray[np.int8],
-    found: Ints,
-    listed: UrlList,
-) -> Outcomes:
+def _decided(rewrite: SubstringRewrite, outcomes: Outcomes, listed: UrlList) -> Outcomes:
     """With the standard form of the outcomes that may have another."""
     from dustream.core.rules.rewrite import replaced
 
+    rows, relations = outcomes.rows, outcomes.relations.copy()
     changed = np.ones(len(rows), np.bool_)
     for i in np.flatnonzero(relations == UNDECIDED).tolist():
         url = listed.urls[rows[i]]
@@ -1024,49 +1080,61 @@ def _decided(
         standard = url if after is None else standard_form(after)
         changed[i] = standard != url
         relations[i] = listed.relation(int(rows[i]), standard)
-    return Outcomes(rows[changed], relations[changed], found)
+    return outcomes._replace(rows=rows[changed], relations=relations[changed])
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _relation(u: int, v: int, by_sketch: bool, sketches: I64s, low: I64s, high: I64s) -> int:
     if by_sketch:
-        if sketches[u] < 0 or sketches[v] < 0:
-            return UNKNOWN
-        return ALIKE if sketches[u] == sketches[v] else UNLIKE
-    if low[u] < 0 or low[v] < 0:
-        return UNKNOWN
-    return ALIKE if low[u] <= high[v] and low[v] <= high[u] else UNLIKE
+        known, alike = sketches[u] >= 0 and sketches[v] >= 0, sketches[u] == sketches[v]
+    else:
+        known, alike = low[u] >= 0 and low[v] >= 0, low[u] <= high[v] and low[v] <= high[u]
+    return (ALIKE if alike else UNLIKE) if known else UNKNOWN
 
 
 @njit(cache=True)
 def _found_outcomes(
     searched: Searched, find: Bytes, put: Bytes, limits: Limits, may_stop: bool
-) -> tuple[Ints, npt.NDArray[np.int8], Ints, bool]:
+) -> tuple[Ints, npt.NDArray[np.int8], Ints, Ints, bool]:
     """The fields of Outcomes; and whether it stopped because these refute the rule already."""
+    data, starts, ends, url_at = searched.data, searched.starts, searched.ends, searched.url_at
+    prefix, powers, slots, hashes = searched.prefix, searched.powers, searched.slots, searched.hashes
+    by_sketch, sketches, low, high = searched.by_sketch, searched.sketches, searched.low, searched.high
     best, tried = _tried_places(searched, find)
-    found, rows = np.zeros(len(tried), np.int32), np.zeros(min(len(tried), OUTCOMES_MAX), np.int32)
+    found, landed = np.zeros(len(tried), np.int32), np.full(len(tried), -1, np.int32)
+    rows = np.zeros(min(len(tried), OUTCOMES_MAX), np.int32)
     relations = np.zeros(len(rows), np.int8)
     put_hash, put_is_safe = text_hash(put), is_safe_piece(put) and is_safe_piece(find)
     found_count, used, looked_at = 0, 0, LOOKED_AT_FIRST
     for place in tried:
-        url = int(searched.url_at[place])
-        at = int(place) - best if len(find) >= GRAM else _first_place(searched, find, url)
+        url = int(url_at[place])
+        at = int(place) - best if len(find) >= GRAM else _first_place(data, starts, ends, find, url)
         is_known = found_count and found[found_count - 1] == url
-        if is_known or not _is_at(searched, find, url, at):
+        if is_known or not _is_at(data, starts, ends, find, url, at):
             continue
         found[found_count] = url
         found_count += 1
         if used == OUTCOMES_MAX:
             continue
-        relation = _outcome(searched, url, at, len(find), put, put_hash, put_is_safe)
-        if relation != UNCHANGED:
-            rows[used], relations[used] = url, relation
-            used += 1
+        hashed = _outcome_hash(prefix, powers, starts, ends, url, at, len(find), len(put), put_hash)
+        outcome = first_entry(hashed, slots, hashes)
+        landed[found_count - 1] = outcome
+        if outcome == url:
+            continue
+        if outcome >= 0:
+            relations[used] = _relation(url, int(outcome), by_sketch, sketches, low, high)
+        else:
+            path = searched.path_starts[url]
+            is_standard = _stays_standard(data, starts[url], ends[url], path, at, len(find), put, put_is_safe)
+            relations[used] = UNKNOWN if is_standard else UNDECIDED
+        rows[used] = url
+        used += 1
         if may_stop and used == looked_at:
             if _is_refuted_already(searched, rows[:used], relations[:used], limits):
-                return rows[:used], relations[:used], found[:found_count], True
+                return rows[:used], relations[:used], found[:found_count], landed[:found_count], True
             looked_at *= 2
-    return rows[:used], relations[:used], np.sort(found[:found_count]), False
+    order = np.argsort(found[:found_count])
+    return rows[:used], relations[:used], found[order], landed[order], False
 
 
 @njit(cache=True)
@@ -1085,44 +1153,33 @@ def _tried_places(searched: Searched, find: Bytes) -> tuple[int, I64s]:
     return best, searched.places[searched.bounds[bucket] : searched.bounds[bucket + 1]].astype(np.int64)
 
 
-@njit(cache=True)
-def _first_place(searched: Searched, find: Bytes, url: int) -> int:
+@njit(cache=True, inline="always")
+def _first_place(data: Bytes, starts: I64s, ends: I64s, find: Bytes, url: int) -> int:
     """Where a text of one or two bytes is in a URL first, or where it cannot be."""
-    at, end = searched.starts[url], searched.ends[url] - len(find) + 1
-    while at < end and not (searched.data[at] == find[0] and searched.data[at + len(find) - 1] == find[-1]):
-        at += 1
-    return int(at)
+    first, last = starts[url], ends[url] - len(find) + 1
+    while first < last and not (data[first] == find[0] and data[first + len(find) - 1] == find[-1]):
+        first += 1
+    return int(first)
 
 
-@njit(cache=True)
-def _is_at(searched: Searched, find: Bytes, url: int, at: int) -> bool:
+@njit(cache=True, inline="always")
+def _is_at(data: Bytes, starts: I64s, ends: I64s, find: Bytes, url: int, at: int) -> bool:
     """Whether a text is at this place of a URL."""
-    if at < searched.starts[url] or at + len(find) > searched.ends[url]:
-        return False
-    i = 0
-    while i < len(find) and searched.data[at + i] == find[i]:
-        i += 1
-    return i == len(find)
+    same = 0
+    if at >= starts[url] and at + len(find) <= ends[url]:
+        while same < len(find) and data[at + same] == find[same]:
+            same += 1
+    return same == len(find)
 
 
-@njit(cache=True)
-def _outcome(
-    searched: Searched, url: int, at: int, length: int, put: Bytes, put_hash: np.uint64, put_is_safe: bool
-) -> int:
-    """What is known of a URL and what it becomes when so many bytes at this place are replaced."""
-    starts, ends, prefix, powers = searched.starts, searched.ends, searched.prefix, searched.powers
-    base, rest = starts[url] + url, ends[url] - at - length
-    start = at - starts[url]
-    hashed = (prefix[base + start] * powers[len(put)] + put_hash) * powers[rest]
-    hashed += span(prefix, powers, base, start + length, rest)
-    outcome = int(first_entry(hashed, searched.slots, searched.hashes))
-    if outcome == url:
-        return UNCHANGED
-    if outcome >= 0:
-        return _relation(url, outcome, searched.by_sketch, searched.sketches, searched.low, searched.high)
-    path = searched.path_starts[url]
-    is_standard = _stays_standard(searched.data, starts[url], ends[url], path, at, length, put, put_is_safe)
-    return UNKNOWN if is_standard else UNDECIDED
+@njit(cache=True, inline="always")
+def _outcome_hash(
+    prefix: U64s, powers: U64s, starts: I64s, ends: I64s, url: int, at: int, length: int, put: int, put_hash: np.uint64
+) -> np.uint64:
+    """Of what a URL becomes when so many bytes at this place are replaced by so many others."""
+    base, begin, rest = starts[url] + url, at - starts[url], ends[url] - at - length
+    hashed = (prefix[base + begin] * powers[put] + put_hash) * powers[rest]
+    return np.uint64(hashed + span(prefix, powers, base, begin + length, rest))
 
 
 @njit(cache=True)

@@ -101,7 +101,7 @@ def _prefix_hashes(data: Bytes, starts: I64s, ends: I64s) -> tuple[U64s, U64s, U
     return prefix, powers, sums
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def span(prefix: U64s, powers: U64s, at: int, start: int, length: int) -> np.uint64:
     """The hash of a piece of the URL whose prefixes begin at `at`."""
     return np.uint64(prefix[at + start + length] - prefix[at + start] * powers[length])

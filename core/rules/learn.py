@@ -33,6 +33,7 @@ from dustream.core.rules.candidates import (
 from dustream.core.rules.decompose import is_named
 from dustream.core.rules.dustbuster import (
     URLS_MAX,
+    DustRule,
     DustSettings,
     Fetch,
     LoggedUrl,
@@ -118,7 +119,7 @@ class LearnSettings(NamedTuple):
 
 class Proposal(NamedTuple):
     """A rule that a learner proposes. `places`: of the URLs it can apply to, if that is known. `landed`: of the known
-    URL with the pairs that each of them then has, −1 if there is none.
+    URL that each of them becomes, by the tree with the same pairs in whatever order; −1 if there is none.
 
     `right`, `wrong`: what DustBuster's validation counted; where only sizes are known there is nothing else.
     """
@@ -272,9 +273,7 @@ class _Rounds:
         findings = rules_of_list(listed, self._settings.dust, fetch)
         share_min = self._settings.candidates.support_share_min
         proposals = [
-            Proposal(
-                rule.rewrite, "dust", rule.right, places[rule.rows] if len(places) else None, rule.right, rule.wrong
-            )
+            _dust_proposal(rule, places)
             for rule in findings.rules
             # What too few of a sample speak for, too few of all will: it need not be tried on them.
             if len(places) or not listed.by_sketch or rule.right >= share_min * len(rule.rows)
@@ -288,6 +287,14 @@ class _Rounds:
         accepted = list(self._judge.judged(proposals, self._stage))
         self.rules += [rule for rule in accepted if rule.id not in {other.id for other in self.rules}]
         return bool(accepted)
+
+
+def _dust_proposal(rule: DustRule, places: Places) -> Proposal:
+    """`places`: of the listed URLs, if those are all."""
+    if len(places) == 0:
+        return Proposal(rule.rewrite, "dust", rule.right, None, rule.right, rule.wrong)
+    landed = np.where(rule.landed >= 0, places[rule.landed], -1)
+    return Proposal(rule.rewrite, "dust", rule.right, places[rule.rows], rule.right, rule.wrong, landed)
 
 
 def _entry_order(entry: SiteUrl) -> tuple[str, str, int, int, bool]:
@@ -581,10 +588,9 @@ class Judge:
         """The accepted rules, in the order in which they apply."""
         self._spread = self._spread_now()
         self._made.clear()
-        in_order = sorted(proposals, key=lambda each: (-each.gain, each.learner, as_regex(each.rewrite)))
+        worth_it = [proposal for proposal in proposals if proposal.gain >= self._gain_min]
+        in_order = sorted(worth_it, key=lambda each: (-each.gain, each.learner, as_regex(each.rewrite)))
         for proposal in in_order[:PROPOSALS_MAX]:
-            if proposal.gain < self._gain_min:
-                break
             changes = self._changes(proposal)
             if changes is None:
                 continue
@@ -624,21 +630,29 @@ class Judge:
         return Changes(places[targets != places], targets[targets != places])
 
     def _direct_targets(self, proposal: Proposal, run: Rewriter, places: Places) -> Places:
-        """By place: the URL that is there with just what the rule makes of that one, the pairs and their order,
-        if the rule itself leaves it alone; −1 where that has to be found out on the texts."""
+        """By place: the URL that is there and that the rule makes of that one, if the rule itself leaves it alone; −1
+        where that has to be found out on the texts."""
+        landed = np.full(len(self._table.urls), -1, np.int64)
         if proposal.landed is None or proposal.places is None:
-            return np.full(len(places), -1, np.int64)
+            return landed[places]
+        landed[proposal.places] = proposal.landed
+        targets = landed[places]
         reached = np.zeros(len(self._table.urls), np.bool_)
         reached[proposal.places] = True
-        landed = proposal.landed[self._is_there()[proposal.places]]
-        ends = (landed >= 0) & self._is_there()[landed] & ~reached[landed]
-        own, other = self._table.structure_of(places), self._table.structure_of(np.maximum(landed, 0))
-        pairs, which = np.unique(np.stack((own, other))[:, ends], axis=1, return_inverse=True)
+        ends = (targets >= 0) & self._is_there()[targets] & ~reached[targets]
+        if isinstance(run, PatternRewriter):
+            ends[ends] = self._are_composed(run, places[ends], targets[ends])
+        return np.where(ends, targets, -1)
+
+    def _are_composed(self, run: PatternRewriter, places: Places, targets: Places) -> Bools:
+        """Which of the targets have the pairs that the rule makes in the order in which it writes them."""
+        own, other = self._table.structure_of(places), self._table.structure_of(targets)
+        pairs, which = np.unique(np.stack((own, other)), axis=1, return_inverse=True)
         keys = self._table.keys
         written = [run.writer_of(keys[one]) for one in pairs[0].tolist()]
         same = [w is not None and w.makes(keys[to]) for w, to in zip(written, pairs[1].tolist(), strict=True)]
-        ends[ends] = np.array(same, np.bool_)[which.reshape(-1)]
-        return np.where(ends, landed, -1)
+        composed: Bools = np.array(same, np.bool_)[which.reshape(-1)]
+        return composed
 
     def _reached(self, proposal: Proposal) -> list[int]:
         """The URLs that are there and that a proposal may change."""

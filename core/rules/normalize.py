@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from dustream.core.rules.decompose import Keys
-from dustream.core.rules.rewrite import Rewriter, Taken, Writer, describe, rewriter
+from dustream.core.rules.rewrite import Taken, Writer, describe, rewriter
 from dustream.core.rules.standard import explain_standard_form, standard_form
 from dustream.core.sites import site_of
 from dustream.schemas.rules import RuleSet, UrlRule
@@ -82,11 +82,14 @@ class SiteRules:
         active = [rule for rule in rules if rule.stage == "active"][:RULES_PER_SITE_MAX]
         self._rules = [(rewriter(rule.rewrite), rule) for rule in active]
         self._choices: dict[Keys, _Choice] = {}
+        self._is_to_grow = False
 
     def followed_by(self, rule: UrlRule) -> SiteRules:
-        """With one more behind them; those that are ready stay so."""
+        """With one more behind them; those that are ready stay so. Rules to which more come are asked for too few URLs
+        for it to pay to tell them apart by values."""
         both = SiteRules(self.site, (rule,))
         both._rules = [*self._rules, *both._rules][:RULES_PER_SITE_MAX]
+        both._is_to_grow = True
         return both
 
     def apply(self, standard: str) -> tuple[str, list[Step]]:
@@ -110,13 +113,19 @@ class SiteRules:
     def _one_pass(self, taken: Taken, steps: list[Step]) -> Taken:
         """Adds what it does to the steps."""
         rank = -1
-        while (ready := _first(self._possible(taken), taken, rank)) is not None:
-            rank = ready.rank
-            after = ready.writer.write(taken)
-            if after.url != taken.url and self._stays(taken.url, after.url):
-                taken = after
-                steps.append(Step(ready.rule, taken.url))
+        while (changed := self._changed(taken, rank)) is not None:
+            rank, rule, taken = changed
+            steps.append(Step(rule, taken.url))
         return taken
+
+    def _changed(self, taken: Taken, rank: int) -> tuple[int, UrlRule, Taken] | None:
+        """By the first rule after that rank that changes the URL: its rank, the rule, and what it makes."""
+        for ready in self._possible(taken):
+            if ready.rank > rank and ready.writer.tests.passed_by(taken.values):
+                after = ready.writer.write(taken)
+                if after.url != taken.url and self._stays(taken.url, after.url):
+                    return ready.rank, ready.rule, after
+        return None
 
     def _possible(self, taken: Taken) -> list[_Ready]:
         """The rules that may apply, in order."""
@@ -124,10 +133,19 @@ class SiteRules:
         if choice is None:
             if len(self._choices) >= STRUCTURES_MAX:
                 self._choices.clear()
-            choice = self._choices[taken.keys] = _choice(taken.keys, self._rules)
+            choice = self._choices[taken.keys] = self._choice(taken.keys)
         if choice.place < 0:
             return choice.others
         return choice.by_value.get(taken.values[choice.place], choice.others)
+
+    def _choice(self, keys: Keys) -> _Choice:
+        ready = [(rank, rule, run.writer_of(keys)) for rank, (run, rule) in enumerate(self._rules)]
+        possible = [_Ready(rank, rule, writer) for rank, rule, writer in ready if writer is not None]
+        if self._is_to_grow:
+            return _Choice(-1, {}, possible)
+        asked = sorted({place for each in possible for place, _ in each.writer.tests.fixed})
+        choices = [_choice_by(place, possible) for place in asked]
+        return min([_Choice(-1, {}, possible), *choices], key=_rules_to_try)
 
     def _stays(self, before: str, after: str) -> bool:
         """A rule never leads to another site, whatever it says."""
@@ -164,25 +182,6 @@ class Normalizer:
         rules = self._sites.get(site)
         normalized, more = (standard, []) if rules is None else rules.apply(standard)
         return Explanation(url, normalized, site, (*steps, *more))
-
-
-def _first(possible: list[_Ready], taken: Taken, rank: int) -> _Ready | None:
-    """The first rule after that rank whose tests the URL passes."""
-    for ready in possible:
-        if ready.rank > rank and ready.writer.tests.passed_by(taken.values):
-            return ready
-    return None
-
-
-def _choice(keys: Keys, rules: list[tuple[Rewriter, UrlRule]]) -> _Choice:
-    possible = [
-        _Ready(rank, rule, writer)
-        for rank, (run, rule) in enumerate(rules)
-        if (writer := run.writer_of(keys)) is not None
-    ]
-    asked = sorted({place for ready in possible for place, _ in ready.writer.tests.fixed})
-    choices = [_choice_by(place, possible) for place in asked]
-    return min([_Choice(-1, {}, possible), *choices], key=_rules_to_try)
 
 
 def _choice_by(place: int, possible: list[_Ready]) -> _Choice:
