@@ -242,23 +242,24 @@ def _accumulate_common(
 
 def _ignored_keys(ratios: npt.NDArray[np.float64], settings: CandidateSettings) -> list[int]:
     """The keys of a node whose values do not matter; those that differ most among duplicates come first."""
-    possible: list[int] = np.flatnonzero(ratios >= settings.difference_ratio_max).tolist()
-    return sorted(possible, key=lambda key: -ratios[key])
+    possible = [(-ratio, key) for key, ratio in enumerate(ratios.tolist()) if ratio >= settings.difference_ratio_max]
+    return [key for _, key in sorted(possible)]
 
 
 def _ignoring_rules(tree: PatternTree, shares: ClusterShares, node: Node, ignored: list[int]) -> Iterator[Operations]:
     """Where several keys seem irrelevant also each alone: two of them may only be irrelevant each in the other's
     absence."""
+    stand_ins = {key: stand_in(tree, shares, node, key) for key in ignored}
     choices = [ignored] if len(ignored) < 2 else [ignored, *([key] for key in ignored)]
-    yield from (_ignoring(tree, shares, node, choice) for choice in choices if choice)
+    yield from (_ignoring(len(tree.training.keys), choice, stand_ins) for choice in choices if choice)
 
 
-def _ignoring(tree: PatternTree, shares: ClusterShares, node: Node, ignored: list[int]) -> Operations:
-    copied = np.arange(len(tree.training.keys), dtype=np.int32)
-    fixed = np.zeros(len(tree.training.keys), np.int32)
+def _ignoring(key_count: int, ignored: list[int], stand_ins: dict[int, int]) -> Operations:
+    copied = np.arange(key_count, dtype=np.int32)
+    fixed = np.zeros(key_count, np.int32)
     for key in ignored:
         copied[key] = -1
-        fixed[key] = stand_in(tree, shares, node, key)
+        fixed[key] = stand_ins[key]
     return Operations(copied, fixed)
 
 

@@ -434,25 +434,26 @@ def _sorted_rules(data: Bytes, rules: I64s) -> I64s:
     return order
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _comes_before(data: Bytes, rules: I64s, one: int, other: int) -> bool:
-    if rules[one, SUPPORT] != rules[other, SUPPORT]:
-        return bool(rules[one, SUPPORT] > rules[other, SUPPORT])
-    a_length, b_length = rules[one, A_LENGTH], rules[one, B_LENGTH]
-    if a_length != rules[other, A_LENGTH]:
-        return bool(a_length > rules[other, A_LENGTH])
-    compared = _compared(data, rules[one, A_START], a_length, rules[other, A_START], a_length)
+    compared = rules[other, SUPPORT] - rules[one, SUPPORT]
     if compared == 0:
-        compared = _compared(data, rules[one, B_START], b_length, rules[other, B_START], rules[other, B_LENGTH])
-    return compared < 0
+        compared = rules[other, A_LENGTH] - rules[one, A_LENGTH]
+    if compared == 0:
+        a_length = rules[one, A_LENGTH]
+        compared = _compared(data, rules[one, A_START], a_length, rules[other, A_START], a_length)
+    if compared == 0:
+        b, b_length = rules[one, B_START], rules[one, B_LENGTH]
+        compared = _compared(data, b, b_length, rules[other, B_START], rules[other, B_LENGTH])
+    return bool(compared < 0)
 
 
-@njit(cache=True)
-def _compared(data: Bytes, a: int, a_length: int, b: int, b_length: int) -> int:
-    for i in range(min(a_length, b_length)):
-        if data[a + i] != data[b + i]:
-            return -1 if data[a + i] < data[b + i] else 1
-    return int(a_length - b_length)
+@njit(cache=True, inline="always")
+def _compared(data: Bytes, a: int, a_length: int, b: int, b_length: int) -> np.int64:
+    same, most = 0, min(a_length, b_length)
+    while same < most and data[a + same] == data[b + same]:
+        same += 1
+    return np.int64(data[a + same]) - np.int64(data[b + same]) if same < most else np.int64(a_length - b_length)
 
 
 @njit(cache=True)
@@ -900,6 +901,7 @@ def _with_room(buffer: Ints, used: int, more: int) -> Ints:
 def _tried(searched: Searched, find: Bytes, put: Bytes, limits: Limits) -> tuple[int, I64s, Ints, Ints]:
     """The same as `validate_rule` by the known URLs alone: verdict, facts, the URLs in the scope that the rule finds
     something in, and what they become."""
+    data, starts, ends = searched.data, searched.starts, searched.ends
     fact, nothing = np.zeros(6, np.int64), np.zeros(0, np.int32)
     rows, relations, found, landed, refuted = _found_outcomes(searched, find, put, limits, not limits.asks)
     right, undecided, first, last = _right_outcomes(rows, relations)
@@ -913,8 +915,10 @@ def _tried(searched: Searched, find: Bytes, put: Bytes, limits: Limits) -> tuple
     scope = _scope_length(searched, first, last)
     fact[F_RIGHT], fact[F_URL], fact[F_SCOPE] = right, first, scope
     for i in range(len(rows)):
-        fact[F_WRONG] += relations[i] == UNLIKE and _is_inside(searched, rows[i], first, last, scope)
-    inside = np.array([_is_inside(searched, row, first, last, scope) for row in found])
+        fact[F_WRONG] += relations[i] == UNLIKE and _is_inside(data, starts, ends, rows[i], first, last, scope)
+    inside = np.zeros(len(found), np.bool_)
+    for i in range(len(found)):
+        inside[i] = _is_inside(data, starts, ends, found[i], first, last, scope)
     return VALID, fact, found[inside], landed[inside]
 
 
@@ -935,12 +939,13 @@ def _counted_inside(
 ) -> tuple[int, int]:
     """Right and wrong outcomes in the scope of what is right, until either are enough to tell."""
     positive, negative = 0, 0
+    data, starts, ends = searched.data, searched.starts, searched.ends
     scope = _scope_length(searched, first, last) if last >= 0 else 0
     for i in range(len(rows)):
         if relations[i] == ALIKE:
             positive += 1
         elif relations[i] == UNLIKE and last >= 0:
-            negative += _is_inside(searched, rows[i], first, last, scope)
+            negative += _is_inside(data, starts, ends, rows[i], first, last, scope)
         if positive >= limits.enough or negative >= limits.too_many:
             break
     return positive, negative
@@ -965,13 +970,13 @@ def _scope_length(searched: Searched, first: int, last: int) -> int:
     return length
 
 
-@njit(cache=True)
-def _is_inside(searched: Searched, row: int, first: int, last: int, scope: int) -> bool:
+@njit(cache=True, inline="always")
+def _is_inside(data: Bytes, starts: I64s, ends: I64s, row: int, first: int, last: int, scope: int) -> bool:
     """Whether a URL begins with the scope of two: URLs are in order, so all between them do."""
-    if first <= row <= last:
-        return True
-    start, size = searched.starts[row], searched.ends[row] - searched.starts[row]
-    return bool(size >= scope and _same(searched.data, start, searched.starts[first], scope))
+    inside = first <= row <= last
+    if not inside and ends[row] - starts[row] >= scope:
+        inside = _same(data, starts[row], starts[first], scope)
+    return bool(inside)
 
 
 @njit(cache=True)

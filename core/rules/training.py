@@ -62,7 +62,7 @@ class TrainingSet:
         return tuple(map(self.table.urls.__getitem__, self.places.tolist()))
 
     def text(self, value: int) -> str:
-        return self.table.texts(self.codes[value : value + 1])[0]
+        return self.table.text(int(self.codes[value]))
 
     @cached_property
     def texts(self) -> tuple[str, ...]:

@@ -169,6 +169,9 @@ class UrlTable:
         )
         return Values(values, codes, np.array(self._decimal, np.bool_)[codes])
 
+    def text(self, code: int) -> str:
+        return self._texts[code]
+
     def texts(self, codes: Ints) -> tuple[str, ...]:
         return tuple(map(self._texts.__getitem__, codes.tolist()))
 
