@@ -15,10 +15,12 @@ from dustream.core.rules.dustbuster import (
     detect_likely_rules,
     dust_rules,
     eliminate_redundancies,
+    rules_of_list,
     url_list,
 )
 from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
 from dustream.core.rules.normalize import Normalizer
+from dustream.core.rules.rewrite import replaced
 from dustream.core.rules.standard import standard_form
 from dustream.schemas.rules import RuleSet, SubstringRewrite
 
@@ -149,6 +151,17 @@ def test_a_rule_counts_the_outcomes_that_are_known(pages: list[tuple[str, int, i
         told = outcomes(scoped, find, put)
         assert (rule.right, rule.wrong) >= (told[True], told[False])
         assert (rule.right, rule.wrong) == (told[True], told[False]) or "?" in find + put
+
+
+def test_a_rule_tells_which_listed_url_each_becomes(log: list[LoggedUrl]) -> None:
+    listed = url_list(log)
+    rules = rules_of_list(listed).rules
+    assert rules
+    for rule in rules:
+        found = [row for row, url in enumerate(listed.urls) if replaced(rule.rewrite, url) is not None]
+        assert rule.rows.tolist() == found
+        becomes = [standard_form(replaced(rule.rewrite, listed.urls[row]) or "") for row in found]
+        assert rule.landed.tolist() == [listed.row_of.get(url, -1) for url in becomes]
 
 
 def test_a_fetcher_is_asked_about_the_names_of_clusters() -> None:
