@@ -1,11 +1,12 @@
 """The pipeline on Kafka beside the embedded engine, on the same pages in one run, with a real broker on this machine.
 
-    python bench/kafka.py [--pages 5000] [--partitions 8] [--workers 1 2]
+    python bench/kafka.py [--pages 10000] [--partitions 8] [--workers 1 2]
     python bench/kafka.py --recovery 100000
 
 Prints pages a second of one and two workers as shares of the embedded engine's with --jobs 1, who took the processor,
 messages per page and µs per message by stage, and how long a worker takes to rebuild its state from the changelogs.
-Time counts from the first page published, all tasks being open, to the last status.
+Time counts from when all tasks are open and all pages published to the last status; workers are held meanwhile, because
+who publishes has other machines.
 
 Wall time says little on a machine that does other things too. So all is told by processor time as well: workers and
 broker on two cores of their own take at least as long as the busiest of them, and half of what they take together.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -98,6 +100,18 @@ def workers(cluster: Cluster, name: str, folder: Path, settings: Settings, count
             worker.process.wait()
 
 
+@contextmanager
+def held(running: list[RunningWorker]) -> Iterator[None]:
+    """Workers do nothing: who publishes has other machines than they."""
+    for worker in running:
+        worker.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for worker in running:
+            worker.process.send_signal(signal.SIGCONT)
+
+
 def last_commit(running: list[RunningWorker], settled: Callable[[], bool]) -> float:
     """When the last transaction was committed, to POLL_S, once all is settled. The broker is asked only when the
     workers seem to be done: asking costs it more than they do at rest."""
@@ -156,7 +170,7 @@ class Measured:
 def run_workers(
     cluster: Cluster, broker_pid: int, pages: Path, folder: Path, settings: Settings, count: int
 ) -> Measured:
-    """Start workers, publish, and time them from all tasks open to rest."""
+    """Start workers, publish, and time them from then to rest."""
     application = Application(f"bench-{count}")
     topology = planned_topology(settings, cluster, application)
     create_application(cluster, application, topology, settings)
@@ -166,8 +180,9 @@ def run_workers(
         pids = {f"worker {number + 1}": worker.process.pid for number, worker in enumerate(running)}
         pids["broker"] = broker_pid
         before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        with held(running):
+            publish_files(cluster, application, [str(pages)], folder / f"published-{count}")
         started = time.perf_counter()
-        publish_files(cluster, application, [str(pages)], folder / f"published-{count}")
         seconds = last_commit(running, lambda: is_settled(cluster, application, topology)) - started
         cpu = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
         metrics: dict[str, float] = {}
@@ -242,7 +257,7 @@ def run_embedded(pages: Path, folder: Path, settings: Settings) -> Embedded:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", type=int, default=5000)
+    parser.add_argument("--pages", type=int, default=10_000)
     parser.add_argument("--partitions", type=int, default=Settings().partitions)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2], help="how many, one run after the other")
     parser.add_argument(
