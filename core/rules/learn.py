@@ -57,6 +57,7 @@ from dustream.core.rules.evidence import (
 )
 from dustream.core.rules.growth import summary
 from dustream.core.rules.hash_slots import Ints
+from dustream.core.rules.joined import narrowed, one_value_replaced, unspoken_keys, without
 from dustream.core.rules.life import is_of_one_page
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree
@@ -321,9 +322,10 @@ def tree_proposals(tree: PatternTree, settings: CandidateSettings) -> tuple[int,
     proposals = []
     for rule in select_by_graph(tree, candidates.qualified, settings):
         for pattern, operations in _widths(tree, rule, index, settings):
-            proposal = _tightened(tree, index, pattern, operations)
-            if proposal is not None:
-                proposals.append(proposal)
+            for part in _parts(index, pattern, operations):
+                proposal = _tightened(index, part)
+                if proposal is not None:
+                    proposals.append(proposal)
     return candidates.raw, _distinct(proposals)
 
 
@@ -356,13 +358,38 @@ def _widths(
         yield best, operations
 
 
-def _tightened(tree: PatternTree, index: EvidenceIndex, pattern: Pattern, operations: Operations) -> Proposal | None:
-    """The rule with the pattern of the URLs that speak for it, and no wider: elsewhere nobody knows what it does."""
-    training = tree.training
+class _Part(NamedTuple):
+    """A rule each write of which has evidence of its own, and the rows that speak for it."""
+
+    pattern: Pattern
+    operations: Operations
+    speaking: Ints
+
+
+def _parts(index: EvidenceIndex, pattern: Pattern, operations: Operations) -> Iterator[_Part]:
+    """The rule without the writes that one page alone speaks for; and where it replaces one value only, apart from the
+    rest, a rule for that value. Each step leaves fewer writes or a narrower test."""
+    training = index.training
     speaking = index.speaking_rows(matching_rows(training, pattern), operations)
     if len(speaking) == 0:
-        return None
+        return
     operations = _landing(index, speaking, operations)
+    unspoken = unspoken_keys(training, speaking, operations)
+    for keys in unspoken:
+        yield from _parts(index, pattern, without(operations, keys))
+    if unspoken:
+        return
+    only = one_value_replaced(training, speaking, pattern, operations)
+    if only is None:
+        yield _Part(pattern, operations, speaking)
+        return
+    yield from _parts(index, narrowed(pattern, only), operations)
+    yield from _parts(index, pattern, without(operations, [only.key]))
+
+
+def _tightened(index: EvidenceIndex, part: _Part) -> Proposal | None:
+    """The rule with the pattern of the URLs that speak for it, and no wider: elsewhere nobody knows what it does."""
+    training, (pattern, operations, speaking) = index.training, part
     kinds, codes = summary(training.values, speaking, training.decimal)
     written = set(_changed_keys(operations, kinds, codes).tolist())
     for k, key in enumerate(training.keys):

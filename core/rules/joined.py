@@ -1,0 +1,78 @@
+"""What of a rule has evidence of its own.
+
+A candidate of the tree joins all keys of a node that seem not to matter. Together they may have the evidence of many
+pages where one of them has that of a single page: an error page under many `?q=` beside articles under many `?sid=`.
+And where a path part is set to a constant, URLs that have that constant already speak for the other writes, not for
+this one.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from dustream.core.rules.evidence import Operations
+from dustream.core.rules.hash_slots import Ints
+from dustream.core.rules.pattern_tree import Kind
+from dustream.core.rules.rewrite import Pattern
+from dustream.core.rules.training import TrainingSet
+
+PAGES_MIN: Final = 2
+"""One page under many URLs may be an error page that is sent with status 200."""
+
+
+class OneValue(NamedTuple):
+    """A key that a rule sets to a constant, and the only other value (0: absent) that it was seen to replace."""
+
+    key: int
+    code: int
+
+
+def unspoken_keys(training: TrainingSet, speaking: Ints, operations: Operations) -> list[list[int]]:
+    """Which of the keys that a rule drops or sets it must leave alone, as one page only speaks for each; nothing if it
+    may stay as it is. If there is no more than one page for any of them: what to leave alone in a rule for each page.
+
+    `speaking`: the rows that the rule brings together with a duplicate of theirs.
+    """
+    pages = {}
+    for key in np.flatnonzero(operations.copied < 0).tolist():
+        changed = speaking[training.values[key][speaking] != operations.fixed[key]]
+        if len(changed):
+            pages[key] = frozenset(training.clusters[changed].tolist())
+    few = [key for key, spoken_of in pages.items() if len(spoken_of) < PAGES_MIN]
+    if len(few) < len(pages):
+        return [few] if few else []
+    alone = list(dict.fromkeys(pages.values()))
+    return [[key for key in few if pages[key] != page] for page in alone] if len(alone) > 1 else []
+
+
+def one_value_replaced(
+    training: TrainingSet, speaking: Ints, pattern: Pattern, operations: Operations
+) -> OneValue | None:
+    """The first key that is set to a constant, has it already in some rows, and in all others one and the same value.
+
+    Schemes are not looked at: pages have but two of them.
+    """
+    for key in np.flatnonzero((operations.copied < 0) & (operations.fixed > 0)).tolist():
+        if pattern.kinds[key] <= Kind.IS or training.keys[key] == "scheme":
+            continue
+        values = training.values[key][speaking]
+        others = np.unique(values[values != operations.fixed[key]])
+        if len(others) == 1 and (values == operations.fixed[key]).any():
+            return OneValue(key, int(others[0]))
+    return None
+
+
+def narrowed(pattern: Pattern, only: OneValue) -> Pattern:
+    """The pattern with a test for that one value."""
+    kinds, codes = list(pattern.kinds), list(pattern.codes)
+    kinds[only.key], codes[only.key] = int(Kind.IS if only.code else Kind.ABSENT), only.code
+    return Pattern(kinds, codes, pattern.excluded)
+
+
+def without(operations: Operations, keys: list[int]) -> Operations:
+    """The operations, but these keys keep their values."""
+    copied, fixed = operations.copied.copy(), operations.fixed.copy()
+    copied[keys], fixed[keys] = keys, 0
+    return Operations(copied, fixed)
