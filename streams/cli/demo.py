@@ -52,9 +52,10 @@ def run(args: argparse.Namespace) -> int:
     from dustream.streams.cli.run import TerminalWatcher, describe, describe_rules
     from dustream.streams.embedded.job import RunRequest, run_job
     from dustream.streams.evaluate import score
+    from dustream.streams.folders import make_folder
     from dustream.streams.generate import read_lines, write
 
-    args.out.mkdir(parents=True, exist_ok=True)
+    make_folder(args.out)
     web, out = args.out / "web.jsonl.zst", args.out / "result"
     if not args.json:
         print(f"generating a web of about {args.pages:,} pages ...")

@@ -75,13 +75,15 @@ def run(args: argparse.Namespace) -> int:
 
     from dustream.core.errors import BadSetting
     from dustream.streams.cli.topics import read_application
+    from dustream.streams.kafka.replay import parse_moment
 
+    args.since, args.until = parse_moment("--since", args.since), parse_moment("--until", args.until)
     cluster, source = read_application(args)
     if args.into == args.name:
         raise BadSetting("--into must name another application than the one replayed")
     if args.log is not None and (args.log == "files") != bool(args.inputs):
         raise BadSetting("--from files needs INPUT, and --from topic takes none")
-    if args.inputs and (args.since or args.until or args.offsets):
+    if args.inputs and (args.since is not None or args.until is not None or args.offsets):
         raise BadSetting("--since, --until and --offsets choose records of the crawl topic: they do not go with files")
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="dustream-replay-") as temporary:

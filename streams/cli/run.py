@@ -40,7 +40,7 @@ inputs, it adds them to what it knows.
 
 --once keeps no state and computes the outcome of these inputs from all their pages together: the same results, several
 times sooner. For a corpus that is deduplicated once. There is nothing to add to later, and nothing for `dustream why`,
-`status`, `groups` and `ui` to look into.
+`status` and `groups` to look into.
 """
 
 EXAMPLES = """\
@@ -170,6 +170,8 @@ def run(args: argparse.Namespace) -> int:
         partition_map=read_map(args.partition_map),
     )
     watcher = TerminalWatcher(show_bar=not args.quiet and sys.stderr.isatty())
+    for folder in filter(_is_result, map(Path, args.inputs)):
+        print(f"dustream: {folder} looks like the results of a run: name what was crawled instead", file=sys.stderr)
     try:
         summary = run_job(request, watcher)  # type: ignore[arg-type]
     finally:
@@ -180,6 +182,10 @@ def run(args: argparse.Namespace) -> int:
         print(describe(summary, args.out, keeps_state=not args.once))
         print(describe_rules(args.out))
     return 0
+
+
+def _is_result(path: Path) -> bool:
+    return (path / "status.jsonl").is_file() and (path / "summary.json").is_file()
 
 
 def read_map(path: Path | None) -> bytes | None:
@@ -197,6 +203,7 @@ class TerminalWatcher:
     def __init__(self, *, show_bar: bool) -> None:
         self._show_bar = show_bar
         self._bar: Any = None
+        self._told_formats = False
 
     def inputs(self, plans: list[InputPlan]) -> None:
         for plan in plans:
@@ -221,7 +228,11 @@ class TerminalWatcher:
             self._bar.update(progress.bytes_read - self._bar.n)
 
     def refused(self, path: str, error: UnreadableInput) -> None:
-        self._say(f"refused: {error}")
+        from dustream.streams.readers.formats import FORMATS_READ
+
+        text = str(error)
+        self._say(f"refused: {text.removesuffix(FORMATS_READ) if self._told_formats else text}")
+        self._told_formats = self._told_formats or text.endswith(FORMATS_READ)
 
     def settling(self, stage: str) -> None:
         self._describe(f"all pages read: {stage}")

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+PROCESSORS = ("intake", "pages", "tier2", "groups", "sites", "containment", "rules")  # known without loading them
+
 DESCRIPTION = """\
 Work on the application's partitions until told to stop. Start as many workers as you like, on as many machines: they
 share the partitions among them. Whatever is killed when, every event counts exactly once.
@@ -45,7 +47,7 @@ def add_parser(subparsers: Any) -> None:
         "--processors",
         default="",
         metavar="A,B",
-        help="only these: intake, pages, tier2, groups, sites, rules (default: all)",
+        help=f"only these: {', '.join(PROCESSORS)} (default: all)",
     )
     parser.add_argument("--health-port", type=int, metavar="N", help="serve /live, /ready and /metrics on 127.0.0.1:N")
     parser.add_argument(
@@ -75,10 +77,11 @@ def run(args: argparse.Namespace) -> int:
     from dustream.streams.kafka.worker import WorkerOptions
     from dustream.streams.kafka.worker_log import configure_log
 
+    processors = read_processors(args.processors)
     configure_log(args.log_level, as_json=args.json)
     options = WorkerOptions(
         data=args.data or Path.home() / ".local" / "share" / "dustream" / "worker" / args.name,
-        processors=tuple(name for name in args.processors.split(",") if name),
+        processors=processors,
         health_port=args.health_port,
         session_timeout_s=args.session_timeout,
         drain_timeout_s=args.drain_timeout,
@@ -88,3 +91,13 @@ def run(args: argparse.Namespace) -> int:
     )
     run_service(service)
     return 0
+
+
+def read_processors(text: str) -> tuple[str, ...]:
+    """The processors named, none for all; BadSetting if there is no such."""
+    from dustream.core.errors import BadSetting
+
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if unknown := sorted(set(names) - set(PROCESSORS)):
+        raise BadSetting(f"--processors: no such processor as {', '.join(unknown)}. There are {', '.join(PROCESSORS)}")
+    return names

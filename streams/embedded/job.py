@@ -6,6 +6,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from dustream.streams.embedded.results import Outcome, Results, StoredResults, w
 from dustream.streams.embedded.signing import Chunk, SignedChunk, sign_chunks
 from dustream.streams.embedded.sources import InputPlan, Place, plan_inputs, read_chunks
 from dustream.streams.embedded.state_rows import COUNTS_KEY, MAP_KEY, STATE_FORMAT, STATE_KEY, Counts, StateHeader
+from dustream.streams.folders import make_folder
 from dustream.streams.once.engine import OnceEngine
 from dustream.streams.once.spool import FileSpool
 from dustream.streams.readers import expand_paths
@@ -115,6 +117,7 @@ def run_job(request: RunRequest, watcher: Watcher | None = None) -> RunSummary:
     if request.jobs < 1:
         raise BadSetting(f"--jobs {request.jobs} makes no sense: use 1 or more")
     paths = expand_paths(request.inputs)
+    make_folder(request.out)  # not found out at the end, when the results are to be written
     watcher = watcher or Watcher()
     if request.state is None:
         return _run_once(request, paths, watcher)
@@ -234,7 +237,7 @@ class _Run:
         self._bytes_before: dict[str, int] = {}
         row = store.get(COUNTS_KEY)
         self._counts = msgspec.json.decode(row, type=Counts) if row else Counts()
-        self._records_before = self._counts.records
+        self._counts_before = copy(self._counts)
         self._refused: list[str] = []
         self._seconds = {"read": 0.0, "sign": 0.0}
 
@@ -249,9 +252,16 @@ class _Run:
         summary = self._summary(engine, outcome)
         text = msgspec.json.format(msgspec.json.encode(summary), indent=2)
         (self._request.out / "summary.json").write_bytes(text + b"\n")
-        if self._refused and len(self._refused) == len(self._plans):
+        if self._refused and not self._read_any:
             raise UnreadableInput("none of the inputs could be read: see above, and rejected.jsonl")
         return summary
+
+    @property
+    def _read_any(self) -> bool:
+        """Whether any record was of use, now or in an earlier run over the same inputs."""
+        before, now = self._counts_before, self._counts
+        used = (now.records - now.rejected) - (before.records - before.rejected)
+        return used > 0 or now.skipped != before.skipped or any(plan.done for plan in self._plans)
 
     def _feeds(self) -> Iterator[Feed]:
         chunks = _timed(read_chunks(self._plans, self._request.field_map, self._refuse), self._read_took)
@@ -288,7 +298,7 @@ class _Run:
     def _report(self, chunk: Chunk[Place]) -> None:
         self._bytes_before[chunk.place.path] = chunk.place.bytes_read
         read = sum(self._bytes_before.values())
-        self._watcher.progress(Progress(read, self._bytes_total, self._counts.records - self._records_before))
+        self._watcher.progress(Progress(read, self._bytes_total, self._counts.records - self._counts_before.records))
 
     def _refuse(self, path: str, error: UnreadableInput) -> None:
         self._refused.append(path)
@@ -300,7 +310,7 @@ class _Run:
     def _summary(self, engine: Engine, outcome: Outcome) -> RunSummary:
         seconds = time.perf_counter() - self._started
         counts = self._counts
-        events_now = counts.records - self._records_before
+        events_now = counts.records - self._counts_before.records
         return RunSummary(
             events=counts.records,
             events_now=events_now,

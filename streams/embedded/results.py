@@ -21,6 +21,7 @@ from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import DuplicateStatus, Problem, Relation, Role
 from dustream.streams.embedded.alarms import AlarmCounts, AlarmLine, standing_alarms
 from dustream.streams.embedded.engine import view_prefix
+from dustream.streams.folders import make_folder
 from dustream.streams.store.base import Store
 
 KEPT: frozenset[Role] = frozenset({"unique", "winner"})
@@ -179,7 +180,7 @@ def write_results(store: Store, out: Path) -> Outcome:
 
 def write_outcome(results: Results, out: Path) -> Outcome:
     """Write the results but for summary.json; each file appears whole or not at all."""
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     digest = hashlib.blake2b(digest_size=16)
     roles: Counter[str] = Counter()
     relations: Counter[str] = Counter()

@@ -18,6 +18,7 @@ import zstandard
 from tqdm import tqdm
 
 from dustream.core.errors import BadSetting
+from dustream.streams.folders import make_folder
 from dustream.streams.generate.truth import Tally, TruthHeader
 from dustream.streams.generate.web import MARKUP_BYTES_DEFAULT, blocks, events
 
@@ -49,7 +50,7 @@ def write(pages: int, seed: int, out: Path, markup_bytes: int = MARKUP_BYTES_DEF
     The files appear under their names when they are complete, the events last: where there are events there is truth.
     """
     truth_out = truth_path(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     encode = msgspec.json.Encoder().encode
     tally, plain_bytes = Tally(), 0
     with ExitStack() as stack:

@@ -25,6 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from dustream.core.errors import DustreamError
+from dustream.streams.folders import make_folder
 from dustream.streams.kafka.cluster import Cluster, answers
 
 KAFKA_VERSION = "4.3.0"
@@ -108,16 +109,22 @@ class Broker:
             return None
         return known if self._is_ours(known.pid) else None
 
-    def start(self, port: int = DEFAULT_PORT, say: Callable[[str], None] = lambda text: None) -> RunningBroker:
-        """Start the broker if it does not run, and return when it answers."""
+    def start(self, port: int | None = None, say: Callable[[str], None] = lambda text: None) -> RunningBroker:
+        """Start the broker if it does not run, and return when it answers. BrokerFailed if it runs on another port."""
         if (running := self.running()) is not None:
+            if port not in (None, running.port):
+                raise BrokerFailed(
+                    f"the broker in {self.data} runs already, on port {running.port}: leave --port out to use it, "
+                    "stop it first, or choose another --data"
+                )
             if not answers(Cluster(running.bootstrap)):
                 raise BrokerFailed(f"the broker in {self.data} runs but does not answer: stop it, and start it again")
             return running
+        port = port or DEFAULT_PORT
         if not _is_free(port):
             raise BrokerFailed(f"port {port} is in use: choose another with --port")
         jars = fetch_jars(say)
-        self.data.mkdir(parents=True, exist_ok=True)
+        make_folder(self.data)
         controller_port = port + 1 if _is_free(port + 1) else free_port()
         self._properties.write_text(properties(self.data, port, controller_port, self.more))
         if not (self.data / "log" / "meta.properties").exists():

@@ -13,6 +13,7 @@ from msgspec import Struct
 from dustream.core.errors import UnreadableInput
 from dustream.streams.embedded.results import KEPT, StatusLine, status_line
 from dustream.streams.kafka.client import Client
+from dustream.streams.kafka.cluster import Unreachable
 
 Kind = Literal["only before", "only after", "fetch", "role", "winner", "group", "similarity", "other"]
 
@@ -49,7 +50,14 @@ def read_outcome(source: str, bootstrap: str | None) -> dict[str, StatusLine]:
                 return {status.url: status for status in map(decoder.decode, lines)}
         except msgspec.MsgspecError as error:
             raise UnreadableInput(f"{file} is no status.jsonl: {error}") from None
-    return {url: status_line(status) for url, status in Client(bootstrap, source).newest().items()}
+    if path.exists():
+        raise UnreadableInput(f"there is no status.jsonl in {source}: name the --out folder of a run")
+    try:
+        return {url: status_line(status) for url, status in Client(bootstrap, source).newest().items()}
+    except Unreachable as error:
+        raise UnreadableInput(
+            f"there is no file or folder {source}; taken for the name of an application on Kafka: {error}"
+        ) from None
 
 
 def compare(before: dict[str, StatusLine], after: dict[str, StatusLine]) -> tuple[Comparison, list[Change]]:

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from dustream.core.errors import StateMismatch
+from dustream.streams.folders import make_folder
 from dustream.streams.store.base import Change
 from dustream.streams.store.rocks import RocksStore
 
@@ -50,7 +51,7 @@ class LocalState:
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        data.mkdir(parents=True, exist_ok=True)
+        make_folder(data)
         self._store = _open(data)
         self._closed = False
 

@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from msgspec import Struct
 
-from dustream.core.errors import BadSetting, StateMismatch
+from dustream.core.errors import BadEvent, BadSetting, StateMismatch
 from dustream.core.events import parse_time_ms
 from dustream.core.settings import Settings
 from dustream.core.topology import Topology
@@ -50,13 +50,23 @@ def parse_offsets(texts: list[str]) -> dict[int, tuple[int, int | None]]:
     return found
 
 
+def parse_moment(option: str, text: str | None) -> int | None:
+    """Milliseconds of a time that an option gives."""
+    if text is None:
+        return None
+    try:
+        return parse_time_ms(text)
+    except BadEvent:
+        raise BadSetting(f"{option} {text} is not a time: write 2026-01-31, or 2026-01-31T12:00:00Z") from None
+
+
 def plan_stretches(
-    cluster: Cluster, topic: str, since: str | None, until: str | None, offsets: dict[int, tuple[int, int | None]]
+    cluster: Cluster, topic: str, since: int | None, until: int | None, offsets: dict[int, tuple[int, int | None]]
 ) -> list[Stretch]:
-    """What to replay of a topic. Times are those at which records were written to it."""
+    """What to replay of a topic. Times are those at which records were written to it, in milliseconds."""
     counts = partition_counts(cluster)
     if topic not in counts:
-        raise BadSetting(f"there is no topic {topic} to replay: name it with --source or --input-topic")
+        raise BadSetting(f"there is no topic {topic} to replay: choose with --name or --input-topic")
     if unknown := sorted(set(offsets) - set(range(counts[topic]))):
         raise BadSetting(f"{topic} has no partition {unknown[0]}: they are numbered 0 to {counts[topic] - 1}")
     consumer = Consumer(cluster.confluent(group_id="dustream-replay", enable_auto_commit=False))
@@ -75,8 +85,8 @@ def plan_stretches(
 def _stretch(
     consumer: Consumer,
     place: TopicPartition,
-    since: str | None,
-    until: str | None,
+    since: int | None,
+    until: int | None,
     offsets: tuple[int, int | None] | None,
 ) -> Stretch:
     low, high = consumer.get_watermark_offsets(place, timeout=ADMIN_TIMEOUT_S)
@@ -88,8 +98,8 @@ def _stretch(
     return Stretch(place.partition, start, max(start, end))
 
 
-def _offset_at(consumer: Consumer, place: TopicPartition, time_text: str, high: int) -> int:
-    asked = TopicPartition(place.topic, place.partition, parse_time_ms(time_text))
+def _offset_at(consumer: Consumer, place: TopicPartition, time_ms: int, high: int) -> int:
+    asked = TopicPartition(place.topic, place.partition, time_ms)
     [found] = consumer.offsets_for_times([asked], timeout=ADMIN_TIMEOUT_S)
     return high if found.offset < 0 else int(found.offset)
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dustream.streams.folders import make_folder
+
 BUFFER_BYTES = 1 << 22
 
 
@@ -17,7 +19,7 @@ class FileSpool:
     """Appends to a file of its own in `folder`."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self._file = tempfile.TemporaryFile(dir=folder, buffering=BUFFER_BYTES)  # noqa: SIM115 - closed by close()
         self._size = 0
 

@@ -13,6 +13,8 @@ Format = Literal["jsonl", "warc", "arc", "cdx", "parquet", "wacz"]
 
 READ_FORMATS: Final = "WARC and WET (.gz, .zst), ARC (.gz), WACZ, JSONL (.gz, .zst), Parquet, CDX and CDXJ (.gz, .zst)"
 
+FORMATS_READ: Final = f". Formats read: {READ_FORMATS}"
+
 _NAMED_FORMAT: Final = re.compile(r"\.(warc|wet|arc|cdxj?|jsonl|ndjson|json)(?=\.|$)")
 _FORMAT_NAMED: Final[dict[str, Format]] = {
     "warc": "warc",
@@ -68,7 +70,7 @@ def detect_format(path: str, source: Source) -> Format:
 
 
 def refuse(path: str, reason: str) -> UnreadableInput:
-    return UnreadableInput(f"{path}: {reason}. Formats read: {READ_FORMATS}")
+    return UnreadableInput(f"{path}: {reason}{FORMATS_READ}")
 
 
 def _is_broken_off(head: bytes, content: bytes) -> bool:

@@ -9,6 +9,7 @@ from typing import cast
 from rocksdict import AccessType, BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, ReadOptions, WriteBatch
 
 from dustream.core.errors import StateMismatch
+from dustream.streams.folders import make_folder
 from dustream.streams.store.base import Change
 
 WRITE_BUFFER_BYTES = 32 << 20
@@ -26,7 +27,7 @@ class RocksStore:
             raise StateMismatch(
                 f"there is no state in {path}: name the --state (or --out) folder of a run; one with --once keeps none"
             )
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(path)
         access = AccessType.read_only() if read_only else AccessType.read_write()
         try:
             self._db = Rdict(str(path), options=_options(), access_type=access)

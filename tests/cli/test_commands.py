@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from dustream.core.pipeline import pipeline
+from dustream.core.settings import Settings
+from dustream.streams.cli.worker import PROCESSORS
+from dustream.streams.kafka.assembly import INTAKE
+
 ARTICLE = "The committee met on Tuesday. " + " ".join(f"Bridge {n} over river {n * 7}." for n in range(60))
 OTHER = "Fresh bread needs patience. " + " ".join(f"Loaf {n} rises in {n * 11} minutes." for n in range(60))
 
@@ -100,6 +105,8 @@ def test_new_input_adds_to_what_is_known(tmp_path: Path) -> None:
         (["run", "-", "--out", "OUT", "--map", "when=t"], "when"),
         (["run", "-", "--out", "OUT", "--config", "nowhere.toml"], "nowhere.toml"),
         (["status", "https://a.example/", "--state", "OUT"], "no state"),
+        (["worker", "--processors", "pages,grups"], "grups"),
+        (["replay", "--into", "trial", "--since", "foo"], "--since foo"),
     ],
 )
 def test_errors_say_what_is_wrong(arguments: list[str], says: str, tmp_path: Path) -> None:
@@ -108,6 +115,29 @@ def test_errors_say_what_is_wrong(arguments: list[str], says: str, tmp_path: Pat
     assert done.returncode in (1, 2)
     assert says in done.stderr.decode()
     assert "Traceback" not in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "-", "--out", "TAKEN"],
+        ["run", "-", "--out", "TAKEN", "--once"],
+        ["run", "-", "--out", "TAKEN/below"],
+        ["run", "-", "--out", "FREE", "--state", "TAKEN"],
+        ["run", "-", "--out", "/dev/null/x"],
+        ["demo", "--pages", "10", "--out", "TAKEN"],
+    ],
+)
+def test_a_folder_that_cannot_be_made_is_an_error_told_in_a_line(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "TAKEN").write_text("a file")
+    given = [str(tmp_path / each) if each.startswith(("TAKEN", "FREE")) else each for each in arguments]
+    done = dustream(*given, stdin=page("https://a.example/1", ARTICLE))
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1 and b"name another" in done.stderr
+
+
+def test_the_processors_a_worker_names_are_those_of_the_pipeline() -> None:
+    assert set(PROCESSORS) == {INTAKE, *(spec.name for spec in pipeline(Settings()).processors)}
 
 
 def test_state_of_other_settings_is_refused_with_what_differs(tmp_path: Path) -> None:
@@ -167,6 +197,32 @@ def test_every_refused_input_is_named_and_the_others_are_read(tmp_path: Path) ->
     assert b"bad.bin" in done.stderr
     alone = dustream("run", bad, "--out", tmp_path / "out2")
     assert alone.returncode == 1 and b"bad.bin" in alone.stderr
+
+
+def test_a_folder_of_which_nothing_can_be_read_is_an_error_and_the_formats_are_told_once(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("a.bin", "b.bin"):
+        (folder / name).write_bytes(bytes(range(256)) * 20)
+    (folder / "c.jsonl").write_text("{'no': 'json'}\n")
+    done = dustream("run", folder, "--out", tmp_path / "out")
+    assert done.returncode == 1 and b"none of the inputs" in done.stderr
+    assert done.stderr.count(b"refused: ") == 2 and done.stderr.count(b"Formats read") == 1
+
+
+def test_results_of_a_run_as_input_are_noticed(tmp_path: Path) -> None:
+    dustream("run", "-", "--out", tmp_path / "out", stdin=page("https://a.example/1", ARTICLE))
+    done = dustream("run", tmp_path / "out", "--out", tmp_path / "again")
+    assert b"looks like the results of a run" in done.stderr
+
+
+def test_compare_says_what_it_took_a_name_for(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    dustream("run", "-", "--out", tmp_path / "out", stdin=page("https://a.example/1", ARTICLE))
+    typo = dustream("compare", tmp_path / "out", "nosuch", "--bootstrap", "127.0.0.1:1")
+    assert typo.returncode == 1 and b"no file or folder nosuch; taken for the name of an application" in typo.stderr
+    empty = dustream("compare", tmp_path / "out", tmp_path / "empty")
+    assert empty.returncode == 1 and b"no status.jsonl" in empty.stderr
 
 
 def test_map_learned_from_a_sample_gives_the_same_outcome(tmp_path: Path) -> None:
