@@ -425,15 +425,13 @@ def _composed(pieces: dict[str, str], escape: bool) -> str:
 
 
 def _substring_regex(rewrite: SubstringRewrite) -> tuple[str, str]:
-    find = re.escape(rewrite.find)
+    find, put = re.escape(rewrite.find), rewrite.put.replace("\\", r"\\")
     scope = f"(?={re.escape(rewrite.scope)})" if rewrite.scope else ""
     if rewrite.at_start:
-        return f"^{scope}{find}(.*)$" if not rewrite.at_end else f"^{find}$", rewrite.put + (
-            "" if rewrite.at_end else "\\1"
-        )
+        return f"^{scope}{find}(.*)$" if not rewrite.at_end else f"^{find}$", put + ("" if rewrite.at_end else "\\1")
     head, tail = ("(.*)", "") if rewrite.at_end else ("(.*?)", "(.*)")
-    before = "\\g<1>" if rewrite.put[:1].isdecimal() else "\\1"  # \\1 and a digit would name another group
-    return f"^{scope}{head}{find}{tail}$", before + rewrite.put + ("\\2" if tail else "")
+    before = "\\g<1>" if put[:1].isdecimal() else "\\1"  # \\1 and a digit would name another group
+    return f"^{scope}{head}{find}{tail}$", before + put + ("\\2" if tail else "")
 
 
 def describe(rewrite: Rewrite) -> str:

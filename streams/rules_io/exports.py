@@ -5,24 +5,27 @@
     clearurls  ClearURLs providers: the same
     scrapy     settings for the spider middleware in rules_io/scrapy.py: all rules, exactly
 
-Each export says how many rules its format cannot hold.
+Each export says which rules its format cannot hold, and is never wider than the rule.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
 import msgspec
 
-from dustream.core.rules.decompose import compose
-from dustream.core.rules.rewrite import describe
-from dustream.schemas.rules import PatternRewrite, RuleSet, SubstringRewrite, UrlRule
+from dustream.core.rules.decompose import compose, index_of
+from dustream.core.rules.rewrite import as_regex, describe, rewriter
+from dustream.core.rules.standard import standard_form
+from dustream.schemas.rules import KeyTest, PatternRewrite, RuleSet, SubstringRewrite, UrlRule
+from dustream.streams.rules_io.url_regex import UrlRegex, url_pattern, url_regexes
 
-_URL_TEXT: Final = re.compile(r"\^?(?:\([^()]*\)|\\\d+|[a-z]+)://")
+_NAME: Final = re.compile(r"[A-Za-z0-9_.\-]+")
+"""Names of query keys in which filters find nothing to interpret."""
 
 
 class Export(NamedTuple):
@@ -36,38 +39,70 @@ def to_nutch(rule_sets: Iterable[RuleSet]) -> Export:
     lines, left_out = ['<?xml version="1.0"?>', "<regex-normalize>"], []
     for rules in rule_sets:
         for rule in _active(rules):
-            if not _is_regex(rule):
-                left_out.append(rule)
-                continue
-            # Java writes groups as $1 and needs other dollar signs and backslashes escaped.
-            substitution = re.sub(r"\\(?:(\d+)|g<(\d+)>)|[\\$]", _java, rule.replacement)
-            lines += [
-                "<regex>",
-                f"  <pattern>{escape(rule.pattern)}</pattern>",
-                f"  <substitution>{escape(substitution)}</substitution>",
-                "</regex>",
-            ]
+            regexes = _regexes(rule)
+            left_out += [] if regexes else [rule]
+            for pattern, replacement in regexes:
+                # Java writes groups as $1 and needs other dollar signs and backslashes escaped.
+                substitution = re.sub(r"\\(?:(\d+)|g<(\d+)>|\\)|[\\$]", _java, replacement)
+                lines += [
+                    "<regex>",
+                    f"  <pattern>{escape(pattern)}</pattern>",
+                    f"  <substitution>{escape(substitution)}</substitution>",
+                    "</regex>",
+                ]
     return Export("\n".join([*lines, "</regex-normalize>", ""]), left_out)
 
 
-def _is_regex(rule: UrlRule) -> bool:
-    """Whether its pattern and replacement are of URLs: where keys may be missing they are words for people."""
-    is_substring = isinstance(rule.rewrite, SubstringRewrite)
-    return is_substring or all(_URL_TEXT.match(text) for text in (rule.pattern, rule.replacement))
+def _regexes(rule: UrlRule) -> list[UrlRegex]:
+    """In the form that comes back as it was where that says the same, else in one that no import understands; none that
+    does not do to the rule's own examples what the rule does."""
+    plain = UrlRegex(*as_regex(rule.rewrite))
+    if isinstance(rule.rewrite, SubstringRewrite):
+        return [plain] if _does_the_same([plain], rule) else []
+    if _is_plain(rule.rewrite) and _does_the_same([plain], rule):
+        return [plain]
+    regexes = url_regexes(rule.rewrite)
+    return regexes if _does_the_same(regexes, rule) else []
+
+
+def _is_plain(rewrite: PatternRewrite) -> bool:
+    """Whether the rule has exactly one form of URL, but for the order of query keys: nothing may be missing, and no
+    value may be mistaken for one with an extension."""
+    tests = {test.key: test for test in rewrite.tests}
+    last = max((key for key in tests if key.startswith("path_")), key=index_of, default="")
+    has_end = "ext" in tests or (last in tests and tests[last].test in ("is", "digits"))
+    said = all(test.test in ("is", "digits", "some") and not test.unless for test in rewrite.tests)
+    return has_end and said and not rewrite.open and {"scheme", "host_0"} <= set(tests)
+
+
+def _does_the_same(regexes: Sequence[UrlRegex], rule: UrlRule) -> bool:
+    run = rewriter(rule.rewrite)
+    try:
+        return bool(regexes) and all(_applied(regexes, url) == (run.apply(url) or url) for url, _ in rule.examples)
+    except re.error:  # a rule file may hold any text
+        return False
+
+
+def _applied(regexes: Sequence[UrlRegex], url: str) -> str:
+    for pattern, replacement in regexes:
+        url = re.sub(pattern, replacement, url)
+    return standard_form(url)
 
 
 def _java(found: re.Match[str]) -> str:
     group = found[1] or found[2]
-    return f"${group}" if group else "\\" + found[0]
+    return f"${group}" if group else "\\" + found[0][-1]
 
 
 def to_adguard(rule_sets: Iterable[RuleSet]) -> Export:
     lines, left_out = ["! Title: URL rules learned by dustream"], []
     for rules in rule_sets:
         for rule in _active(rules):
-            names = dropped_names(rule)
+            host, pattern, names = _reach(rule)
             left_out += [] if names else [rule]
-            lines += [f"||{_static_prefix(rule, rules.site)}$removeparam={name}" for name in names]
+            # Slashes end a pattern, and without match-case it would hold for other URLs, too.
+            where = f"||{host}^$" if host else "/{}/$match-case,".format(pattern.replace("/", r"\/"))
+            lines += [f"{where}removeparam={name}" for name in names]
     return Export("\n".join([*lines, ""]), left_out)
 
 
@@ -75,12 +110,11 @@ def to_clearurls(rule_sets: Iterable[RuleSet]) -> Export:
     providers, left_out = {}, []
     for rules in rule_sets:
         for rule in _active(rules):
-            names = dropped_names(rule)
+            host, pattern, names = _reach(rule)
             left_out += [] if names else [rule]
             if names:
-                prefix = re.escape(_static_prefix(rule, rules.site)).replace("/", r"\/")
                 providers[f"{rules.site} {rule.id}"] = {
-                    "urlPattern": rf"^https?:\/\/(?:[a-z0-9-]+\.)*?{prefix}",
+                    "urlPattern": rf"^https?://(?:[a-z0-9-]+\.)*?{re.escape(host)}(?=[/?]|$)" if host else pattern,
                     "completeProvider": False,
                     "rules": [re.escape(name) for name in names],
                     "referralMarketing": [],
@@ -113,29 +147,38 @@ EXPORTS: Final[dict[str, Callable[[list[RuleSet], Path], Export]]] = {
 }
 
 
-def dropped_names(rule: UrlRule) -> list[str]:
-    """The query keys a rule drops, if that is all it does."""
-    rewrite = rule.rewrite
-    if not isinstance(rewrite, PatternRewrite):
-        return []
-    if any(write.op != "drop" or not write.key.startswith("?") or " " in write.key for write in rewrite.writes):
-        return []
-    return [write.key[1:].rstrip("=") for write in rewrite.writes]
-
-
 def _active(rules: RuleSet) -> Iterator[UrlRule]:
     return (rule for rule in rules.rules if rule.stage == "active")
 
 
-def _static_prefix(rule: UrlRule, site: str) -> str:
-    """Host and leading directories that the rule demands; filters know no narrower scope."""
-    assert isinstance(rule.rewrite, PatternRewrite)
-    tests = {test.key: test.value for test in rule.rewrite.tests if test.test == "is"}
-    labels = [(key, value) for key, value in tests.items() if key.startswith("host_")]
-    path: list[tuple[str, str]] = []
-    while (key := f"path_{len(path)}") in tests:
-        path.append((key, tests[key]))
-    whole = len(labels) > site.count(".")
-    host = compose((("scheme", "x"), *labels))[4:] if whole else site
-    directories = "".join(f"/{value}" for _, value in path)
-    return f"{host}{directories}" if directories else f"{host}^"
+class _Reach(NamedTuple):
+    """Which query keys a filter removes, and where: on a host with all below it, or from URLs that match a pattern."""
+
+    host: str = ""
+    pattern: str = ""
+    names: Sequence[str] = ()
+
+
+def _reach(rule: UrlRule) -> _Reach:
+    """Of a rule that drops query keys; without names if it does more than that, or a filter would do it elsewhere."""
+    rewrite = rule.rewrite
+    if not isinstance(rewrite, PatternRewrite):
+        return _Reach()
+    dropped = {write.key for write in rewrite.writes if write.op == "drop"}
+    names = sorted(key[1:].rstrip("=") for key in dropped)
+    kept = {test.key[1:].rstrip("=") for test in rewrite.tests if test.key[0] == "?" and test.key not in dropped}
+    only_drops = len(dropped) == len(rewrite.writes) and all(key[0] == "?" for key in dropped)
+    if not only_drops or kept & set(names) or not all(map(_NAME.fullmatch, names)):
+        return _Reach()
+    host, pattern = _whole_host(rewrite), url_pattern(rewrite)
+    holds = pattern and all(re.search(pattern, url) for url, _ in rule.examples)
+    return _Reach(host, pattern, names) if host or holds else _Reach()
+
+
+def _whole_host(rewrite: PatternRewrite) -> str:
+    """The host, if the rule drops one key from whatever is there or below it."""
+    labels = [(test.key, test.value) for test in rewrite.tests if test.test == "is" and test.key.startswith("host_")]
+    asked = [KeyTest(write.key, "some") for write in rewrite.writes]
+    if not rewrite.open or not labels or len(asked) > 1 or len(labels) + 1 != len(rewrite.tests):
+        return ""
+    return compose((("scheme", "x"), *labels))[4:] if asked[0] in rewrite.tests else ""

@@ -29,6 +29,7 @@ TEXT_CHARS_MAX: Final = 64 * 1024 * 1024
 _REMOVEPARAM: Final = re.compile(r"\|\|([^\s$^/|*]+)((?:/[^\s$^|*]*)?)\^?\$(?:[^,\s]*,)*removeparam=([A-Za-z0-9_.\-]+)")
 _CLEAR_HOST: Final = re.compile(r"((?:[a-z0-9\-]+\\?\.)+[a-z]{2,24})", re.IGNORECASE)
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_\-]+")
+_CLEAR_ANYWHERE: Final = ("", "/", r"\/", "(?=[/?]|$)")
 _CLEAR_PATH: Final = re.compile(r"((?:\\?/[A-Za-z0-9_%~.\\\-]+)+)")
 
 
@@ -101,19 +102,23 @@ def _clearurls(text: str, skipped: list[str]) -> Iterator[tuple[str, Rewrite]]:
         raise UnreadableInput(f"this is no ClearURLs file: {error}") from None
     for name, provider in providers.items():
         host = _CLEAR_HOST.search(provider.urlPattern)
-        site = site_of(host[1].replace("\\", "")) if host else ""
+        named = host[1].replace("\\", "").lower() if host else ""
+        site, path = site_of(named), _clear_path(provider.urlPattern[host.end() :] if host else "")
         for rule in provider.rules:
             plain = rule.replace("\\", "")
-            if not site or not _PLAIN_NAME.fullmatch(plain):
+            if not site or path is None or not _PLAIN_NAME.fullmatch(plain):
                 skipped.append(f"{name}: {rule}"[:200])
             else:
-                yield site, _drop(site, _clear_path(provider.urlPattern[host.end() :] if host else ""), plain)
+                yield site, _drop(named, path, plain)
 
 
-def _clear_path(pattern: str) -> str:
-    """The directories that a provider's pattern demands behind the host, if it says them plainly."""
+def _clear_path(pattern: str) -> str | None:
+    """The directories that a provider's pattern demands behind the host; None if it demands anything else: the rule
+    would be wider than the provider."""
+    if pattern in _CLEAR_ANYWHERE:
+        return ""
     path = _CLEAR_PATH.fullmatch(pattern)
-    return path[1].replace("\\", "") if path else ""
+    return path[1].replace("\\", "") if path else None
 
 
 def _nutch(text: str, skipped: list[str]) -> Iterator[tuple[str, Rewrite]]:

@@ -4,7 +4,7 @@
     ^(?=http://x\\.com/a/)(.*?)/print(.*)$          →  $1$2                    a substring rule under a directory
     http://x\\.com/index\\.html                      →  http://x.com/           plain text
 
-An optional key is written as one that is there, so that is how it comes back.
+Rules with optional keys are exported in longer forms (url_regex.py), which are not read.
 """
 
 from __future__ import annotations

@@ -117,17 +117,6 @@ def test_exports_can_be_read_back(learned: Path, capsys: pytest.CaptureFixture[s
     run("rules", "export", str(learned), "--format", "nutch")
     nutch = ElementTree.fromstring(capsys.readouterr().out)
     assert len(nutch) == len(read_rules(learned)[0].rules)
-    run("rules", "export", str(learned), "--format", "adguard")
-    adguard = capsys.readouterr().out
-    assert "||site0.com/s0s/view$removeparam=sid" in adguard
-    (imported,) = import_rules("adguard", adguard).rule_sets[0].rules
-    assert imported.rewrite.writes[0].key == "?sid="  # type: ignore[union-attr]
-    run("rules", "export", str(learned), "--format", "clearurls")
-    clearurls = capsys.readouterr().out
-    (cleared,) = import_rules("clearurls", clearurls).rule_sets
-    assert cleared.site == "site0.com"
-    demanded = {test.key: test.value for test in cleared.rules[0].rewrite.tests}  # type: ignore[union-attr]
-    assert (demanded["path_0"], demanded["path_1"]) == ("s0s", "view")
     run("rules", "export", str(learned), "--format", "scrapy")
     assert "NormalizeUrls" in capsys.readouterr().out
 
