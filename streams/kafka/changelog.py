@@ -80,6 +80,38 @@ def _sort(messages: list[Any]) -> tuple[list[Any], bool]:
     return records, ended
 
 
+def read_all_to_end(cluster: Cluster, logs: list[tuple[str, int]]) -> Iterator[list[Any]]:
+    """The committed records of many partitions, in lists that mix them, those of each in order and up to where it ended
+    when its end was reached. By one consumer: each takes a while to connect, whatever there is to read."""
+    places = [TopicPartition(topic, partition, 0) for topic, partition in logs]
+    left = set(logs)
+    with _reader(cluster, places, "earliest") as consumer:
+        heard_at_s = time.monotonic()
+        while left:
+            messages = consumer.consume(READ_RECORDS, READ_WAIT_S)
+            if messages:
+                heard_at_s = time.monotonic()
+            elif time.monotonic() - heard_at_s > SILENCE_S_MAX:
+                raise Unreachable(f"{', '.join(sorted({topic for topic, _ in left}))}: no answer. Is the broker up?")
+            before = set(left)
+            if records := _of_open_logs(messages, left):
+                yield records
+            if ended := before - left:
+                consumer.pause([TopicPartition(topic, partition) for topic, partition in ended])
+
+
+def _of_open_logs(messages: list[Any], left: set[tuple[str, int]]) -> list[Any]:
+    """The records of logs in `left`, from which those are taken that end."""
+    records = []
+    for message in messages:
+        log, error = (message.topic(), message.partition()), message.error()
+        if error is None and log in left:
+            records.append(message)
+        elif error is not None and error.code() == KafkaError._PARTITION_EOF:
+            left.discard(log)
+    return records
+
+
 def any_record(cluster: Cluster, places: list[TopicPartition]) -> bool:
     """Whether there is a committed record at or after any of the places."""
     silent = {(place.topic, place.partition) for place in places}

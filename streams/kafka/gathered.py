@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 
 from dustream.core.pipeline import pipeline
+from dustream.core.topology import Topology
 from dustream.streams.embedded.state_rows import STATE_FORMAT, STATE_KEY, StateHeader
 from dustream.streams.kafka.application import Application
-from dustream.streams.kafka.changelog import read_to_end
+from dustream.streams.kafka.changelog import read_all_to_end
 from dustream.streams.kafka.cluster import Cluster
 from dustream.streams.kafka.local_state import task_prefix
 from dustream.streams.kafka.maps import read_settings_of
@@ -28,19 +29,25 @@ def gather_state(cluster: Cluster, application: Application, folder: Path, on_ro
     try:
         header = StateHeader(STATE_FORMAT, settings.fingerprint(), settings)
         store.write([(STATE_KEY, msgspec.json.encode(header))])
-        for spec in pipeline(settings).processors:
-            for partition in range(spec.partitions):
-                _gather(cluster, application.changelog(spec.name), partition, spec.name, store, on_rows)
+        _gather(cluster, application, pipeline(settings), store, on_rows)
         collect(cluster, application, store)
     finally:
         store.close()
 
 
 def _gather(
-    cluster: Cluster, changelog: str, partition: int, processor: str, store: Store, on_rows: Callable[[int], object]
+    cluster: Cluster, application: Application, topology: Topology, store: Store, on_rows: Callable[[int], object]
 ) -> None:
-    prefix = task_prefix(processor, partition)
-    for records in read_to_end(cluster, changelog, partition, 0, reset="earliest"):
-        rows = [(prefix + record.key(), record.value()) for record in records if record.key() != PROGRESS_KEY]
+    prefixes = {
+        (application.changelog(spec.name), partition): task_prefix(spec.name, partition)
+        for spec in topology.processors
+        for partition in range(spec.partitions)
+    }
+    for records in read_all_to_end(cluster, list(prefixes)):
+        rows = [
+            (prefixes[record.topic(), record.partition()] + record.key(), record.value())
+            for record in records
+            if record.key() != PROGRESS_KEY
+        ]
         store.write(rows)
         on_rows(len(rows))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from dustream.core.pipeline import ALARMS, STATUS, URL_RULES
 from dustream.streams.embedded.engine import view_prefix
 from dustream.streams.embedded.results import Outcome, write_results
 from dustream.streams.kafka.application import Application
-from dustream.streams.kafka.changelog import read_to_end
+from dustream.streams.kafka.changelog import read_all_to_end
 from dustream.streams.kafka.cluster import Cluster, Unreachable
 from dustream.streams.kafka.records import DEAD_LETTERS
 from dustream.streams.kafka.topics import partition_counts
@@ -18,18 +19,19 @@ from dustream.streams.store.base import Store
 def collect(cluster: Cluster, application: Application, store: Store) -> None:
     """Read the newest status of every URL, the rules of every site, the newest alarms, and the dead letters."""
     counts = partition_counts(cluster)
-    for name in (STATUS, URL_RULES, ALARMS, DEAD_LETTERS):
-        topic, prefix, number = application.topic(name), view_prefix(name), 0
+    names = {application.topic(name): name for name in (STATUS, URL_RULES, ALARMS, DEAD_LETTERS)}
+    for topic in names:
         if topic not in counts:
             raise Unreachable(f"the topic {topic} does not exist: is {application.name!r} the name of the application?")
-        for partition in range(counts[topic]):
-            for records in read_to_end(cluster, topic, partition, 0, reset="earliest"):
-                keys = [
-                    record.key() if name != DEAD_LETTERS else b"%016d" % (number + at)
-                    for at, record in enumerate(records)
-                ]
-                number += len(records)
-                store.write((prefix + key, record.value()) for key, record in zip(keys, records, strict=True))
+    logs = [(topic, partition) for topic in names for partition in range(counts[topic])]
+    for records in read_all_to_end(cluster, logs):
+        store.write((_view_key(names[record.topic()], record), record.value()) for record in records)
+
+
+def _view_key(name: str, record: Any) -> bytes:
+    """Of several dead letters with one key none replaces another: they are known by where they lie."""
+    key = record.key() if name != DEAD_LETTERS else b"%05d/%016d" % (record.partition(), record.offset())
+    return view_prefix(name) + bytes(key)
 
 
 def export(cluster: Cluster, application: Application, store: Store, out: Path) -> Outcome:
