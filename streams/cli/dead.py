@@ -13,7 +13,8 @@ List the dead letters of an application (records and messages that could not be 
 send them again once the cause is gone.
 
 Name letters by partition:offset as `list` shows them; without names, all are meant. --reason narrows to those whose
-reason contains a text.
+reason contains a text. A letter that was sent again is marked so by `list`, and not sent once more without --again; if
+it failed again, that is a letter of its own.
 """
 
 EXAMPLES = """\
@@ -40,6 +41,7 @@ def add_parser(subparsers: Any) -> None:
     add_cluster(parser)
     parser.add_argument("--reason", metavar="TEXT", help="only letters whose reason contains this")
     parser.add_argument("--all", action="store_true", help="redrive without naming letters")
+    parser.add_argument("--again", action="store_true", help="redrive what was sent again before, too")
     parser.add_argument("--originals", action="store_true", help="with --json: the original bytes too, as base64")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.set_defaults(run=run)
@@ -55,21 +57,39 @@ def run(args: argparse.Namespace) -> int:
         raise BadSetting("name the letters to send again (see `dustream dead list`), or give --all")
     chosen = choose(read_letters(cluster, application), args.letters, args.reason)
     if args.action == "list":
-        for letter in chosen:
-            print(_as_json(letter, args.originals) if args.json else _line(letter))
+        _list(chosen, args)
         return 0
-    sent = redrive(cluster, application, chosen)
-    left = len(chosen) - sent
+    due = [letter for letter in chosen if args.again or not letter.redriven]
+    sent = redrive(cluster, application, due)
+    left, before = len(due) - sent, len(chosen) - len(due)
     if args.json:
-        print(f'{{"redriven":{sent},"without_original":{left}}}')
+        print(f'{{"redriven":{sent},"without_original":{left},"redriven_before":{before}}}')
     else:
-        print(f"{sent} sent again" + (f"; {left} cannot be: publish their files again" if left else ""))
+        cannot = f"; {left} cannot be: publish their files again" if left else ""
+        print(f"{sent} sent again{cannot}" + (f"; {before} were before (--again sends them too)" if before else ""))
     return 1 if left and not sent else 0
+
+
+def _list(letters: list[FoundLetter], args: argparse.Namespace) -> None:
+    if letters and not args.json:
+        print("PLACE\tWHERE IT STOOD\tURL\tORIGINAL\tSENT AGAIN\tREASON")
+    for letter in letters:
+        print(_as_json(letter, args.originals) if args.json else _line(letter))
+    if not letters and not args.json:
+        print("no dead letters")
 
 
 def _line(letter: FoundLetter) -> str:
     shown = letter.letter
-    return f"{letter.place}\t{shown.source} at {shown.position}\t{shown.url or '-'}\t{_size(letter)}\t{shown.reason}"
+    fields = (
+        letter.place,
+        f"{shown.source} at {shown.position}",
+        shown.url or "-",
+        _size(letter),
+        "sent again" if letter.redriven else "-",
+        shown.reason,
+    )
+    return "\t".join(fields)
 
 
 def _size(letter: FoundLetter) -> str:
@@ -85,6 +105,7 @@ def _as_json(letter: FoundLetter, with_original: bool) -> str:
     shown = {
         "place": letter.place,
         "topic": letter.topic,
+        "redriven": letter.redriven,
         "letter": letter.letter,
         "original_bytes": None if letter.original is None else len(letter.original),
         "original_size": letter.original_size,

@@ -2,6 +2,9 @@
 
 What was meant for a later stage goes again by way of the crawl topic: intake hands it on, so that it is counted and
 numbered like everything else, and arrives exactly once.
+
+Which letters were sent again is kept on the application's compacted maps topic, by the place of each: the letters
+themselves are a public log, where readers expect letters only.
 """
 
 from __future__ import annotations
@@ -13,11 +16,13 @@ from confluent_kafka import Producer
 from msgspec import Struct
 
 from dustream.core.errors import BadSetting
+from dustream.core.topology import partition_of
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.changelog import read_to_end
 from dustream.streams.kafka.cluster import FLUSH_TIMEOUT_S, Cluster, Unreachable
 from dustream.streams.kafka.intake import PARTITION_HEADER
+from dustream.streams.kafka.maps import MAPS
 from dustream.streams.kafka.records import (
     DEAD_LETTERS,
     ORIGINAL_HEADER,
@@ -26,6 +31,8 @@ from dustream.streams.kafka.records import (
     ORIGINAL_TOPIC_HEADER,
 )
 from dustream.streams.kafka.topics import RECORD_BYTES_MAX, partition_counts
+
+REDRIVEN = "redriven/"  # and a letter's place: its key on the maps topic
 
 
 class FoundLetter(Struct, frozen=True):
@@ -39,6 +46,7 @@ class FoundLetter(Struct, frozen=True):
     key: bytes | None
     original: bytes | None
     original_size: int
+    redriven: bool = False
 
     @property
     def place(self) -> str:
@@ -53,6 +61,7 @@ def read_letters(cluster: Cluster, application: Application) -> Iterator[FoundLe
     counts = partition_counts(cluster)
     if name not in counts:
         raise Unreachable(f"the topic {name} does not exist: run `dustream topics create` first")
+    redriven = _read_redriven(cluster, application, counts)
     for partition in range(counts[name]):
         for records in read_to_end(cluster, name, partition, 0, reset="earliest"):
             for record in records:
@@ -66,6 +75,7 @@ def read_letters(cluster: Cluster, application: Application) -> Iterator[FoundLe
                     headers.get(ORIGINAL_KEY_HEADER),
                     original := headers.get(ORIGINAL_HEADER),
                     int(headers.get(ORIGINAL_SIZE_HEADER, len(original or b""))),
+                    (partition, record.offset()) in redriven,
                 )
 
 
@@ -82,20 +92,45 @@ def choose(letters: Iterable[FoundLetter], places: list[str], reason: str | None
 
 
 def redrive(cluster: Cluster, application: Application, letters: Iterable[FoundLetter]) -> int:
-    """Send letters again; how many could be. They stay among the dead letters: a log forgets nothing by itself."""
+    """Send letters again; how many could be. They stay among the dead letters, a log forgets nothing by itself, but are
+    known to have been sent once they have arrived."""
     producer = Producer(cluster.confluent(enable_idempotence=True, message_max_bytes=RECORD_BYTES_MAX))
-    topic, sent = application.topic(CRAWL_PAGES), 0
+    topic = application.topic(CRAWL_PAGES)
+    sent: list[FoundLetter] = []
     for letter in letters:
         if letter.original is None or letter.topic is None:
             continue
-        partition = letter.letter.source.rpartition("-")[2]
+        source_partition = letter.letter.source.rpartition("-")[2]
         headers: list[tuple[str, str | bytes | None]] = [
             (ORIGINAL_TOPIC_HEADER, letter.topic.encode()),
-            (PARTITION_HEADER, partition.encode()),
+            (PARTITION_HEADER, source_partition.encode()),
         ]
         producer.produce(topic, letter.original, letter.key, headers=headers)
         producer.poll(0)
-        sent += 1
+        sent.append(letter)
+    _require_arrival(producer)
+    maps = application.topic(MAPS.name)
+    partition = partition_of(REDRIVEN, partition_counts(cluster)[maps])
+    for letter in sent:
+        producer.produce(maps, b"{}", f"{REDRIVEN}{letter.place}".encode(), partition)
+        producer.poll(0)
+    _require_arrival(producer)
+    return len(sent)
+
+
+def _require_arrival(producer: Producer) -> None:
     if left := producer.flush(FLUSH_TIMEOUT_S):
         raise Unreachable(f"{left} records were not confirmed: see what arrived, and try again")
-    return sent
+
+
+def _read_redriven(cluster: Cluster, application: Application, counts: dict[str, int]) -> set[tuple[int, int]]:
+    """Partition and offset of the letters that were sent again."""
+    maps = application.topic(MAPS.name)
+    found: set[tuple[int, int]] = set()
+    if maps not in counts:
+        return found
+    for records in read_to_end(cluster, maps, partition_of(REDRIVEN, counts[maps]), 0, reset="earliest"):
+        keys = (record.key().decode() for record in records)
+        places = (key.removeprefix(REDRIVEN).split(":") for key in keys if key.startswith(REDRIVEN))
+        found |= {(int(partition), int(offset)) for partition, offset in places}
+    return found

@@ -1,5 +1,5 @@
 """What an application was made with, on its compacted maps topic: the partition map, the same for every worker, and the
-settings, for those who ask.
+settings, for those who ask; beside them, which dead letters were sent again (dead.py).
 
 The map is chosen once, when the application is made, because pages lie where it says. Another map is for another
 application, filled by a replay.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -134,7 +135,7 @@ def test_an_operator_splits_a_group_through_the_crawl_topic(site: Site) -> None:
     assert status is not None and (status.role, status.winner) == ("winner", other)
 
 
-def test_redriven_dead_letter_is_taken_in_again(site: Site) -> None:
+def test_redriven_dead_letter_is_taken_in_again_and_only_once(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     with Client(site.cluster.bootstrap, site.application.name) as client:
         client.publish(CrawlEvent(url="ftp://wrong.example/", text="x"))
     settle(site)
@@ -144,6 +145,16 @@ def test_redriven_dead_letter_is_taken_in_again(site: Site) -> None:
     settle(site)
     again = choose(read_letters(site.cluster, site.application), [], "scheme 'ftp'")
     assert [letter.original for letter in again] == [letters[0].original] * 2
+    assert sorted((letter.place == letters[0].place, letter.redriven) for letter in again) == [
+        (False, False),
+        (True, True),
+    ]
+    where = ["--reason", "scheme 'ftp'", "--bootstrap", site.cluster.bootstrap, "--name", site.application.name]
+    assert main(["dead", "redrive", "--all", "--json", *where]) == 0  # the new one
+    assert main(["dead", "redrive", letters[0].place, "--json", *where]) == 0
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(each["redriven"], each["redriven_before"]) for each in said] == [(1, 1), (0, 1)]
+    settle(site)
 
 
 def test_what_publish_cannot_read_is_kept_as_it_stood(site: Site, tmp_path: Path) -> None:
