@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from dustream.schemas.crawl import CrawlEvent
@@ -105,20 +106,72 @@ def decision_event(action: str, target: str | None, pass_from: float | None) -> 
 
 def _decide_here(args: argparse.Namespace, event: CrawlEvent) -> None:
     from dustream.schemas.wire import encode
+    from dustream.streams.cli.terminal import shown
     from dustream.streams.decisions import decide
     from dustream.streams.questions.state import state_folder
 
     folder = state_folder(args.state)
-    held = _held(args.state)
+    before = _known(args.state, event)
     decide(folder, event, args.state if folder != args.state else None)
-    left = _held(args.state)
+    if before.remark:
+        print(f"dustream: {shown(before.remark)}: the decision stands, for when there is", file=sys.stderr)
     if args.json:
         print(encode(event).decode())
         return
-    before, after = (next((line.held for line in lines if line.name == args.target), 0) for lines in (held, left))
-    print(f"{args.action} {args.target}: {before:,} pages of it were held, now {after:,}")
+    after = _known(args.state, event)
+    changes = _role_changes(before.roles, after.roles)
+    print(f"{args.action} {args.target}: {changes} ({before.held:,} pages of it were held, now {after.held:,})")
     if folder == args.state:
         print("the results of the run were not written anew: run `dustream run` with the same --state for that")
+
+
+class _Known(NamedTuple):
+    """What a state knows of a decision's name."""
+
+    roles: dict[str, str]
+    """Of the URLs of the group or site."""
+    remark: str
+    """That there is no such, if so."""
+
+    @property
+    def held(self) -> int:
+        return sum(role == "held" for role in self.roles.values())
+
+
+def _known(path: Path, event: CrawlEvent) -> _Known:
+    """Reads all statuses: a site's URLs stand together no more than a group's."""
+    from dustream.core.events import page_identity
+    from dustream.core.sites import site_of
+    from dustream.streams.embedded.results import StoredResults
+    from dustream.streams.questions.state import state_folder
+    from dustream.streams.store.rocks import RocksStore
+
+    is_group, name = (event.decision or "").endswith("_group"), page_identity(event.url)
+    store = RocksStore(state_folder(path), read_only=True)
+    try:
+        statuses = StoredResults(store).statuses()
+        if is_group:
+            found = [each for each in statuses if each.group == name or each.url == name]
+        else:
+            found = [each for each in statuses if site_of(each.url) == site_of(name)]
+    finally:
+        store.close()
+    roles: dict[str, str] = {each.url: each.role for each in found if not is_group or each.group == name}
+    if roles:
+        return _Known(roles, "")
+    if not is_group:
+        return _Known({}, f"no site {site_of(name)} is known")
+    elsewhere = next((f", {name} is in the group {each.group}" for each in found if each.group), "")
+    return _Known({}, f"there is no group {name}{elsewhere}")
+
+
+def _role_changes(before: dict[str, str], after: dict[str, str]) -> str:
+    """As in: 12 held → 12 duplicate."""
+    from collections import Counter
+
+    changes = Counter((before[url], after[url]) for url in before.keys() & after.keys() if before[url] != after[url])
+    told = [f"{count:,} {old} → {count:,} {new}" for (old, new), count in sorted(changes.items())]
+    return ", ".join(told) or "no role changed"
 
 
 def _publish(args: argparse.Namespace, event: CrawlEvent) -> None:

@@ -57,7 +57,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from dustream.core.rules.learn import by_site, learn_site
     from dustream.schemas.rules import RuleSet
-    from dustream.streams.cli.terminal import counted
+    from dustream.streams.cli.terminal import counted, number_of
     from dustream.streams.rules_io.files import write_rules
     from dustream.streams.rules_io.inputs import read_known_urls
 
@@ -83,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     write_rules(args.out, rule_sets)
     if not args.json:
         count = sum(len(rules.rules) for rules in rule_sets)
-        print(f"{count} rules for {len(rule_sets)} sites, from {len(known)} URLs in {lines} lines: {args.out}")
+        learned_rules = f"{number_of(count, 'rule')} for {number_of(len(rule_sets), 'site')}"
+        print(f"{learned_rules}, from {number_of(len(known), 'URL')} in {number_of(lines, 'line')}: {args.out}")
     return 0
 
 

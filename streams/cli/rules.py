@@ -76,9 +76,9 @@ def _show(args: argparse.Namespace) -> int:
 
 def _described(rules: RuleSet) -> str:
     from dustream.core.rules.rewrite import describe, evidence_words
-    from dustream.streams.cli.terminal import shown
+    from dustream.streams.cli.terminal import number_of, shown
 
-    lines = [f"{rules.site}  (version {rules.version}, {len(rules.rules)} rules)"]
+    lines = [f"{rules.site}  (version {rules.version}, {number_of(len(rules.rules), 'rule')})"]
     for rule in rules.rules:
         lines.append(f"  {rule.id}  {rule.stage}, by {rule.learner}: {shown(describe(rule.rewrite))}")
         predicted = f"; predictions {rule.right} right, {rule.wrong} wrong" if rule.right + rule.wrong else ""
@@ -182,7 +182,9 @@ def _import(args: argparse.Namespace) -> int:
     if args.json:
         print(msgspec.json.encode({"rules": count, "sites": len(found.rule_sets), "skipped": found.skipped}).decode())
     else:
-        print(f"{count} rules for {len(found.rule_sets)} sites: {args.out}")
+        from dustream.streams.cli.terminal import number_of
+
+        print(f"{number_of(count, 'rule')} for {number_of(len(found.rule_sets), 'site')}: {args.out}")
         if found.skipped:
             print(f"dustream: {len(found.skipped)} were not understood, the first: {found.skipped[0]}", file=sys.stderr)
     return 0

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 RULES_SHOWN = 5
 VALUES_SHOWN = 12
+UNUSED_FETCHES = {
+    "late": "late (a newer one was known)",
+    "repeated": "repeated",
+    "conflicting": "conflicting (another content at the same time)",
+}
 SETTING_OPTIONS = ("threshold", "text", "extractor", "partitions", "anchor_distance", "small_changes", "containment")
 
 DESCRIPTION = """\
@@ -275,6 +280,9 @@ def describe(summary: RunSummary, out: Path, *, keeps_state: bool = True) -> str
     if summary.rules:
         shown = ", ".join(f"{count:,} {stage}" for stage, count in summary.rules.items())
         lines.append(f"  {sum(summary.rules.values()):>9,} URL rules learned: {shown}")
+    if told := {way: summary.fetches[way] for way in UNUSED_FETCHES if summary.fetches.get(way)}:
+        ways = ", ".join(f"{count:,} {UNUSED_FETCHES[way]}" for way, count in told.items())
+        lines.append(f"  {sum(told.values()):>9,} fetches that changed nothing: {ways}")
     if summary.rejected:
         lines.append(f"  {summary.rejected:>9,} records rejected, see rejected.jsonl")
     for reasons, what in ((summary.ignored, "events ignored"), (summary.skipped, "records passed over")):
@@ -336,10 +344,11 @@ def _replacements(rules: list[UrlRule]) -> str:
 def _alarms(summary: RunSummary, out: Path, *, keeps_state: bool) -> list[str]:
     if not summary.alarms:
         return []
-    from dustream.streams.cli.terminal import shown
+    from dustream.streams.cli.terminal import number_of, shown
     from dustream.streams.embedded.alarms import describe_alarm
 
-    lines = ["", f"ALARM: {summary.held_groups:,} groups and {summary.held_sites:,} sites are held, not dropped"]
+    groups, sites = number_of(summary.held_groups, "group"), number_of(summary.held_sites, "site")
+    lines = ["", f"ALARM: {groups} and {sites} held, not dropped"]
     lines += [f"  {shown(describe_alarm(line))}" for line in summary.alarms]
     release = f"dustream breaker release NAME --state {out}" if keeps_state else "run without --once, and release them"
     return [*lines, f"  look at them, then: {release} (see dustream breaker --help)"]

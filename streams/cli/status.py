@@ -39,7 +39,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("urls", nargs="+", metavar="URL")
     add_state_or_application(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line (role unknown: not known)")
     parser.set_defaults(run=run)
 
 
@@ -67,6 +67,8 @@ def _tell_all(urls: list[str], found: dict[str, DuplicateStatus], unknown: Calla
     for url in urls:
         if url not in found:
             print(unknown(url), file=sys.stderr)
+            if as_json:
+                print_json({"url": url, "role": "unknown"})
         elif as_json:
             print_json(found[url])
         else:

@@ -32,6 +32,11 @@ def _code(character: str) -> str:
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
+def number_of(count: int, what: str) -> str:
+    """1 rule, 1,200 rules."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
 def painted(text: str, *styles: str) -> str:
     """In colour, if a person is looking who has not said otherwise (no-color.org)."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):

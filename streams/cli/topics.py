@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     from dustream.streams.cli.run import read_map, read_settings
     from dustream.streams.kafka.assembly import planned_topology
     from dustream.streams.kafka.maps import create_application
-    from dustream.streams.kafka.topics import check_topics, plan_topics
+    from dustream.streams.kafka.topics import check_topics, describe_problems, plan_topics
 
     cluster, application = read_application(args)
     settings = read_settings(args)
@@ -102,7 +102,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     findings = check_topics(cluster, plans)
     problems = [finding.problem for finding in findings if finding.problem]
-    _print(args, {"problems": problems}, "\n".join(problems) or f"all {len(findings)} topics are as they should be")
+    _print(
+        args, {"problems": problems}, describe_problems(findings) or f"all {len(findings)} topics are as they should be"
+    )
     return 1 if problems else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,6 +34,20 @@ class Health:
         return web.Response(text=self.metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
 
 
+def require_port(port: int) -> None:
+    """BadSetting unless the port can be listened on."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            raise _not_free(port, error) from None
+
+
+def _not_free(port: int, error: OSError) -> BadSetting:
+    return BadSetting(f"port {port} is not free ({error.strerror}): choose another --health-port")
+
+
 async def serve(health: Health, port: int) -> web.AppRunner:
     """Listen; clean up the result to stop."""
     app = web.Application()
@@ -43,5 +58,5 @@ async def serve(health: Health, port: int) -> web.AppRunner:
         await web.TCPSite(runner, LOOPBACK, port).start()
     except OSError as error:
         await runner.cleanup()
-        raise BadSetting(f"port {port} is not free ({error.strerror}): choose another --health-port") from None
+        raise _not_free(port, error) from None
     return runner

@@ -11,6 +11,8 @@ import time
 from dataclasses import dataclass
 from types import FrameType
 
+from aiokafka.errors import KafkaError
+
 from dustream.core.errors import DustreamError
 from dustream.core.settings import Settings
 from dustream.core.tier2.partition_map import PartitionMap, map_id
@@ -19,7 +21,8 @@ from dustream.streams.embedded.state_rows import STATE_FORMAT
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.assembly import planned_topology, running_topology
 from dustream.streams.kafka.cluster import Cluster, Unreachable, answers
-from dustream.streams.kafka.local_state import StateLost
+from dustream.streams.kafka.health import require_port
+from dustream.streams.kafka.local_state import LocalState, StateLost
 from dustream.streams.kafka.maps import read_map, require_settings
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.topics import plan_topics, require_topics
@@ -53,12 +56,21 @@ def run_service(service: Service) -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
+    require_free(service.options)
     log.info("warming up")
     warm_up_pages(service.settings)  # before any partition is ours: heartbeats would wait for it
     learn_some_rules()
     gc.freeze()  # what the compiler left is never garbage, and too much to look through again and again
     with rare_collections():
         _work_until(stopping, service)
+    log.info("stopped")
+
+
+def require_free(options: WorkerOptions) -> None:
+    """What another process may use, tried before the warm-up takes its time: the folder and the health port."""
+    LocalState(options.data).close()
+    if options.health_port is not None:
+        require_port(options.health_port)
 
 
 def _work_until(stopping: threading.Event, service: Service) -> None:
@@ -97,6 +109,8 @@ async def _work(service: Service, cells: PartitionMap, metrics: Metrics) -> None
         await worker.run()
     except DustreamError:
         raise
+    except (KafkaError, ConnectionError) as error:  # the cluster has gone: expected now and then, and no fault of ours
+        raise WorkerCrashed(f"the connection to Kafka broke down: {error!r}") from error
     except Exception as error:
         log.exception("the worker broke down")
         raise WorkerCrashed(f"the worker broke down: {error!r}") from error

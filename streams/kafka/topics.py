@@ -149,7 +149,7 @@ def check_topics(cluster: Cluster, plans: TopicPlans) -> list[Finding]:
 
 def _find(plan: TopicPlan, partitions: int | None) -> Finding:
     if partitions is None:
-        return Finding(plan, None, f"{plan.name} does not exist: run `dustream topics create`")
+        return Finding(plan, None, f"{plan.name} does not exist")
     if partitions != plan.partitions:
         return Finding(
             plan,
@@ -162,9 +162,18 @@ def _find(plan: TopicPlan, partitions: int | None) -> Finding:
 
 def require_topics(cluster: Cluster, plans: TopicPlans) -> None:
     """StateMismatch unless all topics are as planned."""
-    problems = [finding.problem for finding in check_topics(cluster, plans) if finding.problem]
-    if problems:
-        raise StateMismatch("the topics do not fit:\n  " + "\n  ".join(problems))
+    findings = check_topics(cluster, plans)
+    if problems := describe_problems(findings):
+        raise StateMismatch(f"the topics do not fit:\n{problems}")
+
+
+def describe_problems(findings: list[Finding]) -> str:
+    """A line for every problem, those of one kind with one piece of advice; empty if there is none."""
+    missing = [finding.plan.name for finding in findings if finding.partitions is None]
+    lines = [f"  {finding.problem}" for finding in findings if finding.problem and finding.partitions is not None]
+    if missing:
+        lines.append(f"  missing, run `dustream topics create`: {', '.join(missing)}")
+    return "\n".join(lines)
 
 
 def delete_topics(cluster: Cluster, names: Iterable[str]) -> None:

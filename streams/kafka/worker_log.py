@@ -9,6 +9,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from aiokafka.errors import KafkaConnectionError
+
 NOISY = ("aiokafka", "faust", "mode", "asyncio")
 REPEAT_S = 10.0
 
@@ -23,6 +25,10 @@ class Seldom(logging.Filter):
         self._held: Counter[tuple[str, str]] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], KafkaConnectionError):
+            # a broker that goes away is no fault of the code: where it was noticed tells nobody anything
+            record.msg, record.args = f"{record.getMessage()}: {record.exc_info[1]}", ()
+            record.exc_info = record.exc_text = None
         if not record.name.startswith(NOISY):
             return True
         kind, now_s = (record.name, str(record.msg)), self._clock()

@@ -53,7 +53,7 @@ def test_a_source_wiped_out_is_held_released_and_replayed(tmp_path: Path) -> Non
     web, out = write_wiped_out_source(tmp_path / "web.jsonl"), tmp_path / "out"
     done = dustream("run", web, "--out", out)
     assert done.returncode == 0, done.stderr
-    assert "ALARM: 0 groups and 1 sites are held" in done.stdout
+    assert "ALARM: 0 groups and 1 site held" in done.stdout
     assert "110 of 110 pages would go to winners elsewhere" in done.stdout
     assert roles_on(out, "small.example") == {"held": PAGES}
     assert roles_on(out, "big.example") == {"winner": PAGES}
@@ -89,16 +89,34 @@ def test_a_chain_of_weak_links_is_held_as_a_group_and_split(tmp_path: Path) -> N
     web.write_text("".join([event("http://big.example/", words(0), popularity=1e6), *chain]))
     config.write_text("group_size_max = 30\n")
     done = dustream("run", web, "--out", out, "--config", config)
-    assert done.returncode == 0 and "ALARM: 1 groups and 0 sites are held" in done.stdout, done.stderr
+    assert done.returncode == 0 and "ALARM: 1 group and 0 sites held" in done.stdout, done.stderr
     roles = roles_on(out, "small.example")
     assert roles["held"] > 0 and roles["held"] + roles["winner"] == 30
     [alarm] = lines_of(out / "alarms.jsonl")
     assert (alarm["kind"], alarm["pages"], alarm["held"]) == ("group_held", 31, roles["held"])
     split = dustream("breaker", "split", alarm["name"], "--pass-from", 0.99, "--state", out)
     assert split.returncode == 0, split.stderr
+    assert f"{roles['held']:,} held → {roles['held']:,} winner" in split.stdout and split.stderr == ""
     assert roles_on(out, "small.example") == {"winner": 30}  # none is that similar to its winner
     assert dustream("breaker", "release", alarm["name"], "--state", out).returncode == 0
     assert roles_on(out, "small.example") == {"winner": roles["winner"], "duplicate": roles["held"]}
+
+
+def test_a_decision_on_what_is_not_known_stands_and_is_remarked_on(tmp_path: Path) -> None:
+    web, out = tmp_path / "web.jsonl", tmp_path / "out"
+    web.write_text("".join(event(f"http://a.example/{n}", words(0)) for n in range(3)))
+    assert dustream("run", web, "--out", out).returncode == 0
+    typo = dustream("breaker", "release", "nosuch.example", "--state", out)
+    assert typo.returncode == 0 and "no site nosuch.example is known" in typo.stderr
+    again = dustream("breaker", "release", "nosuch.example", "--state", out)
+    assert "no site nosuch.example is known" in again.stderr  # the decision does not make it known
+    assert dustream("breaker", "release", "a.example", "--state", out).stderr == ""
+    group = json.loads((out / "groups.jsonl").read_text())["group"]
+    member = next(url for url in (f"http://a.example/{n}" for n in range(3)) if url != group)
+    other = dustream("breaker", "release", member, "--state", out)
+    assert f"is in the group {group}" in other.stderr
+    split = dustream("breaker", "split", group, "--pass-from", "0.99", "--state", out)
+    assert "no role changed" in split.stdout and split.stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,8 @@ def test_status_command(tmp_path: Path) -> None:
     assert json.loads(asked.stdout)["url"] == "https://a.example/1"
     unknown = dustream("status", "https://nowhere.example/", "--state", tmp_path)
     assert unknown.returncode == 1 and b"is not known" in unknown.stderr
+    told = dustream("status", "https://nowhere.example/", "--state", tmp_path, "--json")
+    assert told.returncode == 1 and json.loads(told.stdout) == {"url": "https://nowhere.example/", "role": "unknown"}
 
 
 def test_new_input_adds_to_what_is_known(tmp_path: Path) -> None:
