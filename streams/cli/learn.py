@@ -58,10 +58,11 @@ def run(args: argparse.Namespace) -> int:
     from dustream.core.rules.learn import by_site, learn_site
     from dustream.schemas.rules import RuleSet
     from dustream.streams.cli.terminal import counted, number_of
-    from dustream.streams.rules_io.files import write_rules
+    from dustream.streams.rules_io.files import make_folder_of, write_rules
     from dustream.streams.rules_io.inputs import read_known_urls
 
     settings = _settings(args)
+    make_folder_of(args.out)
     known, lines, unread = [], 0, 0
     for path in args.inputs:
         found = read_known_urls(path, args.host)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from dustream.core.rules.learn import SiteUrl
     from dustream.core.rules.normalize import Normalizer
     from dustream.schemas.rules import RuleSet
+
+SITES_NAMED_MAX: Final = 20
 
 DESCRIPTION = """\
 Rules are in a JSON file that `dustream learn` writes, or in the --out folder of a run, which learns as it goes.
@@ -65,12 +67,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
+    from dustream.core.errors import BadSetting
     from dustream.schemas.wire import encode
     from dustream.streams.rules_io.files import read_rules
 
-    for rules in read_rules(args.rules):
-        if args.site in (None, rules.site):
-            print(encode(rules).decode() if args.json else _described(rules))
+    rule_sets = read_rules(args.rules)
+    shown = [rules for rules in rule_sets if args.site in (None, rules.site)]
+    if args.site is not None and not shown:
+        sites = ", ".join(rules.site for rules in rule_sets[:SITES_NAMED_MAX])
+        raise BadSetting(f"{args.rules} has no rules for the site {args.site!r}; its sites: {sites or 'none'}")
+    for rules in shown:
+        print(encode(rules).decode() if args.json else _described(rules))
+    if not shown:
+        print(f"dustream: there are no rules in {args.rules}", file=sys.stderr)
     return 0
 
 
@@ -176,6 +185,12 @@ def _import(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UnreadableInput(f"{args.input} cannot be read: {error.strerror}") from None
     found = import_rules(args.format, text, "active" if args.active else "candidate")
+    if not found.rule_sets:
+        first = f"; the first that is not understood: {found.skipped[0]}" if found.skipped else ""
+        raise UnreadableInput(
+            f"{args.input} has no rule that is understood as {args.format}{first}. Is it of another --format? Nothing"
+            " was written"
+        )
     before = read_rules(args.out) if args.out.exists() else []
     write_rules(args.out, _added(before, found.rule_sets))
     count = sum(len(rules.rules) for rules in found.rule_sets)
@@ -219,7 +234,9 @@ def _tree(args: argparse.Namespace) -> int:
     sites = dict(by_site(entry for path in args.inputs for entry in read_known_urls(path).urls))
     site = args.site or max(sites, key=lambda each: len(sites[each]), default="")
     if site not in sites:
-        raise BadSetting(f"there is no site {site!r} in the input; its sites: {', '.join(list(sites)[:20]) or 'none'}")
+        raise BadSetting(
+            f"there is no site {site!r} in the input; its sites: {', '.join(list(sites)[:SITES_NAMED_MAX]) or 'none'}"
+        )
     tree = build_pattern_tree(training_set(KnownUrl(each.url, each.cluster, each.avoid) for each in sites[site]))
     if args.svg:
         args.svg.write_text(tree_svg(tree))

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from dustream.core.errors import BadInput, UnreadableInput
+from dustream.core.errors import BadInput, BadSetting, UnreadableInput
 from dustream.core.rules.rewrite import check_rewrite
 from dustream.schemas.rules import RULE_SET_VERSION, RuleFile, RuleSet
 
@@ -18,7 +18,7 @@ FILE_BYTES_MAX = 256 * 1024 * 1024
 
 
 class _VersionOnly(msgspec.Struct):
-    v: int = 0
+    v: int | None = None
 
 
 def read_rules(path: Path) -> list[RuleSet]:
@@ -56,6 +56,8 @@ def _rule_sets(path: Path, data: bytes) -> list[RuleSet]:
 
 def _checked(path: Path, data: bytes, kind: type[Message]) -> Message:
     version = msgspec.json.decode(data, type=_VersionOnly).v
+    if version is None:
+        raise UnreadableInput(f"{path} is no rule file: it has no version `v`. `dustream learn` writes rule files")
     if not 1 <= version <= RULE_SET_VERSION:
         raise UnreadableInput(
             f"{path} has rule schema version {version}, this program knows 1 to {RULE_SET_VERSION}: learn it anew"
@@ -67,8 +69,21 @@ def write_rules(path: Path, rule_sets: list[RuleSet]) -> None:
     """Next to the file first, then in its place."""
     data = msgspec.json.format(msgspec.json.encode(RuleFile(sites=tuple(rule_sets))), indent=1)
     partial = path.with_name(path.name + ".partial")
+    make_folder_of(path)
     try:
         partial.write_bytes(data + b"\n")
         os.replace(partial, path)
     except OSError as error:
         raise UnreadableInput(f"{path} cannot be written: {error.strerror}") from None
+
+
+def make_folder_of(path: Path) -> None:
+    """So that nobody learns for an hour and then cannot write it down."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadSetting(
+            f"{path.parent} cannot be made: {error.strerror}. Name another place for {path.name}"
+        ) from None
+    if path.is_dir():
+        raise BadSetting(f"{path} is a folder: name a file in it")

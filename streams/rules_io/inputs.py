@@ -2,7 +2,7 @@
 
     a run's --out folder, status.jsonl      groups as a run found them; redirects and dead pages too
     TSV with a header                       url, and one of cluster, group, digest (…sha1, checksum) or size
-    JSONL                                   the same names as keys; also role and status
+    JSONL                                   the same names as keys; also role and status (the truth of a generated web)
     CDX, CDXJ                               url, digest and size; redirects and errors by status
     access log (common, combined)           paths with sizes; --host says which host they are on
 
@@ -12,20 +12,23 @@ Plain or compressed with gzip or zstd.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin
 
 import msgspec
 
-from dustream.core.errors import UnreadableInput
+from dustream.core.errors import BadSetting, UnreadableInput
 from dustream.core.rules.learn import SiteUrl
+from dustream.core.rules.standard import parse
 from dustream.streams.readers.sources import BrokenSource, open_source, read_content
 
 LINE_BYTES_MAX: Final = 1 << 20
 
 CLUSTER_NAMES: Final = ("cluster", "group", "digest", "content_digest", "sha1", "checksum", "hash")
+LABEL_NAMES: Final = tuple(name for name in CLUSTER_NAMES if name != "group")
+"""Those that a run's own status lines do not have."""
 SIZE_NAMES: Final = ("size", "bytes", "length")
 _NO_CLUSTER: Final = frozenset({"", "-", "-1", "null", "None"})
 _ACCESS: Final = re.compile(
@@ -58,17 +61,31 @@ def read_known_urls(path: str, host: str | None = None) -> LearnerInput:
     first = next(lines, None)
     if first is None:
         return LearnerInput([], 0, 0)
-    parse, is_header = _parser(path, first, host)
+    parse_line, is_header = _parser(path, first, host)
     found: dict[str, SiteUrl] = {}
     read = unread = 0
     for line in lines if is_header else _chained(first, lines):
-        entry = parse(line)
+        entry = parse_line(line)
         read += 1
         if entry is None:
             unread += 1
         else:
             found[entry.url] = _merged(found.get(entry.url), entry)
+    _check_told(path, found.values(), read)
     return LearnerInput(list(found.values()), read, unread)
+
+
+def _check_told(path: str, found: Collection[SiteUrl], lines: int) -> None:
+    if not found:
+        raise UnreadableInput(
+            f"none of the {lines} lines of {path} tells of a page: each needs an absolute URL under the name url, and"
+            f" {', '.join(CLUSTER_NAMES)} or size"
+        )
+    if not all(entry.avoid for entry in found) and all(entry.cluster is None and entry.size_min < 0 for entry in found):
+        raise UnreadableInput(
+            f"{path} has URLs, but nothing that tells which show the same page: each line needs one of"
+            f" {', '.join(CLUSTER_NAMES)} or size. `dustream run` finds it out from pages"
+        )
 
 
 def _merged(before: SiteUrl | None, entry: SiteUrl) -> SiteUrl:
@@ -86,6 +103,8 @@ def _parser(path: str, first: bytes, host: str | None) -> tuple[Parse, bool]:
             raise UnreadableInput(
                 f"{path} is an access log: say which host it is of, as --host https://www.example.com"
             )
+        if parse(host) is None:
+            raise BadSetting(f"--host {host!r} is no address of a site: write it as https://www.example.com")
         return lambda line: _from_access(line, host), False
     if _CDXJ.match(first):
         return _from_cdxj, False
@@ -138,7 +157,7 @@ def _from_json(line: bytes) -> SiteUrl | None:
     if not isinstance(fields, dict) or not isinstance(fields.get("url"), str):
         return None
     if "role" in fields:
-        return _from_status(fields)
+        return _from_labelled(fields) if any(name in fields for name in LABEL_NAMES) else _from_status(fields)
     cluster = next((fields[name] for name in CLUSTER_NAMES if fields.get(name) is not None), None)
     size = next((fields[name] for name in SIZE_NAMES if fields.get(name) is not None), None)
     return _entry(fields["url"], cluster, size, fields.get("status"))
@@ -150,6 +169,16 @@ def _from_status(fields: dict[str, Any]) -> SiteUrl:
     named = [fields[name] for name in ("winner", "group") if isinstance(fields.get(name), str)]
     known = None if role in ("gone", "held") else named[0] if named else None if role == "redirect" else fields["url"]
     return SiteUrl(fields["url"], known, avoid=role in ("redirect", "gone"))
+
+
+def _from_labelled(fields: dict[str, Any]) -> SiteUrl | None:
+    """A role and a cluster or digest, as in the truth of a generated web: the cluster counts, the role says what is no
+    page. A page without one is alone."""
+    role, url = fields["role"], fields["url"]
+    if role not in ("redirect", "gone", "rejected"):
+        label = next((fields[name] for name in LABEL_NAMES if fields.get(name) is not None), "")
+        return _entry(url, label, None, None)
+    return None if role == "rejected" or "://" not in url else SiteUrl(url, avoid=True)
 
 
 def _from_cdxj(line: bytes) -> SiteUrl | None:

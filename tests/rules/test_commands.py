@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from planted_sites import planted_site
 
-from dustream.core.errors import UnreadableInput
+from dustream.core.errors import BadSetting, UnreadableInput
 from dustream.core.settings import Settings
 from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, RuleSet, UrlRule
 from dustream.streams.cli import learn, normalize, rules
@@ -178,6 +178,10 @@ ACCESS = b'1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET /a?b=1 HTTP/1.1" 200 20
         (b"http://x.com/a\t5\n", ("http://x.com/a", "5", -1, False)),
         (b'{"url":"http://x.com/a","role":"redirect","group":"g"}\n', ("http://x.com/a", "g", -1, True)),
         (b'{"url":"http://x.com/a","role":"unique","group":null}\n', ("http://x.com/a", "http://x.com/a", -1, False)),
+        (b'{"url":"http://x.com/a","role":"content","cluster":"c1"}\n', ("http://x.com/a", "c1", -1, False)),
+        (b'{"url":"http://x.co","role":"content","cluster":null}\n', ("http://x.co", "alone http://x.co", -1, False)),
+        (b'{"url":"http://x.com/a","role":"redirect","cluster":"c1"}\n', ("http://x.com/a", None, -1, True)),
+        (b'{"url":"http://x.com/a","role":"duplicate","digest":"AAA"}\n', ("http://x.com/a", "AAA", -1, False)),
         (b'{"url":"http://x.com/a","status":404}\n', ("http://x.com/a", None, -1, True)),
         (CDXJ, ("http://x.com/a", "AAA", -1, False)),
         (CDX, ("http://x.com/a", "AAA", -1, False)),
@@ -300,3 +304,69 @@ def test_learn_says_how_many_lines_are_about_how_many_urls(tmp_path: Path, capsy
     said = capsys.readouterr()
     assert "from 5 URLs in 51 lines" in said.out
     assert "1 of 51 lines told nothing" in said.err
+
+
+def test_rules_are_scored_by_the_clusters_of_a_generated_web(
+    learned: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    truth = tmp_path / "web.truth.jsonl"
+    rows = [line.split("\t") for line in table.read_text().splitlines()[1:]]
+    lines = [{"kind": "truth", "v": 1}, *({"url": url, "role": "content", "cluster": c} for url, c in rows)]
+    truth.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run("rules", "score", str(learned), str(table), "--json")
+    run("rules", "score", str(learned), str(truth), "--json")
+    by_table, by_truth = capsys.readouterr().out.splitlines()
+    assert by_truth == by_table
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"url":"http://x.com/a","title":"t"}\n{"url":"http://x.com/b","status":404}\n', "one of cluster"),
+        (b'{"address":"http://x.com/a","cluster":"1"}\n', "none of the 1 lines"),
+        (b"url\tcluster\n/a\t1\n", "absolute URL"),
+    ],
+)
+def test_learn_says_what_an_input_does_not_tell(content: bytes, said: str, tmp_path: Path) -> None:
+    path, out = tmp_path / "input", tmp_path / "rules.json"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableInput, match=said):
+        run("learn", str(path), "--out", str(out))
+    assert not out.exists()
+
+
+def test_a_host_that_is_none_is_blamed(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_bytes(ACCESS)
+    with pytest.raises(BadSetting, match="--host 'x' is no address"):
+        run("learn", str(path), "--host", "x", "--out", str(tmp_path / "rules.json"))
+
+
+def test_learn_makes_the_folder_or_refuses_before_it_learns(table: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "folder" / "rules.json"
+    run("learn", str(table), "--out", str(out))
+    assert read_rules(out)
+    for place in (out / "rules.json", out.parent):
+        with pytest.raises(BadSetting):
+            run("learn", "no such input", "--out", str(place))
+
+
+def test_show_says_what_is_not_there(learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BadSetting, match=r"no rules for the site 'nosuch\.com'; its sites: site0\.com"):
+        run("rules", "show", str(learned), "--site", "nosuch.com")
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"url":"http://x.com/"}\n')
+    with pytest.raises(UnreadableInput, match="is no rule file"):
+        run("rules", "show", str(other))
+    other.write_text("")
+    assert run("rules", "show", str(other)) == 0
+    assert "there are no rules" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("kind", "text"), [("adguard", "<regex-normalize/>"), ("nutch", "<regex-normalize/>")])
+def test_an_import_of_which_nothing_is_understood_writes_nothing(kind: str, text: str, tmp_path: Path) -> None:
+    listed, out = tmp_path / "list", tmp_path / "rules.json"
+    listed.write_text(text)
+    with pytest.raises(UnreadableInput, match=f"understood as {kind}"):
+        run("rules", "import", str(listed), "--format", kind, "--out", str(out))
+    assert not out.exists()
