@@ -232,6 +232,9 @@ class TerminalWatcher:
             self._bar.set_description(f"{progress.records} events")
             self._bar.update(progress.bytes_read - self._bar.n)
 
+    def compiling(self) -> None:
+        self._say("compiling the hot loops, once after an update: this may take a minute")
+
     def refused(self, path: str, error: UnreadableInput) -> None:
         from dustream.streams.readers.formats import FORMATS_READ
 
@@ -282,9 +285,9 @@ def describe(summary: RunSummary, out: Path, *, keeps_state: bool = True) -> str
         lines.append(f"  {sum(summary.rules.values()):>9,} URL rules learned: {shown}")
     if told := {way: summary.fetches[way] for way in UNUSED_FETCHES if summary.fetches.get(way)}:
         ways = ", ".join(f"{count:,} {UNUSED_FETCHES[way]}" for way, count in told.items())
-        lines.append(f"  {sum(told.values()):>9,} fetches that changed nothing: {ways}")
+        lines.append(f"  {sum(told.values()):>9,} more fetches changed nothing: {ways}")
     if summary.rejected:
-        lines.append(f"  {summary.rejected:>9,} records rejected, see rejected.jsonl")
+        lines.append(f"  {summary.rejected:>9,} rejected, see rejected.jsonl")
     for reasons, what in ((summary.ignored, "events ignored"), (summary.skipped, "records passed over")):
         if reasons:
             shown = ", ".join(f"{count:,} {reason}" for reason, count in _most(reasons))

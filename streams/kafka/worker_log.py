@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import threading
 import time
+from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Callable
 
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 
 NOISY = ("aiokafka", "faust", "mode", "asyncio")
 REPEAT_S = 10.0
@@ -55,12 +57,21 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
+def _thread_ended(ended: threading.ExceptHookArgs) -> None:
+    """The client's own threads end like this when they are stopped while the broker is away."""
+    if isinstance(ended.exc_value, CancelledError | KafkaError):
+        logging.getLogger(__name__).warning("a thread of the Kafka client ended: %r", ended.exc_value)
+    else:
+        threading.__excepthook__(ended)
+
+
 def configure_log(level: str, *, as_json: bool) -> None:
     """Our own lines at `level`; those of the libraries only when something is wrong, unless asked for everything."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
     if level != "debug":
         handler.addFilter(Seldom())
+    threading.excepthook = _thread_ended
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     if level != "debug":
         for name in NOISY:
