@@ -15,6 +15,7 @@ import msgspec
 import pytest
 import toy
 import zstandard
+from aiokafka.errors import KafkaConnectionError
 
 from dustream.core.errors import BadSetting
 from dustream.core.intake import take_in
@@ -242,3 +243,10 @@ def test_record_being_parsed_in_a_crash_is_suspect_after_it(tmp_path: Path) -> N
     assert guard.suspects(2, 10)
     assert not guard.suspects(2, 11) and not guard.suspects(1, 5)
     guard.close()
+
+
+def test_a_lost_connection_is_told_without_a_trace() -> None:
+    lost = KafkaConnectionError("closed")
+    record = logging.LogRecord("faust", logging.ERROR, "", 0, "cannot start", (), (type(lost), lost, None))
+    assert Seldom(lambda: 0.0).filter(record)
+    assert record.exc_info is None and record.getMessage() == "cannot start: KafkaConnectionError: closed"
