@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -63,6 +65,7 @@ SEEK_PATIENCE_S = 1.0
 IDLE_CHECK_INTERVAL_S = 0.5
 STUCK_S = 10.0
 DRAIN_TIMEOUT_S = 20.0
+LEAVE_GRACE_S = 5.0  # after it
 READER_THREADS = 4
 FAR_S = 10.0**9
 
@@ -163,6 +166,7 @@ class Worker:
     def _stop(self, why: str) -> None:
         log.info("stopping: %s", why)
         self._stopping.set()
+        leave_after(self._options.drain_timeout_s + LEAVE_GRACE_S)
 
     def _rounds_ended(self, rounds: asyncio.Task[None]) -> None:
         if not rounds.cancelled() and (failure := rounds.exception()) is not None:
@@ -641,6 +645,19 @@ class Worker:
                 self._resting.pop(tp, None)
         self._rested |= {tp: sends for tp, sends in rested.items() if self._is_open(tp)}
         self._inboxes.wake()
+
+
+def leave_after(seconds: float) -> None:
+    """End the process then, whatever still waits for a broker that is away: to be killed costs nothing but time."""
+    timer = threading.Timer(seconds, _leave)
+    timer.daemon = True
+    timer.start()
+
+
+def _leave() -> None:
+    log.warning("not stopped in time: leaving; what was not committed will be done again")
+    logging.shutdown()
+    os._exit(1)
 
 
 def _follows(membership: Membership, before: Membership | None) -> bool:

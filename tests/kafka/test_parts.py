@@ -182,6 +182,14 @@ def test_metrics_are_prometheus_text() -> None:
     assert "# TYPE dustream_lag gauge" in lines
 
 
+def test_a_process_leaves_in_time_whatever_its_threads_wait_for() -> None:
+    """As one that reads from a broker that is away."""
+    waiting = "import threading, time; threading.Thread(target=time.sleep, args=(600,)).start()"
+    command = f"from dustream.streams.kafka.worker import leave_after; leave_after(0.2); {waiting}"
+    left = subprocess.run([sys.executable, "-c", command], timeout=120, capture_output=True, text=True)
+    assert left.returncode == 1
+
+
 def test_a_taken_health_port_is_told() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
