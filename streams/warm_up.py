@@ -20,6 +20,7 @@ from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
 from dustream.core.rules.known_site import RulesSettings, SiteUrlRow, learned_rules
 from dustream.core.settings import Settings
+from dustream.core.text.kept import KEPT_BYTES_MAX
 from dustream.core.text.permutations import ADDENDS, MULTIPLIERS
 from dustream.core.text.shingles import DEFAULT_TABLE, DIMENSIONS
 from dustream.schemas.crawl import CrawlEvent
@@ -63,8 +64,9 @@ def run(crawls: Iterable[Crawl], settings: Settings) -> Feed:
 
 
 def read_some_pages(settings: Settings = SETTINGS) -> list[Crawl]:
-    """Of a small web, with some Chinese pages that are parts of each other."""
-    return take_in([*generate(pages=PAGES_TO_TRY, seed=1), *_parts_of_a_text()], settings.text_source).crawls
+    """Of a small web, with some Chinese pages that are parts of each other, and pages as crawlers keep them."""
+    events = [*generate(pages=PAGES_TO_TRY, seed=1), *_parts_of_a_text(), *_pages_of_bytes()]
+    return take_in(events, settings.text_source).crawls
 
 
 def _parts_of_a_text() -> list[CrawlEvent]:
@@ -72,6 +74,16 @@ def _parts_of_a_text() -> list[CrawlEvent]:
     return [
         CrawlEvent(url=f"https://parts.example/{length}", fetched_at=length, text=text[:length], lang="zh")
         for length in (600, 700, 900)
+    ]
+
+
+def _pages_of_bytes() -> list[CrawlEvent]:
+    """In UTF-8, in a charset that is found out, with a reference in what the head says, and larger than what room is
+    kept for."""
+    page = "<html lang='d&#101;'><p>größer</p></html>"
+    bodies = [page.encode(), page.encode("latin-1"), page.encode("utf-16"), page.encode() + b" " * KEPT_BYTES_MAX]
+    return [
+        CrawlEvent(url=f"https://bytes.example/{number}", fetched_at=1, body=body) for number, body in enumerate(bodies)
     ]
 
 
