@@ -71,10 +71,11 @@ def read_some_pages(settings: Settings = SETTINGS) -> list[Crawl]:
 
 def _parts_of_a_text() -> list[CrawlEvent]:
     text = "".join(chr(0x4E00 + number) + "，的。" * (number % 2) for number in range(400))
-    return [
+    parts = [
         CrawlEvent(url=f"https://parts.example/{length}", fetched_at=length, text=text[:length], lang="zh")
         for length in (600, 700, 900)
     ]
+    return [*parts, CrawlEvent(url=parts[0].url, fetched_at=1_000, status=404)]
 
 
 def _pages_of_bytes() -> list[CrawlEvent]:

@@ -177,8 +177,8 @@ def _attribute(utf8: NDArray[np.uint8], place: list[int]) -> str:
 def _value(utf8: NDArray[np.uint8], place: list[int], *, in_attribute: bool) -> str:
     if place[0] < 0:
         return ""
-    found = utf8[place[0] : place[1]]
-    value = found.tobytes()
+    value = utf8[place[0] : place[1]].tobytes()
     if b"&" in value:
+        found = np.frombuffer(value, dtype=np.uint8)
         value = dereferenced(found, 0, found.size, in_attribute, *name_tables()).tobytes()
     return value.decode("utf-8", "replace").replace("\0", "\ufffd")

@@ -26,12 +26,13 @@ from msgspec import Struct
 
 from dustream.core.errors import DustreamError
 from dustream.streams.folders import make_folder
-from dustream.streams.kafka.cluster import Cluster, answers
+from dustream.streams.kafka.cluster import REACH_TIMEOUT_S, Cluster, answers
 
 KAFKA_VERSION = "4.3.0"
 DEFAULT_PORT = 9092
 PORT_MIN, PORT_MAX = 20_000, 30_000
 START_TIMEOUT_S = 90.0
+START_POLL_S = 0.1
 STOP_TIMEOUT_S = 20.0
 HEAP_MB_MAX = 512
 CLUSTER_ID = "ZHVzdHJlYW0tYnJva2VyMQ"  # 16 bytes in base64, as Kafka wants it; nodes of one folder never meet others
@@ -117,7 +118,7 @@ class Broker:
                     f"the broker in {self.data} runs already, on port {running.port}: leave --port out to use it, "
                     "stop it first, or choose another --data"
                 )
-            if not answers(Cluster(running.bootstrap)):
+            if not self._answers_within(running, REACH_TIMEOUT_S):
                 raise BrokerFailed(f"the broker in {self.data} runs but does not answer: stop it, and start it again")
             return running
         port = port or DEFAULT_PORT
@@ -189,13 +190,19 @@ class Broker:
             ).pid
 
     def _wait(self, running: RunningBroker) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
+        if not self._answers_within(running, START_TIMEOUT_S):
+            tail = (self.data / "broker.log").read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
+            self.stop()
+            raise BrokerFailed(f"the broker did not start; {self.data / 'broker.log'} ends with:\n{tail}")
+
+    def _answers_within(self, running: RunningBroker, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
         while not answers(Cluster(running.bootstrap), timeout_s=1.0):
             _reap(running.pid)
             if not self._is_ours(running.pid) or time.monotonic() > deadline:
-                tail = (self.data / "broker.log").read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
-                self.stop()
-                raise BrokerFailed(f"the broker did not start; {self.data / 'broker.log'} ends with:\n{tail}")
+                return False
+            time.sleep(START_POLL_S)
+        return True
 
     def _is_ours(self, pid: int) -> bool:
         """Whether the process is this folder's broker: ids are used again by other programs."""

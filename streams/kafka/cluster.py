@@ -11,6 +11,7 @@ DUSTREAM_SSL_CERT           and DUSTREAM_SSL_KEY: files with a certificate of ou
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -122,11 +123,31 @@ def read_cluster(bootstrap: str | None, environment: Mapping[str, str] = os.envi
     )
 
 
+def nobody_listens(cluster: Cluster) -> bool:
+    """Whether every connection is refused. Clients of Kafka try again and again until their time is up."""
+    return all(_is_refused(place, REACH_TIMEOUT_S) for place in cluster.bootstrap.split(","))
+
+
+def _is_refused(place: str, timeout_s: float) -> bool:
+    host, _, port = place.strip().rpartition(":")
+    if not host or not port.isdecimal():
+        return False
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
+    except ConnectionRefusedError:
+        return True
+    except (OSError, OverflowError):  # the client has its own ways to find a host, and says what is wrong
+        return False
+    return False
+
+
 def answers(cluster: Cluster, timeout_s: float = REACH_TIMEOUT_S) -> bool:
     """Whether a broker of the cluster answers in time."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
+    if nobody_listens(cluster):
+        return False
     try:
         AdminClient(cluster.confluent()).list_topics(timeout=timeout_s)
     except KafkaException:
@@ -137,7 +158,11 @@ def answers(cluster: Cluster, timeout_s: float = REACH_TIMEOUT_S) -> bool:
 def require_answer(cluster: Cluster) -> None:
     """Unreachable unless a broker answers."""
     if not answers(cluster):
-        raise Unreachable(
-            f"no Kafka broker answers at {cluster.bootstrap}: start one with `dustream broker start`, "
-            "or name another with --bootstrap or DUSTREAM_BOOTSTRAP"
-        )
+        raise unreachable(cluster)
+
+
+def unreachable(cluster: Cluster) -> Unreachable:
+    return Unreachable(
+        f"no Kafka broker answers at {cluster.bootstrap}: start one with `dustream broker start`, "
+        "or name another with --bootstrap or DUSTREAM_BOOTSTRAP"
+    )

@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 RETRY_S_MAX = 30.0
+TRIES_UNTOLD = 30
 STEADY_S = 60.0  # who worked this long before a breakdown starts again at once
 
 
@@ -77,10 +78,9 @@ def _work_until(stopping: threading.Event, service: Service) -> None:
     metrics = Metrics()
     delay_s = RETRY_S
     while not stopping.is_set():
-        if not answers(service.cluster):
-            log.warning("no broker answers at %s: trying again in %.0f s", service.cluster.bootstrap, delay_s)
-            stopping.wait(delay_s)
-            continue
+        _await_broker(stopping, service.cluster)
+        if stopping.is_set():
+            return
         started = time.monotonic()
         try:
             cells = _partition_map(service)
@@ -90,6 +90,16 @@ def _work_until(stopping: threading.Event, service: Service) -> None:
             delay_s = RETRY_S if time.monotonic() - started > STEADY_S else min(delay_s * 2, RETRY_S_MAX)
             log.error("%s; beginning anew in %.0f s", error, delay_s)
             stopping.wait(delay_s)
+
+
+def _await_broker(stopping: threading.Event, cluster: Cluster) -> None:
+    """Tell once in a while that none answers, not at every try."""
+    tries = 0
+    while not stopping.is_set() and not answers(cluster):
+        if tries % TRIES_UNTOLD == 0:
+            log.warning("no broker answers at %s: waiting for it", cluster.bootstrap)
+        stopping.wait(RETRY_S)
+        tries += 1
 
 
 def _partition_map(service: Service) -> PartitionMap:

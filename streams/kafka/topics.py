@@ -14,7 +14,7 @@ from msgspec import Struct
 from dustream.core.errors import StateMismatch
 from dustream.core.topology import Topic, Topology
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
-from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.cluster import Cluster, Unreachable, nobody_listens, unreachable
 
 ADMIN_TIMEOUT_S: Final = 30.0
 METADATA_POLL_S: Final = 0.1
@@ -103,6 +103,8 @@ def _changelog_config() -> dict[str, str]:
 
 def partition_counts(cluster: Cluster) -> dict[str, int]:
     """The topics of the cluster and how many partitions each has."""
+    if nobody_listens(cluster):
+        raise unreachable(cluster)
     try:
         metadata = AdminClient(cluster.confluent()).list_topics(timeout=ADMIN_TIMEOUT_S)
     except KafkaException as error:

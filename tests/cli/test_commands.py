@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -221,7 +222,9 @@ def test_results_of_a_run_as_input_are_noticed(tmp_path: Path) -> None:
 def test_compare_says_what_it_took_a_name_for(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     dustream("run", "-", "--out", tmp_path / "out", stdin=page("https://a.example/1", ARTICLE))
+    begun = time.monotonic()
     typo = dustream("compare", tmp_path / "out", "nosuch", "--bootstrap", "127.0.0.1:1")
+    assert time.monotonic() - begun < 15, "where nobody listens, a client of Kafka tries for half a minute"
     assert typo.returncode == 1 and b"no file or folder nosuch; taken for the name of an application" in typo.stderr
     empty = dustream("compare", tmp_path / "out", tmp_path / "empty")
     assert empty.returncode == 1 and b"no status.jsonl" in empty.stderr
