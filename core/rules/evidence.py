@@ -264,6 +264,21 @@ def move_evidence(
     )
 
 
+def speaking_pages(at: Places, clusters: Ints, moved: Places) -> int:
+    """How many different pages come together with a duplicate of theirs, if what is at a place goes where `moved` says.
+
+    URLs of one page are alike or not for one reason, whatever their number: as evidence they count once.
+    """
+    after = np.where(moved[at] >= 0, moved[at], at)
+    touched = np.zeros(len(moved), np.bool_)
+    touched[moved[moved >= 0]] = True
+    entries = np.flatnonzero(touched[after] & (clusters >= 0))
+    entries = entries[np.lexsort((at[entries], clusters[entries], after[entries]))]
+    first, second = entries[:-1], entries[1:]
+    met = (after[first] == after[second]) & (clusters[first] == clusters[second]) & (at[first] != at[second])
+    return len(np.unique(clusters[first[met]]))
+
+
 @njit(cache=True)
 def _pair_counts(known: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> tuple[int, int]:
     """Support pairs and false-positive pairs (Lei eq. 3) among entries whose content is known."""

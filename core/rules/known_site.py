@@ -193,7 +193,7 @@ class KnownSite:
         if digest != self._learned_from:
             sizes = np.full((len(shown.places), 2), -1, np.int64)
             urls = SiteUrls(self._columns.table, shown.places, in_order(shown.clusters), shown.avoid, sizes)
-            self._learned = learn_urls(site, urls, method, settings.learn).rules
+            self._learned = learn_urls(site, urls, method, settings.learn, stage="candidate").rules
             self._learned_from = digest
 
 

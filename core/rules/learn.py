@@ -54,11 +54,11 @@ from dustream.core.rules.evidence import (
     most_frequent_clusters,
     move_evidence,
     rewritten_hashes,
+    speaking_pages,
 )
 from dustream.core.rules.growth import summary
 from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.joined import narrowed, one_value_replaced, unspoken_keys, without
-from dustream.core.rules.life import is_of_one_page
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree
 from dustream.core.rules.rewrite import (
@@ -102,6 +102,10 @@ class LearnSettings(NamedTuple):
     """A rule must remove at least `gain_min` URLs, and that share of the site's: a rule per page is no rule.
 
     `dust_urls_max`: DustBuster looks at a sample of so many URLs; all of them judge what it finds.
+    `active_pages_min`: a rule that fewer pages speak for is left a shadow. What a sample cannot contradict looks right:
+    a rule that is wrong on every second page of a site is right on five of them by chance once in 32 times, and rules
+    that are wrong at all are wrong on so many. One page under many URLs counts once: an error page that is sent with
+    status 200 is just that, and would have all that a site still has to say skipped.
     """
 
     candidates: CandidateSettings = CandidateSettings()
@@ -110,6 +114,7 @@ class LearnSettings(NamedTuple):
     gain_share_min: float = 0.0002
     dust_urls_max: int = URLS_MAX
     fan_out: int = 10
+    active_pages_min: int = 5
 
     def with_label_noise(self, share: float) -> LearnSettings:
         """For labels of which this share is wrong."""
@@ -158,12 +163,17 @@ class LearnedSite:
     proposed: int
 
     @property
+    def urls_left_out(self) -> int:
+        """URLs beyond the limits."""
+        return self.left_out + self.tree.training.left_out
+
+    @property
     def counts(self) -> SiteCounts:
         """The whole tree is grown for it."""
         training = self.tree.training
         return SiteCounts(
             urls=training.size,
-            left_out=self.left_out + training.left_out,
+            left_out=self.urls_left_out,
             clusters=int(training.clusters.max(initial=-1)) + 1,
             nodes=self.tree.node_count,
             height=self.tree.height,
@@ -754,12 +764,12 @@ class Judge:
         step = max(1, len(changes.sources) // EXAMPLES_MAX)
         urls = self._table.urls
         examples = [(urls[a], urls[b]) for a, b in list(zip(*changes, strict=True))[::step][:EXAMPLES_MAX]]
-        rule = UrlRule(
+        return UrlRule(
             id=rule_id(self._site, proposal.rewrite),
             rewrite=proposal.rewrite,
             pattern=pattern,
             replacement=replacement,
-            stage=stage,
+            stage="shadow" if stage == "active" and self._is_too_little(proposal, changes) else stage,
             learner=proposal.learner,
             support=proposal.right if by_size else evidence.support,
             false_positives=proposal.wrong if by_size else evidence.false_positives,
@@ -767,7 +777,13 @@ class Judge:
             evidence="size" if by_size else "content",
             examples=tuple(examples),
         )
-        return replace(rule, stage="shadow") if stage == "active" and is_of_one_page(rule) else rule
+
+    def _is_too_little(self, proposal: Proposal, changes: Changes) -> bool:
+        """Whether so few pages speak for the rule that nobody knows what it does to others."""
+        if self._is_by_size(proposal):
+            return proposal.right < self._settings.active_pages_min
+        spoken = speaking_pages(self._at, self._known.clusters, self._moved(changes))
+        return spoken < self._settings.active_pages_min
 
     def _pages(self, changes: Changes) -> int:
         """How many different pages, of those that are known, the changed URLs show."""

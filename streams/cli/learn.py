@@ -48,6 +48,13 @@ def add_parser(subparsers: Any) -> None:
         "--label-noise", type=float, default=0.0, metavar="SHARE", help="share of URLs in a wrong cluster, if known (0)"
     )
     parser.add_argument(
+        "--pages-min",
+        type=int,
+        default=5,
+        metavar="N",
+        help="a rule that fewer pages speak for is written as a shadow: it is not applied (5; at least 2)",
+    )
+    parser.add_argument(
         "--host", metavar="URL", help="for access logs: where the paths live, as https://www.example.com"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object per site")
@@ -56,6 +63,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from dustream.core.rules.learn import by_site, learn_site
+    from dustream.core.rules.training import KEYS_PER_URL_MAX, URL_CHARS_MAX
     from dustream.schemas.rules import RuleSet
     from dustream.streams.cli.terminal import counted, number_of
     from dustream.streams.rules_io.files import make_folder_of, write_rules
@@ -75,28 +83,47 @@ def run(args: argparse.Namespace) -> int:
             " (no absolute URL, not GET, or an answer that is neither page, redirect nor dead end)",
             file=sys.stderr,
         )
-    rule_sets = []
+    rule_sets, left_out = [], 0
     for site, urls in counted(list(by_site(known)), "sites"):
         learned = learn_site(site, urls, args.method, settings)
         if learned.rules:
             rule_sets.append(RuleSet(site=site, version=1, rules=learned.rules))
+        left_out += learned.urls_left_out
         _report(learned, args.json)
     write_rules(args.out, rule_sets)
+    if left_out:
+        print(
+            f"dustream: {number_of(left_out, 'URL')} of too many characters (over {URL_CHARS_MAX}) or keys"
+            f" (over {KEYS_PER_URL_MAX}, or rare ones) taught nothing",
+            file=sys.stderr,
+        )
     if not args.json:
-        count = sum(len(rules.rules) for rules in rule_sets)
-        learned_rules = f"{number_of(count, 'rule')} for {number_of(len(rule_sets), 'site')}"
+        rules = [rule for rule_set in rule_sets for rule in rule_set.rules]
+        held = sum(rule.stage != "active" for rule in rules)
+        learned_rules = f"{number_of(len(rules), 'rule')} for {number_of(len(rule_sets), 'site')}"
         print(f"{learned_rules}, from {number_of(len(known), 'URL')} in {number_of(lines, 'line')}: {args.out}")
+        if held:
+            print(
+                f"{number_of(held, 'rule')} of them not applied, as fewer than {args.pages_min} pages speak for each"
+                " (--pages-min)"
+            )
     return 0
 
 
 def _settings(args: argparse.Namespace) -> LearnSettings:
     from dustream.core.errors import BadSetting
     from dustream.core.rules.candidates import CandidateSettings
+    from dustream.core.rules.joined import PAGES_MIN
     from dustream.core.rules.learn import LearnSettings
 
     if not 0 <= args.fpr_max <= 1 or not 0 <= args.label_noise < 0.5:
         raise BadSetting("--fpr-max is from 0 to 1, --label-noise from 0 to below 0.5")
-    return LearnSettings(candidates=CandidateSettings(fpr_max=args.fpr_max)).with_label_noise(args.label_noise)
+    if args.pages_min < PAGES_MIN:
+        raise BadSetting(
+            "--pages-min is at least 2: one page under many URLs may be an error page sent with status 200"
+        )
+    settings = LearnSettings(candidates=CandidateSettings(fpr_max=args.fpr_max), active_pages_min=args.pages_min)
+    return settings.with_label_noise(args.label_noise)
 
 
 def _report(learned: LearnedSite, as_json: bool) -> None:

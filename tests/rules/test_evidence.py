@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
+from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations, speaking_pages
 from dustream.core.rules.training import KnownUrl, TrainingSet, training_set
 
 URLS = st.builds("http://example.com/{}/{}?v={}".format, st.sampled_from("ab"), st.integers(0, 4), st.integers(0, 3))
@@ -76,3 +76,21 @@ def test_a_rule_has_no_credit_for_urls_that_it_leaves_alone() -> None:
     assert EvidenceIndex(training).evidence(rows, Operations(copied, fixed))[:6] == (0, 0, 0, 0, 0, 0)
     dropped = EvidenceIndex(training).evidence(np.arange(training.size, dtype=np.int32), Operations(copied, fixed * 0))
     assert (dropped.support, dropped.gain) == (22, 11)
+
+
+PLACES = 6
+ENTRIES = st.lists(st.tuples(st.integers(0, PLACES - 1), st.integers(-1, 3)), min_size=1, max_size=30)
+
+
+@given(ENTRIES, st.lists(st.integers(-1, PLACES - 1), min_size=PLACES, max_size=PLACES))
+@settings(max_examples=300, deadline=None)
+def test_pages_that_speak_are_what_a_plain_count_says(entries: list[tuple[int, int]], goes: list[int]) -> None:
+    """A page speaks if URLs of it from two places come to one; what is at rest there already does not."""
+    moved = [-1 if there == place else there for place, there in enumerate(goes)]
+    came_from: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
+    for place, cluster in entries:
+        if cluster >= 0:
+            came_from[moved[place] if moved[place] >= 0 else place, cluster].add(place)
+    spoken = {cluster for (_, cluster), places in came_from.items() if len(places) > 1}
+    at, clusters = (np.array(column) for column in zip(*entries, strict=True))
+    assert speaking_pages(at.astype(np.int64), clusters.astype(np.int32), np.array(moved, np.int64)) == len(spoken)

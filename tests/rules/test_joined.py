@@ -1,10 +1,16 @@
-"""Every write of a rule has evidence of its own: of two pages, and of the values that it replaces."""
+"""Every write of a rule has evidence of its own: of two pages, and of the values that it replaces. And a rule that few
+pages speak for is not applied: what a sample cannot contradict looks right."""
 
 from __future__ import annotations
 
-from dustream.core.rules.learn import SiteUrl, learn_site
+from zlib import crc32
+
+import pytest
+
+from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
 from dustream.core.rules.normalize import Normalizer
 from dustream.core.rules.rewrite import describe
+from dustream.core.rules.scores import Score, micro_average, score
 from dustream.schemas.rules import RuleSet, UrlRule
 
 SITE = "shop.com"
@@ -64,3 +70,36 @@ def test_values_of_which_several_were_seen_are_all_replaced() -> None:
     known = [entry for version in ("v1", "v2", "v3", "v4", "v5", "v6") for entry in manuals(version, 12)]
     rules = learned(known)
     assert normal(rules, "http://shop.com/docs/v1/c1/p99.html") == normal(rules, "http://shop.com/docs/v4/c1/p99.html")
+
+
+@pytest.mark.parametrize(("pages", "copies", "stage"), [(4, 2, "shadow"), (4, 20, "shadow"), (5, 2, "active")])
+def test_a_rule_is_applied_when_five_pages_speak_for_it_however_many_urls_they_have(
+    pages: int, copies: int, stage: str
+) -> None:
+    known = [SiteUrl(f"http://shop.com/buy?id={i}&sid={j}", f"item {i}") for i in range(pages) for j in range(copies)]
+    lone = [SiteUrl(f"http://shop.com/buy?id={i}&sid=0", f"item {i}") for i in range(100, 120)]
+    assert {rule.stage for rule in learned(known + lone)} == {stage}
+
+
+def half_wrong() -> list[SiteUrl]:
+    """A manual in two versions: of every second page the text has changed."""
+    return [
+        SiteUrl(f"http://shop.com/{version}/c{i % 5}/p{i}.html", f"{i} {version if i % 2 else ''}")
+        for i in range(200)
+        for version in ("v1", "v2")
+    ]
+
+
+def deployed_from_draws(settings: LearnSettings) -> Score:
+    """Of what is learned from one URL in five, draw by draw, on all URLs."""
+    scores = []
+    for draw in range(40):
+        shown = [entry for entry in half_wrong() if crc32(f"{draw} {entry.url}".encode()) % 5 == 0]
+        rules = learn_site(SITE, shown, settings=settings).rules
+        scores.append(score((normal(rules, entry.url), entry.cluster) for entry in half_wrong()))
+    return micro_average(scores)
+
+
+def test_a_sample_that_hides_what_speaks_against_a_rule_does_not_make_it_active() -> None:
+    assert deployed_from_draws(LearnSettings(active_pages_min=2)).false_positive_rate > 0.4
+    assert deployed_from_draws(LearnSettings()).false_positive_pairs == 0

@@ -75,9 +75,9 @@ def test_a_site_is_learned_again_only_if_other_urls_belong_together(monkeypatch:
     learned: list[str] = []
     learn = known_site.learn_urls
 
-    def counted(site: str, *args: Any) -> Any:
+    def counted(site: str, *args: Any, **options: Any) -> Any:
         learned.append(site)
-        return learn(site, *args)
+        return learn(site, *args, **options)
 
     monkeypatch.setattr(known_site, "learn_urls", counted)
     rows = [SiteUrlRow(e.url, (1, 0), e.cluster, since=1) for e in planted_site(3).known]
