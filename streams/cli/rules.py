@@ -56,6 +56,7 @@ def add_parser(subparsers: Any) -> None:
     tree.add_argument("inputs", nargs="+", metavar="INPUT", help="as for learn")
     tree.add_argument("--site", help="which site; default: the one with the most URLs")
     tree.add_argument("--svg", type=Path, metavar="FILE", help="draw it")
+    tree.add_argument("--host", metavar="URL", help="for access logs, as for learn")
     for each in (show, score, export, imported, tree):
         each.add_argument("--json", action="store_true", help="JSON instead of text")
     parser.set_defaults(run=run)
@@ -158,8 +159,10 @@ def _export(args: argparse.Namespace) -> int:
 
     from dustream.core.rules.rewrite import describe
     from dustream.streams.rules_io.exports import EXPORTS
-    from dustream.streams.rules_io.files import read_rules
+    from dustream.streams.rules_io.files import make_folder_of, read_rules
 
+    if args.out:
+        make_folder_of(args.out)
     export = EXPORTS[args.format](read_rules(args.rules), args.rules.resolve())
     if args.out:
         args.out.write_text(export.text)
@@ -229,9 +232,11 @@ def _tree(args: argparse.Namespace) -> int:
     from dustream.core.rules.pattern_tree import build_pattern_tree, node_regex
     from dustream.core.rules.picture import tree_svg, tree_text
     from dustream.core.rules.training import KnownUrl, training_set
+    from dustream.streams.cli.terminal import number_of
+    from dustream.streams.rules_io.files import make_folder_of
     from dustream.streams.rules_io.inputs import read_known_urls
 
-    sites = dict(by_site(entry for path in args.inputs for entry in read_known_urls(path).urls))
+    sites = dict(by_site(entry for path in args.inputs for entry in read_known_urls(path, args.host).urls))
     site = args.site or max(sites, key=lambda each: len(sites[each]), default="")
     if site not in sites:
         raise BadSetting(
@@ -239,12 +244,13 @@ def _tree(args: argparse.Namespace) -> int:
         )
     tree = build_pattern_tree(training_set(KnownUrl(each.url, each.cluster, each.avoid) for each in sites[site]))
     if args.svg:
+        make_folder_of(args.svg)
         args.svg.write_text(tree_svg(tree))
     if args.json:
         for node in tree.nodes:
             row = {"id": node.id, "parent": node.parent, "urls": node.volume, "pattern": node_regex(tree, node)}
             print(msgspec.json.encode(row).decode())
     elif not args.svg:
-        print(f"{site}: {len(tree.nodes)} nodes, height {tree.height}")
+        print(f"{site}: {number_of(len(tree.nodes), 'node')}, height {tree.height}")
         print(tree_text(tree))
     return 0

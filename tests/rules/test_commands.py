@@ -113,6 +113,47 @@ def test_tree_as_text_and_picture(table: Path, tmp_path: Path, capsys: pytest.Ca
     assert ElementTree.fromstring((tmp_path / "tree.svg").read_text()).tag.endswith("svg")
 
 
+def test_the_tree_of_an_access_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "access.log"
+    log.write_bytes(ACCESS)
+    run("rules", "tree", str(log), "--host", "http://x.com")
+    assert capsys.readouterr().out.startswith("x.com: 1 node, height 1\n")
+
+
+def test_folders_of_pictures_and_exports_are_made_or_refused(learned: Path, table: Path, tmp_path: Path) -> None:
+    for command, name in (
+        (("rules", "tree", str(table), "--svg"), "tree.svg"),
+        (("rules", "export", str(learned), "--format", "nutch", "--out"), "rules.xml"),
+    ):
+        run(*command, str(tmp_path / "new" / name))
+        assert (tmp_path / "new" / name).stat().st_size
+        with pytest.raises(BadSetting, match="is a folder"):
+            run(*command, str(tmp_path))
+
+
+def test_learn_tells_which_rules_too_few_pages_speak_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, out = tmp_path / "few.tsv", tmp_path / "rules.json"
+    rows = [f"http://x.com/{i}?sid={j}\t{i}" for i in range(4) for j in range(3)]
+    table.write_text("\n".join(["url\tcluster", *rows]) + "\n")
+    run("learn", str(table), "--out", str(out))
+    assert "1 rule of them not applied, as fewer than 5 pages speak for each" in capsys.readouterr().out
+    assert [rule.stage for rule in read_rules(out)[0].rules] == ["shadow"]
+    run("learn", str(table), "--out", str(out), "--pages-min", "4")
+    assert "not applied" not in capsys.readouterr().out
+    assert [rule.stage for rule in read_rules(out)[0].rules] == ["active"]
+    with pytest.raises(BadSetting, match="--pages-min is at least 2"):
+        run("learn", str(table), "--out", str(out), "--pages-min", "1")
+
+
+def test_learn_says_how_many_urls_are_beyond_its_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, out = tmp_path / "long.tsv", tmp_path / "rules.json"
+    keys = "&".join(f"k{i}=1" for i in range(10_000))
+    rows = [f"http://x.com/{'x' * 100_000}\t1", f"http://x.com/?{keys}\t2", "http://x.com/\t3"]
+    table.write_text("\n".join(["url\tcluster", *rows]) + "\n")
+    assert run("learn", str(table), "--out", str(out)) == 0
+    assert "2 URLs of too many characters (over 2048) or keys" in capsys.readouterr().err
+
+
 def test_exports_can_be_read_back(learned: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("rules", "export", str(learned), "--format", "nutch")
     nutch = ElementTree.fromstring(capsys.readouterr().out)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import os
+from pathlib import Path
+
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,3 +109,19 @@ def test_urls_of_a_generated_web_come_back() -> None:
     assert len(urls) > 4_900
     assert [url for url in urls if compose(decompose(url)) != url] == []
     assert [url for url in urls if standard_form(standard_form(url)) != standard_form(url)] == []
+
+
+DATA = Path(os.environ.get("DUSTREAM_DATA") or os.devnull)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="DUSTREAM_DATA names no folder of real URLs")
+def test_real_urls_come_back() -> None:
+    urls = set()
+    for path in sorted(DATA.glob("D_*url_*.tsv.zst")):
+        with path.open("rb") as file:
+            text = io.TextIOWrapper(zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file), "utf-8")
+            urls |= {value for line in text for value in line.rstrip("\n").split("\t") if "://" in value}
+    assert len(urls) > 100_000
+    assert [url for url in urls if compose(decompose(url)) != url] == []
+    standard = [standard_form(url) for url in urls]
+    assert [url for url in standard if compose(decompose(url)) != url or standard_form(url) != url] == []
