@@ -103,9 +103,9 @@ class LearnSettings(NamedTuple):
 
     `dust_urls_max`: DustBuster looks at a sample of so many URLs; all of them judge what it finds.
     `active_pages_min`: a rule that fewer pages speak for is left a shadow. What a sample cannot contradict looks right:
-    a rule that is wrong on every second page of a site is right on five of them by chance once in 32 times, and rules
-    that are wrong at all are wrong on so many. One page under many URLs counts once: an error page that is sent with
-    status 200 is just that, and would have all that a site still has to say skipped.
+    a rule that is wrong on every second page of a site is right on five of them by chance once in 32 times, and most
+    rules that are wrong at all are wrong on about so many. One page under many URLs counts once: an error page that is
+    sent with status 200 is just that, and would have all that a site still has to say skipped.
     """
 
     candidates: CandidateSettings = CandidateSettings()
