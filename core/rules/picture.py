@@ -13,6 +13,7 @@ LABEL_CHARS_MAX: Final = 90
 _LINE_PX: Final = 18
 _INDENT_PX: Final = 16
 _BAR_PX: Final = 120
+_MORE: Final = "… and {} nodes more"
 
 
 class _Line(NamedTuple):
@@ -27,8 +28,7 @@ def tree_text(tree: PatternTree, lines_max: int = LINES_MAX) -> str:
         f"{line.node.volume:>8} {line.duplicates:>8}  {'  ' * line.node.depth}{line.label}"
         for line in _lines(tree, lines_max)
     ]
-    left = len(tree.nodes) - len(lines)
-    more = [f"{'':>17}  … and {left} nodes more"] if left > 0 else []
+    more = [f"{'':>17}  {_MORE.format(left)}" for left in _left(tree, lines_max)]
     return "\n".join([f"{'urls':>8} {'in dups':>8}  pattern", *lines, *more])
 
 
@@ -37,10 +37,17 @@ def tree_svg(tree: PatternTree, lines_max: int = LINES_MAX) -> str:
     lines = list(_lines(tree, lines_max))
     most = max((line.node.volume for line in lines), default=1)
     body = [_svg_line(i, line, most) for i, line in enumerate(lines)]
-    height = _LINE_PX * (len(lines) + 1)
+    below = _LINE_PX * (len(lines) + 1)
+    body += [f'<text x="{_BAR_PX + 80}" y="{below}">{_MORE.format(left)}</text>' for left in _left(tree, lines_max)]
+    height = _LINE_PX * (len(body) + 1)
     size = f'width="1200" height="{height}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="12">'
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *body, "</svg>\n"])
+
+
+def _left(tree: PatternTree, lines_max: int) -> list[int]:
+    """How many nodes are not shown, if any."""
+    return [len(tree.nodes) - lines_max] if len(tree.nodes) > lines_max else []
 
 
 def _svg_line(i: int, line: _Line, most: int) -> str:

@@ -113,6 +113,18 @@ def test_tree_as_text_and_picture(table: Path, tmp_path: Path, capsys: pytest.Ca
     assert ElementTree.fromstring((tmp_path / "tree.svg").read_text()).tag.endswith("svg")
 
 
+def test_a_large_tree_says_what_it_does_not_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "wide.tsv"
+    rows = [f"http://x.com/d{i}/e{j}/{k}\t{i} {j} {k}" for i in range(20) for j in range(25) for k in range(20)]
+    table.write_text("\n".join(["url\tcluster", *rows]) + "\n")
+    run("rules", "tree", str(table), "--svg", str(tmp_path / "tree.svg"))
+    run("rules", "tree", str(table))
+    last = capsys.readouterr().out.splitlines()[-1].strip()
+    assert last.startswith("… and ")
+    drawn = ElementTree.fromstring((tmp_path / "tree.svg").read_text())
+    assert [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")][-1] == last
+
+
 def test_the_tree_of_an_access_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "access.log"
     log.write_bytes(ACCESS)
