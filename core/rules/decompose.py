@@ -86,9 +86,9 @@ def composer(keys: Keys) -> Callable[..., str]:
         elif first == "s":
             scheme = value
         elif first == "e":
-            path[-1] += "." + value
+            path.append("." + value)
         elif first == ";":
-            path[-1] += ";" + _name(key) + value
+            path.append(";" + _name(key) + value)
         elif first == "u":
             userinfo = value + "@"
         elif first == "p":

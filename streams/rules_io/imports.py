@@ -27,10 +27,14 @@ from dustream.streams.rules_io.patterns import rule_of_pattern
 TEXT_CHARS_MAX: Final = 64 * 1024 * 1024
 
 _REMOVEPARAM: Final = re.compile(r"\|\|([^\s$^/|*]+)((?:/[^\s$^|*]*)?)\^?\$(?:[^,\s]*,)*removeparam=([A-Za-z0-9_.\-]+)")
-_CLEAR_HOST: Final = re.compile(r"((?:[a-z0-9\-]+\\?\.)+[a-z]{2,24})", re.IGNORECASE)
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_\-]+")
 _CLEAR_ANYWHERE: Final = ("", "/", r"\/", "(?=[/?]|$)")
-_CLEAR_PATH: Final = re.compile(r"((?:\\?/[A-Za-z0-9_%~.\\\-]+)+)")
+# What they are held against may be hostile. Nothing is tried in more than one way: quantifiers are possessive, and a
+# host is looked for once in every run of characters that hosts are made of.
+_CLEAR_HOST: Final = re.compile(
+    r"(?<![a-z0-9\-.\\])[.\\]*+((?:[a-z0-9\-]++\\?+\.)++[a-z]{2,24}+)(?![a-z0-9\-])", re.IGNORECASE
+)
+_CLEAR_PATH: Final = re.compile(r"((?:\\?+/(?:[A-Za-z0-9_%~.\-]|\\(?!/))++)++)")
 
 
 class Import(NamedTuple):

@@ -24,6 +24,7 @@ _AROUND: Final = re.compile(
     r"\^(?:\(\?=(?P<scope>[^()]*)\))?(?P<head>\(\.\*\??\))?(?P<find>[^()]+?)(?P<tail>\(\.\*\))?\$"
 )
 _PUT_PIECE: Final = re.compile(r"\\(.)|\$(\d)")
+PATTERN_CHARS_MAX: Final = 8_192
 _HOLE: Final = "q{}zq"
 """Stands for a group in a text that is then taken apart as a URL: anything that may stand in any part of one."""
 
@@ -37,6 +38,8 @@ class PatternRule(NamedTuple):
 
 def rule_of_pattern(pattern: str, substitution: str) -> PatternRule | None:
     """None if the pattern is of no form that is understood. Groups in the substitution are written as $1."""
+    if len(pattern) + len(substitution) > PATTERN_CHARS_MAX:
+        return None
     around = _AROUND.fullmatch(pattern)
     if around and (around["scope"] or around["head"] or around["tail"]):
         return _substring_rule(around, substitution)

@@ -6,6 +6,7 @@ import argparse
 import gzip
 import io
 import json
+import time
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,6 +15,7 @@ import pytest
 from planted_sites import planted_site
 
 from dustream.core.errors import BadSetting, UnreadableInput
+from dustream.core.rules.normalize import Normalizer
 from dustream.core.settings import Settings
 from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, RuleSet, UrlRule
 from dustream.streams.cli import learn, normalize, rules
@@ -280,6 +282,45 @@ def test_a_hostile_nutch_file_is_refused() -> None:
         import_rules("nutch", '<!DOCTYPE x [<!ENTITY a "b">]><regex-normalize/>')
     found = import_rules("nutch", "<r><regex><pattern>(a+)+$</pattern><substitution>x</substitution></regex></r>")
     assert (found.rule_sets, len(found.skipped)) == ([], 1)
+
+
+NUTCH = "<r><regex><pattern>{}</pattern><substitution>$1</substitution></regex></r>"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("clearurls", r"^https?:\/\/x\.com" + r"\/a" * 40 + "!"),
+        ("clearurls", "a" * 100_000),
+        ("clearurls", "a." * 50_000),
+        ("adguard", "||x.com^$" + "a," * 100_000 + "x"),
+        ("adguard", "||x" * 100_000),
+        ("nutch", NUTCH.format(r"^http://x\.com/" + r"(\d+)/" * 30_000 + "$")),
+        ("nutch", NUTCH.format("(" * 20_000 + "a" + ")*" * 20_000)),
+    ],
+)
+def test_hostile_lists_are_read_in_time_in_proportion_to_their_length(kind: str, text: str) -> None:
+    """Each took seconds to years when parts of it could be read in more than one way."""
+    if kind == "clearurls":
+        text = json.dumps({"providers": {"x": {"urlPattern": text, "rules": ["ref"]}}})
+    start = time.process_time()
+    found = import_rules(kind, text)
+    assert time.process_time() - start < 1
+    assert (found.rule_sets, len(found.skipped)) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url"),
+    [
+        (r"^https?:\/\/(?:www\.)?x\.com\/a\/b", "http://x.com/a/b?ref=1"),
+        (r"^https?://x\.co\.uk/a\.b", "http://x.co.uk/a.b?ref=1"),
+        (r"^https?:\/\/(?:[a-z0-9-]+\.)*?x\.com", "http://x.com/c?ref=1"),
+    ],
+)
+def test_providers_that_name_a_host_and_directories_are_understood(pattern: str, url: str) -> None:
+    text = json.dumps({"providers": {"x": {"urlPattern": pattern, "rules": ["ref"]}}})
+    found = import_rules("clearurls", text, "active")
+    assert Normalizer(found.rule_sets).normalize(url) == url.split("?")[0]
 
 
 def test_a_run_tells_the_versions_of_a_site_in_one_line(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from planted_sites import planted_site
 
 from dustream.core.errors import BadInput
-from dustream.core.rules.decompose import decompose
+from dustream.core.rules.decompose import compose, decompose
 from dustream.core.rules.learn import learn_site
 from dustream.core.rules.normalize import Normalizer
 from dustream.core.rules.rewrite import Rewrite, as_regex, check_rewrite, describe, rewriter, rule_id
@@ -151,23 +151,35 @@ def test_hostile_rules_are_refused(rewrite: Rewrite) -> None:
         rewriter(rewrite)
 
 
-def test_time_is_bounded_on_hostile_urls() -> None:
+HOSTILE = [
+    ("http://site.com/", "a", ""),
+    ("http://site.com/?", "k=1&", ""),
+    ("http://site.com/", "/..", ""),
+    ("http://site.com/", "a/../", ""),
+    ("http://site.com/", ";", ""),
+    ("http://site.com/", "%", ""),
+    ("http://site.com/", "%41", ""),
+    ("http://", "a.", "com/"),
+    ("http://", "é.", "com/"),
+    ("http://", "@", "::x/"),
+    ("http://", ":", "x/"),
+    ("http://", "[", "/"),
+    ("", "\x00", ""),
+]
+
+
+@pytest.mark.parametrize("chars", [8_000, 100_000])
+@pytest.mark.parametrize(("before", "repeated", "after"), HOSTILE)
+def test_time_is_bounded_on_hostile_urls(before: str, repeated: str, after: str, chars: int) -> None:
+    """Those of 100 KB are left as they are; shorter ones go through every step."""
     rules = [SubstringRewrite("", "a" * 50 + "b", "c"), PatternRewrite((), (KeyWrite("?a=", "drop"),), open=True)]
     normalizer = Normalizer([rule_set(*rules)])
-    hostile = [
-        "http://site.com/" + "a" * 100_000,
-        "http://site.com/?" + "&".join(f"k{i}=1" for i in range(10_000)),
-        "http://site.com/" + "/.." * 30_000,
-        "http://" + "a." * 40_000 + "com/",
-        "http://site.com/" + "%" * 60_000,
-        "http://[" + ":" * 60_000,
-        "\x00" * 60_000,
-    ]
+    url = before + repeated * (chars // len(repeated)) + after
     start = time.process_time()
-    for url in hostile:
-        assert isinstance(normalizer.normalize(url), str)
-        decompose(url)
-    assert time.process_time() - start < 2
+    assert isinstance(normalizer.normalize(url), str)
+    assert isinstance(normalizer.explain(url).normalized, str)
+    assert compose(decompose(url)) == url
+    assert time.process_time() - start < 1
 
 
 def test_rules_are_described_in_words_and_as_regular_expressions() -> None:
