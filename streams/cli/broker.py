@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dustream.streams.cli.arguments import port
+
 DESCRIPTION = """\
 Run an Apache Kafka broker on this machine, on loopback only: to try things out, and for tests.
 
@@ -33,7 +35,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("action", choices=("start", "stop", "status"), help="start returns when the broker answers")
     parser.add_argument("--data", type=Path, metavar="DIR", help="its folder (default: ~/.local/share/dustream/broker)")
-    parser.add_argument("--port", type=int, metavar="N", help="port to listen on (default 9092)")
+    parser.add_argument("--port", type=port, metavar="N", help="port to listen on (default 9092)")
     parser.add_argument("--json", action="store_true", help="print process id and address as JSON")
     parser.set_defaults(run=run)
 

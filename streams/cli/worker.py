@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from dustream.streams.cli.arguments import port, seconds
+
 PROCESSORS = ("intake", "pages", "tier2", "groups", "sites", "containment", "rules")  # known without loading them
 
 DESCRIPTION = """\
@@ -49,17 +51,17 @@ def add_parser(subparsers: Any) -> None:
         metavar="A,B",
         help=f"only these: {', '.join(PROCESSORS)} (default: all)",
     )
-    parser.add_argument("--health-port", type=int, metavar="N", help="serve /live, /ready and /metrics on 127.0.0.1:N")
+    parser.add_argument("--health-port", type=port, metavar="N", help="serve /live, /ready and /metrics on 127.0.0.1:N")
     parser.add_argument(
         "--session-timeout",
-        type=float,
+        type=seconds,
         default=10.0,
         metavar="S",
         help="seconds until a silent worker's partitions go to others (default 10)",
     )
     parser.add_argument(
         "--drain-timeout",
-        type=float,
+        type=seconds,
         default=20.0,
         metavar="S",
         help="seconds that running batches get to end after SIGTERM (default 20)",

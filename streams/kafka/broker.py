@@ -206,9 +206,7 @@ class Broker:
 
     def _is_ours(self, pid: int) -> bool:
         """Whether the process is this folder's broker: ids are used again by other programs."""
-        shown = subprocess.run(
-            ["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)], capture_output=True, text=True
-        ).stdout
+        shown = _process(pid)
         return str(self._properties) in shown and not shown.startswith("Z")
 
 
@@ -257,6 +255,18 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def _process(pid: int) -> str:
+    """State (Z: ended, not yet waited for) and command line of a process; empty if there is none."""
+    if not Path("/proc/self/stat").exists():
+        asked = ["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)]
+        return subprocess.run(asked, capture_output=True, text=True).stdout
+    try:  # small systems have no ps
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].strip()
+        return f"{state} {Path(f'/proc/{pid}/cmdline').read_bytes().decode(errors='replace')}"
+    except OSError:
+        return ""
 
 
 def _java(jars: Path, heap_mb: int) -> list[str]:

@@ -25,9 +25,11 @@ from dustream.core.settings import Settings
 from dustream.core.text.extractors import TextSource
 from dustream.core.topology import ProcessorSpec
 from dustream.schemas.crawl import CrawlEvent
+from dustream.streams.cli.main import main
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.embedded.results import StatusLine
 from dustream.streams.kafka.application import Application
+from dustream.streams.kafka.broker import Broker, RunningBroker
 from dustream.streams.kafka.cluster import Cluster, read_cluster
 from dustream.streams.kafka.compare import compare
 from dustream.streams.kafka.counted import GroupsCounted
@@ -258,3 +260,32 @@ def test_a_lost_connection_is_told_without_a_trace() -> None:
     record = logging.LogRecord("faust", logging.ERROR, "", 0, "cannot start", (), (type(lost), lost, None))
     assert Seldom(lambda: 0.0).filter(record)
     assert record.exc_info is None and record.getMessage() == "cannot start: KafkaConnectionError: closed"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("broker", "start", "--port", "0"),
+        ("broker", "start", "--port", "65536"),
+        ("worker", "--health-port", "99999"),
+        ("worker", "--session-timeout", "0"),
+        ("worker", "--drain-timeout", "nan"),
+        ("replay", "--into", "trial", "--workers", "-1"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(options: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(list(options))
+    assert ended.value.code == 2 and f"{options[-1]} is no " in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="ps is always there")
+def test_a_running_broker_is_known_without_ps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = [sys.executable, "-c", "input()", str(tmp_path / "server.properties")]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as other:
+        (tmp_path / "broker.json").write_bytes(msgspec.json.encode(RunningBroker(other.pid, 1, 2)))
+        assert Broker(tmp_path).running() is not None
+        other.kill()
+        other.wait()
+        assert Broker(tmp_path).running() is None

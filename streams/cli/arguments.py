@@ -1,0 +1,32 @@
+"""Arguments that several commands take in the same form."""
+
+from __future__ import annotations
+
+import argparse
+
+PORT_MAX = 65_535
+
+
+def port(text: str) -> int:
+    """A port to listen on."""
+    if not text.isdecimal() or not 0 < int(text) <= PORT_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is no port: a number from 1 to {PORT_MAX}")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """How many, perhaps none."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is no number from 0")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """How long something may take."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds above 0")
+    return value
