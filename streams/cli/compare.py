@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ DESCRIPTION = """\
 Compare two outcomes: which URLs changed their status, and why. Before switching over to other settings, say.
 
 BEFORE and AFTER are each a status.jsonl, the --out folder of a run, or the name of an application on Kafka.
-Exit status: 0 if they are equal, 1 if not.
+Exit status: 0 if they are equal, 1 if not, 2 if they could not be compared.
 """
 
 EXAMPLES = """\
@@ -45,19 +46,26 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     import msgspec
 
+    from dustream.core.errors import DustreamError
+    from dustream.streams.cli.terminal import shown
     from dustream.streams.kafka.compare import compare, read_outcome
 
-    counts, changes = compare(read_outcome(args.before, args.bootstrap), read_outcome(args.after, args.bootstrap))
+    try:
+        before, after = read_outcome(args.before, args.bootstrap), read_outcome(args.after, args.bootstrap)
+    except DustreamError as error:
+        print(f"dustream: {error}", file=sys.stderr)
+        return 2
+    counts, changes = compare(before, after)
     if args.json:
         for change in changes:
             print(msgspec.json.encode(change).decode())
         print(msgspec.json.encode(counts).decode())
         return 1 if changes else 0
-    shown = changes[: args.limit] if args.limit else changes
-    for change in shown:
-        print(f"{change.kind:<11} {change.url}\n            {change.why}")
-    if len(shown) < len(changes):
-        print(f"… and {len(changes) - len(shown):,} more (--limit 0 shows all)")
+    first = changes[: args.limit] if args.limit else changes
+    for change in first:
+        print(f"{change.kind:<11} {shown(change.url)}\n            {shown(change.why)}")
+    if len(first) < len(changes):
+        print(f"… and {len(changes) - len(first):,} more (--limit 0 shows all)")
     print(describe(counts))
     return 1 if changes else 0
 

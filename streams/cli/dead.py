@@ -80,16 +80,18 @@ def _list(letters: list[FoundLetter], args: argparse.Namespace) -> None:
 
 
 def _line(letter: FoundLetter) -> str:
-    shown = letter.letter
+    from dustream.streams.cli.terminal import shown
+
+    told = letter.letter
     fields = (
         letter.place,
-        f"{shown.source} at {shown.position}",
-        shown.url or "-",
+        f"{told.source} at {told.position}",
+        told.url or "-",
         _size(letter),
         "sent again" if letter.redriven else "-",
-        shown.reason,
+        told.reason,
     )
-    return "\t".join(fields)
+    return "\t".join(map(shown, fields))
 
 
 def _size(letter: FoundLetter) -> str:

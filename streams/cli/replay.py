@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from dustream.streams.cli.arguments import count
 
 if TYPE_CHECKING:
     from dustream.core.topology import Topology
@@ -35,7 +38,7 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
-    from dustream.streams.cli.run import add_partition_map, add_settings
+    from dustream.streams.cli.run import add_field_map, add_partition_map, add_settings
     from dustream.streams.cli.topics import add_cluster
 
     parser: argparse.ArgumentParser = subparsers.add_parser(
@@ -50,6 +53,7 @@ def add_parser(subparsers: Any) -> None:
     add_cluster(parser)
     add_settings(parser)
     add_partition_map(parser)
+    add_field_map(parser)
     parser.add_argument(
         "--from",
         choices=("topic", "files"),
@@ -60,7 +64,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--until", metavar="TIME", help="records written before this time")
     parser.add_argument("--offsets", action="append", default=[], metavar="P:FROM-TO", help="only these offsets")
     parser.add_argument("--fresh", action="store_true", help="throw away what an earlier replay into NAME left")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="workers to run; 0: only feed (default 1)")
+    parser.add_argument(
+        "--workers", type=count, default=1, metavar="N", help="workers to run; 0: only feed (default 1)"
+    )
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="local state of the workers (default: a temporary folder)"
     )
@@ -71,8 +77,6 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    import tempfile
-
     from dustream.core.errors import BadSetting
     from dustream.streams.cli.topics import read_application
     from dustream.streams.kafka.replay import parse_moment
@@ -85,6 +89,18 @@ def run(args: argparse.Namespace) -> int:
         raise BadSetting("--from files needs INPUT, and --from topic takes none")
     if args.inputs and (args.since is not None or args.until is not None or args.offsets):
         raise BadSetting("--since, --until and --offsets choose records of the crawl topic: they do not go with files")
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # workers end with us
+    try:
+        _replay(args, cluster, source)
+    except KeyboardInterrupt:
+        print(f"dustream: interrupted; to replay into {args.into} again, add --fresh", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _replay(args: argparse.Namespace, cluster: Cluster, source: Application) -> None:
+    import tempfile
+
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="dustream-replay-") as temporary:
         data = args.data or Path(temporary)
@@ -93,9 +109,15 @@ def run(args: argparse.Namespace) -> int:
             _work(args, cluster, target, topology, data)
             _report(args, cluster, target, fed, time.monotonic() - started, Path(temporary))
         else:
-            options = " ".join(["--name", target.name, *_settings(args)])
-            print(f"{fed} fed into {target.name}; now: dustream worker {options}")
-    return 0
+            _tell_next(args, target, fed)
+
+
+def _tell_next(args: argparse.Namespace, target: Application, fed: str) -> None:
+    import json
+    import shlex
+
+    command = shlex.join(["dustream", "worker", "--name", target.name, *_settings(args)])
+    print(json.dumps({"into": target.name, "fed": fed, "next": command}) if args.json else f"{fed} fed; now: {command}")
 
 
 def _feed(
@@ -104,16 +126,16 @@ def _feed(
     from dustream.streams.cli.run import read_map, read_settings
     from dustream.streams.kafka.application import CRAWL_PAGES, Application
     from dustream.streams.kafka.assembly import planned_topology, with_input_partitions
-    from dustream.streams.kafka.publish import publish_files
     from dustream.streams.kafka.replay import copy_log, parse_offsets, plan_stretches, prepare
     from dustream.streams.kafka.topics import partition_counts
+    from dustream.streams.readers import expand_paths
 
     target, settings, partition_map = Application(args.into), read_settings(args), read_map(args.partition_map)
     topology = planned_topology(settings, cluster, target)
     if args.inputs:
+        expand_paths(args.inputs)  # what is not there is told before anything is made
         prepare(cluster, target, topology, settings, partition_map, fresh=args.fresh)
-        done = publish_files(cluster, target, args.inputs, data / "published")
-        return target, topology, f"{done.events:,} events"
+        return target, topology, f"{_publish(args, cluster, target, data / 'published'):,} events"
     log = source.topic(CRAWL_PAGES)
     stretches = plan_stretches(cluster, log, args.since, args.until, parse_offsets(args.offsets))
     topology = with_input_partitions(topology, partition_counts(cluster)[log])
@@ -122,6 +144,32 @@ def _feed(
     copied = copy_log(cluster, log, stretches, target, bar.update)
     bar.close()
     return target, topology, f"{copied:,} records"
+
+
+def _publish(args: argparse.Namespace, cluster: Cluster, target: Application, progress: Path) -> int:
+    """Publish the files; how many events."""
+    from dustream.core.errors import UnreadableInput
+    from dustream.streams.cli.publish import PublishBar
+    from dustream.streams.kafka.publish import publish_files
+    from dustream.streams.readers import parse_field_map
+
+    bar = PublishBar(show=not args.quiet and sys.stderr.isatty())
+    try:
+        done = publish_files(
+            cluster,
+            target,
+            args.inputs,
+            progress,
+            field_map=parse_field_map(args.map),
+            on_plans=bar.plans,
+            on_progress=bar.progress,
+            on_refused=bar.refused,
+        )
+    finally:
+        bar.close()
+    if bar.refusals and not done.events:
+        raise UnreadableInput(f"nothing to replay into {target.name}: name other files, and add --fresh")
+    return done.events
 
 
 def _work(args: argparse.Namespace, cluster: Cluster, target: Application, topology: Topology, data: Path) -> None:

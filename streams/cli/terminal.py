@@ -32,6 +32,23 @@ def _code(character: str) -> str:
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
+def end_with_reader() -> None:
+    """From now on the process ends when nobody reads its output any more, even while it has nothing to write: who
+    follows a log would else notice with the next line only, perhaps never."""
+    import select
+    import signal
+    from threading import Thread
+
+    def follow() -> None:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)  # errors are always told
+        poll.poll()
+        os.kill(os.getpid(), signal.SIGPIPE)
+
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    Thread(target=follow, daemon=True).start()
+
+
 def number_of(count: int, what: str) -> str:
     """1 rule, 1,200 rules."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

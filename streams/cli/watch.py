@@ -39,10 +39,12 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from dustream.schemas.wire import encode
+    from dustream.streams.cli.terminal import end_with_reader
     from dustream.streams.cli.topics import read_application
     from dustream.streams.kafka.client import Client
 
     read_application(args)
+    end_with_reader()
     client = Client(args.bootstrap, args.name)
     try:
         for status in client.statuses(from_beginning=args.from_beginning or args.until_end, follow=not args.until_end):
@@ -54,8 +56,10 @@ def run(args: argparse.Namespace) -> int:
 
 def line(status: DuplicateStatus) -> str:
     """A status in one line."""
-    text = f"{status.role:<9} {status.url}"
+    from dustream.streams.cli.terminal import shown
+
+    text = f"{status.role:<9} {shown(status.url)}"
     if status.winner is not None and status.winner != status.url:
         similarity = "" if status.similarity is None else f" ({status.similarity:.4f})"
-        text += f"  of {status.winner}{similarity}"
+        text += f"  of {shown(status.winner)}{similarity}"
     return text
