@@ -6,9 +6,11 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dustream.core.settings import Settings
     from dustream.core.topology import Topology
     from dustream.streams.kafka.application import Application
     from dustream.streams.kafka.cluster import Cluster
+    from dustream.streams.kafka.topics import TopicPlans
 
 DESCRIPTION = """\
 Create, describe or check the topics of an application: its crawl topic, what runs between its stages, what it tells the
@@ -16,7 +18,7 @@ world, and the changelogs of its state.
 
   create    make what is missing; what is there must fit
   describe  print the topology and every topic as it should be
-  check     compare that with the cluster
+  check     compare that, and the settings the application was made with, with the cluster
 
 Partitions and the partition map cannot be changed later: choose --partitions at least as high as the workers you will
 ever need. The map is kept on the maps topic, and all workers use it.
@@ -82,9 +84,10 @@ def read_application(args: argparse.Namespace) -> tuple[Cluster, Application]:
 
 def run(args: argparse.Namespace) -> int:
     from dustream.streams.cli.run import read_map, read_settings
+    from dustream.streams.cli.terminal import number_of
     from dustream.streams.kafka.assembly import planned_topology
     from dustream.streams.kafka.maps import create_application
-    from dustream.streams.kafka.topics import check_topics, describe_problems, plan_topics
+    from dustream.streams.kafka.topics import plan_topics
 
     cluster, application = read_application(args)
     settings = read_settings(args)
@@ -93,18 +96,30 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "create":
         partition_map = read_map(args.partition_map)
         created = create_application(cluster, application, topology, settings, partition_map, args.replication)
-        _print(
-            args, {"created": created}, f"{len(created)} topics created, {len(plans.plans) - len(created)} were there"
-        )
+        there = len(plans.plans) - len(created)
+        _print(args, {"created": created}, f"{number_of(len(created), 'topic')} created, {there} were there")
         return 0
     if args.action == "describe":
         _describe(args, topology, plans)
         return 0
+    return _check(args, cluster, application, settings, plans)
+
+
+def _check(
+    args: argparse.Namespace, cluster: Cluster, application: Application, settings: Settings, plans: TopicPlans
+) -> int:
+    from dustream.core.errors import StateMismatch
+    from dustream.streams.kafka.maps import require_settings
+    from dustream.streams.kafka.topics import check_topics, describe_problems
+
     findings = check_topics(cluster, plans)
-    problems = [finding.problem for finding in findings if finding.problem]
-    _print(
-        args, {"problems": problems}, describe_problems(findings) or f"all {len(findings)} topics are as they should be"
-    )
+    problems, text = [finding.problem for finding in findings if finding.problem], describe_problems(findings)
+    if not problems:  # else its maps topic may not be where the settings are looked for
+        try:
+            require_settings(cluster, application, settings)
+        except StateMismatch as error:
+            problems, text = [str(error)], str(error)
+    _print(args, {"problems": problems}, text or f"all {len(findings)} topics are as they should be")
     return 1 if problems else 0
 
 

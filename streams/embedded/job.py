@@ -181,7 +181,7 @@ def state_map(store: Store, request: RunRequest, path: Path) -> PartitionMap:
 
 def fitting_map(stored: bytes | None, settings: Settings) -> PartitionMap:
     """The map in these bytes, or else the generic one; BadSetting unless it was made for such settings."""
-    cells = map_from_bytes(stored) if stored else default_map(settings.partitions, settings.threshold)
+    cells = default_map(settings.partitions, settings.threshold) if stored is None else map_from_bytes(stored)
     require_fitting(cells, settings)
     return cells
 

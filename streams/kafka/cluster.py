@@ -24,7 +24,6 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 REACH_TIMEOUT_S = 5.0
-FLUSH_TIMEOUT_S = 120.0  # for a broker to confirm what was sent
 
 
 class Unreachable(DustreamError):
@@ -143,26 +142,36 @@ def _is_refused(place: str, timeout_s: float) -> bool:
 
 def answers(cluster: Cluster, timeout_s: float = REACH_TIMEOUT_S) -> bool:
     """Whether a broker of the cluster answers in time."""
+    return why_silent(cluster, timeout_s) is None
+
+
+def why_silent(cluster: Cluster, timeout_s: float = REACH_TIMEOUT_S) -> str | None:
+    """Why no broker of the cluster answers in time, as far as the client knows; None if one does."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     if nobody_listens(cluster):
-        return False
+        return "nobody listens there"
+    heard: list[str] = []
     try:
-        AdminClient(cluster.confluent()).list_topics(timeout=timeout_s)
-    except KafkaException:
-        return False
-    return True
+        admin = AdminClient(cluster.confluent() | {"error_cb": lambda error: heard.append(error.str())})
+        try:
+            admin.list_topics(timeout=timeout_s)
+        finally:
+            admin.poll(0)  # what went wrong on the way is told here
+    except KafkaException as error:
+        return heard[0] if heard else str(error.args[0].str())
+    return None
 
 
 def require_answer(cluster: Cluster) -> None:
     """Unreachable unless a broker answers."""
-    if not answers(cluster):
-        raise unreachable(cluster)
+    if (reason := why_silent(cluster)) is not None:
+        raise unreachable(cluster, reason)
 
 
-def unreachable(cluster: Cluster) -> Unreachable:
+def unreachable(cluster: Cluster, reason: str) -> Unreachable:
     return Unreachable(
-        f"no Kafka broker answers at {cluster.bootstrap}: start one with `dustream broker start`, "
-        "or name another with --bootstrap or DUSTREAM_BOOTSTRAP"
+        f"no Kafka broker answers at {cluster.bootstrap} ({reason}): start one with `dustream broker start`, "
+        "name another with --bootstrap or DUSTREAM_BOOTSTRAP, or correct the security settings in the environment"
     )

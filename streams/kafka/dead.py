@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import msgspec
-from confluent_kafka import Producer
 from msgspec import Struct
 
 from dustream.core.errors import BadSetting
@@ -20,7 +19,7 @@ from dustream.core.topology import partition_of
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.changelog import read_to_end
-from dustream.streams.kafka.cluster import FLUSH_TIMEOUT_S, Cluster, Unreachable
+from dustream.streams.kafka.cluster import Cluster, Unreachable
 from dustream.streams.kafka.intake import PARTITION_HEADER
 from dustream.streams.kafka.maps import MAPS
 from dustream.streams.kafka.records import (
@@ -30,7 +29,8 @@ from dustream.streams.kafka.records import (
     ORIGINAL_SIZE_HEADER,
     ORIGINAL_TOPIC_HEADER,
 )
-from dustream.streams.kafka.topics import RECORD_BYTES_MAX, partition_counts
+from dustream.streams.kafka.sending import Sender
+from dustream.streams.kafka.topics import partition_counts
 
 REDRIVEN = "redriven/"  # and a letter's place: its key on the maps topic
 
@@ -94,33 +94,26 @@ def choose(letters: Iterable[FoundLetter], places: list[str], reason: str | None
 def redrive(cluster: Cluster, application: Application, letters: Iterable[FoundLetter]) -> int:
     """Send letters again; how many could be. They stay among the dead letters, a log forgets nothing by itself, but are
     known to have been sent once they have arrived."""
-    producer = Producer(cluster.confluent(enable_idempotence=True, message_max_bytes=RECORD_BYTES_MAX))
+    sender = Sender(cluster, "see `dustream dead list` for what arrived, and try again")
     topic = application.topic(CRAWL_PAGES)
     sent: list[FoundLetter] = []
     for letter in letters:
         if letter.original is None or letter.topic is None:
             continue
         source_partition = letter.letter.source.rpartition("-")[2]
-        headers: list[tuple[str, str | bytes | None]] = [
+        headers = [
             (ORIGINAL_TOPIC_HEADER, letter.topic.encode()),
             (PARTITION_HEADER, source_partition.encode()),
         ]
-        producer.produce(topic, letter.original, letter.key, headers=headers)
-        producer.poll(0)
+        sender.send(topic, letter.original, letter.key, headers=headers)
         sent.append(letter)
-    _require_arrival(producer)
+    sender.flush()
     maps = application.topic(MAPS.name)
     partition = partition_of(REDRIVEN, partition_counts(cluster)[maps])
     for letter in sent:
-        producer.produce(maps, b"{}", f"{REDRIVEN}{letter.place}".encode(), partition)
-        producer.poll(0)
-    _require_arrival(producer)
+        sender.send(maps, b"{}", f"{REDRIVEN}{letter.place}".encode(), partition)
+    sender.flush()
     return len(sent)
-
-
-def _require_arrival(producer: Producer) -> None:
-    if left := producer.flush(FLUSH_TIMEOUT_S):
-        raise Unreachable(f"{left} records were not confirmed: see what arrived, and try again")
 
 
 def _read_redriven(cluster: Cluster, application: Application, counts: dict[str, int]) -> set[tuple[int, int]]:

@@ -8,7 +8,6 @@ application, filled by a replay.
 from __future__ import annotations
 
 import msgspec
-from confluent_kafka import Producer
 
 from dustream.core.errors import StateMismatch
 from dustream.core.settings import Settings, differing, parse_settings
@@ -17,9 +16,9 @@ from dustream.core.topology import Topic, Topology, partition_of
 from dustream.streams.embedded.job import fitting_map
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import read_to_end
-from dustream.streams.kafka.cluster import FLUSH_TIMEOUT_S, Cluster, Unreachable
+from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.sending import Sender
 from dustream.streams.kafka.topics import (
-    RECORD_BYTES_MAX,
     TopicPlans,
     create_topics,
     partition_counts,
@@ -40,23 +39,22 @@ def create_application(
     replication: int = -1,
 ) -> list[str]:
     """Create the topics that are missing, and put the map in place; the names created. The map comes first: when all
-    topics are there, so is the map. `wanted`: a map as `dustream partitions --out` writes it, else the generic one."""
+    topics are there, so is the map. `wanted`: a map as `dustream partitions --out` writes it, else the generic one.
+    StateMismatch if the application was made with other settings, or another map."""
+    cells = map_to_bytes(fitting_map(wanted, settings))  # what cannot be used is refused before anything is made
     plans = plan_topics(topology, application)
     maps = TopicPlans(tuple(plan for plan in plans.plans if plan.name == application.topic(MAPS.name)))
     created = create_topics(cluster, maps, replication)
-    _put_map(cluster, application, settings, wanted)
-    return created + create_topics(cluster, plans, replication)
-
-
-def _put_map(cluster: Cluster, application: Application, settings: Settings, wanted: bytes | None) -> None:
+    require_settings(cluster, application, settings)
     known = _stored(cluster, application, MAP_KEY)
     if known is None:
         _publish(cluster, application, SETTINGS_KEY, msgspec.json.encode(settings))
-        _publish(cluster, application, MAP_KEY, map_to_bytes(fitting_map(wanted, settings)))
+        _publish(cluster, application, MAP_KEY, cells)
     elif wanted is not None and wanted != known:
         raise StateMismatch(
             f"the application {application.name} has another partition map: choose another --name, and replay into it"
         )
+    return created + create_topics(cluster, plans, replication)
 
 
 def read_map(cluster: Cluster, application: Application, settings: Settings) -> PartitionMap:
@@ -101,7 +99,6 @@ def _stored(cluster: Cluster, application: Application, key: str) -> bytes | Non
 
 def _publish(cluster: Cluster, application: Application, key: str, value: bytes) -> None:
     topic = application.topic(MAPS.name)
-    producer = Producer(cluster.confluent(enable_idempotence=True, message_max_bytes=RECORD_BYTES_MAX))
-    producer.produce(topic, value, key.encode(), partition_of(key, partition_counts(cluster)[topic]))
-    if producer.flush(FLUSH_TIMEOUT_S):
-        raise Unreachable("the partition map was not confirmed: run `dustream topics create` again")
+    sender = Sender(cluster, "run `dustream topics create` again")
+    sender.send(topic, value, key.encode(), partition_of(key, partition_counts(cluster)[topic]))
+    sender.flush()

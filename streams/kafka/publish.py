@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import zstandard
-from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from msgspec import Struct
 
-from dustream.core.errors import BadInput, UnreadableInput
+from dustream.core.errors import UnreadableInput
 from dustream.core.topology import partition_of
 from dustream.schemas import wire
 from dustream.schemas.crawl import CrawlEvent
+from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.embedded.signing import Chunk
 from dustream.streams.embedded.sources import InputPlan, Place, Rejected, plan_inputs, read_chunks
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.changelog import topic_id
-from dustream.streams.kafka.cluster import FLUSH_TIMEOUT_S, Cluster, Unreachable
+from dustream.streams.kafka.cluster import Cluster, Unreachable
 from dustream.streams.kafka.intake import pack
 from dustream.streams.kafka.records import DEAD_LETTERS, ORIGINAL_HEADER, ORIGINAL_SIZE_HEADER
+from dustream.streams.kafka.sending import Sender
 from dustream.streams.kafka.topics import RECORD_BYTES_MAX, partition_counts
 from dustream.streams.readers import expand_paths
 from dustream.streams.store.rocks import RocksStore
@@ -33,8 +33,9 @@ from dustream.streams.store.rocks import RocksStore
 PACK_EVENTS_MAX = 32
 PACK_BYTES = 1 << 20  # before compression; web pages shrink to a fifth
 CHUNKS_PER_SYNC = 32
-QUEUE_BYTES_MAX = 64 << 20
 COMPRESSION_LEVEL = 1
+EVENT_BYTES_MAX = RECORD_BYTES_MAX - 2 * PACK_BYTES  # as it is sent; room for the rest of its pack
+ESCAPE_FACTOR = 6  # a character may take so many bytes as JSON
 
 
 class Published(Struct, frozen=True):
@@ -60,19 +61,10 @@ class Publisher:
         self._partitions = counts[self._topic]
         self._letter_partitions = counts[self._dead_letters]
         self._single = single
-        self._producer = Producer(
-            cluster.confluent(
-                enable_idempotence=True,
-                linger_ms=20,
-                queue_buffering_max_kbytes=QUEUE_BYTES_MAX >> 10,
-                message_max_bytes=RECORD_BYTES_MAX,
-                compression_type="none",
-            )
-        )
+        self._sender = Sender(cluster, "publish again", linger_ms=20, compression_type="none")
         self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
         self._packs: dict[int, list[CrawlEvent]] = {}
         self._sizes: dict[int, int] = {}
-        self._failure: Any = None
         self.events = self.records = self.rejected = self.bytes_sent = 0
 
     def publish(self, event: CrawlEvent) -> None:
@@ -86,6 +78,13 @@ class Publisher:
         self._sizes[partition] = self._sizes.get(partition, 0) + _event_bytes(event)
         if len(self._packs[partition]) >= PACK_EVENTS_MAX or self._sizes[partition] >= PACK_BYTES:
             self._send_pack(partition)
+
+    def too_large(self, event: CrawlEvent) -> str:
+        """Why no record can hold an event; empty if one can."""
+        if _event_bytes(event) * ESCAPE_FACTOR <= EVENT_BYTES_MAX:
+            return ""
+        size = len(wire.encode(event) if self._single else pack([event], self._compressor))
+        return f"an event of {size} bytes: a record holds {EVENT_BYTES_MAX}" if size > EVENT_BYTES_MAX else ""
 
     def reject(self, rejected: Rejected) -> None:
         """Send a record that could not be read to the dead letters, as it stood in its file: no topic takes it so."""
@@ -101,11 +100,7 @@ class Publisher:
         """Return when the broker has everything."""
         for partition in list(self._packs):
             self._send_pack(partition)
-        left = self._producer.flush(FLUSH_TIMEOUT_S)
-        if self._failure is not None:
-            raise BadInput(f"the broker refused a record: {self._failure}")
-        if left:
-            raise Unreachable(f"{left} records were not confirmed within {FLUSH_TIMEOUT_S:.0f} s: publish again")
+        self._sender.flush()
 
     def _send_pack(self, partition: int) -> None:
         events = self._packs.pop(partition)
@@ -120,21 +115,9 @@ class Publisher:
         value: bytes,
         headers: Sequence[tuple[str, bytes]] = (),
     ) -> None:
-        while True:
-            try:
-                self._producer.produce(topic, value, key, partition, on_delivery=self._delivered, headers=list(headers))
-                break
-            except BufferError:
-                self._producer.poll(0.1)
-            except KafkaException as error:
-                raise BadInput(f"a record of {len(value)} bytes cannot be sent: {error.args[0].str()}") from None
-        self._producer.poll(0)
+        self._sender.send(topic, value, key, partition, headers)
         self.records += 1
         self.bytes_sent += len(value)
-
-    def _delivered(self, error: Any, message: Any) -> None:
-        if error is not None:
-            self._failure = error.str()
 
 
 def publish_files(
@@ -168,8 +151,11 @@ def _confirmed(publisher: Publisher, chunks: Iterator[Chunk[Place]]) -> Iterator
     """The places of chunks, when the broker has all that stood there."""
     places: list[Place] = []
     for chunk in chunks:
-        for event in chunk.events:
-            publisher.publish(event)
+        for event, (position, offset) in zip(chunk.events, chunk.place.positions, strict=True):
+            if reason := publisher.too_large(event):  # no other try would end better
+                publisher.reject(_without_bytes(event, chunk.place.path, position, offset, reason))
+            else:
+                publisher.publish(event)
         for rejected in chunk.place.rejections:
             publisher.reject(rejected)
         places.append(chunk.place)
@@ -180,6 +166,11 @@ def _confirmed(publisher: Publisher, chunks: Iterator[Chunk[Place]]) -> Iterator
     if places:
         publisher.flush()
         yield places
+
+
+def _without_bytes(event: CrawlEvent, path: str, position: int, offset: int, reason: str) -> Rejected:
+    where = offset if offset >= 0 else None
+    return Rejected(DeadLetter(source=path, position=position, offset=where, url=event.url, reason=reason))
 
 
 def _event_bytes(event: CrawlEvent) -> int:

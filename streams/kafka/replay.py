@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from msgspec import Struct
 
 from dustream.core.errors import BadEvent, BadSetting, StateMismatch
@@ -17,15 +17,10 @@ from dustream.core.settings import Settings
 from dustream.core.topology import Topology
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.changelog import read_to_end
-from dustream.streams.kafka.cluster import FLUSH_TIMEOUT_S, Cluster, Unreachable
+from dustream.streams.kafka.cluster import Cluster, Unreachable
 from dustream.streams.kafka.maps import create_application
-from dustream.streams.kafka.topics import (
-    ADMIN_TIMEOUT_S,
-    RECORD_BYTES_MAX,
-    delete_topics,
-    partition_counts,
-    plan_topics,
-)
+from dustream.streams.kafka.sending import NOW, Sender
+from dustream.streams.kafka.topics import ADMIN_TIMEOUT_S, delete_topics, partition_counts, plan_topics
 
 TIMESTAMP_SET = 1
 
@@ -134,16 +129,15 @@ def copy_log(
     on_records: Callable[[int], None] = lambda offsets: None,
 ) -> int:
     """Copy records as they are, each to the partition it came from; how many. `on_records` is told of every list."""
-    producer = Producer(cluster.confluent(enable_idempotence=True, linger_ms=20, message_max_bytes=RECORD_BYTES_MAX))
+    sender = Sender(cluster, "replay again with --fresh", linger_ms=20)
     target, copied = application.topic(CRAWL_PAGES), 0
     for stretch in stretches:
         for records in _records_of(cluster, source, stretch):
             for record in records:
-                _produce(producer, target, record)
+                _send(sender, target, record)
             copied += len(records)
             on_records(len(records))
-    if left := producer.flush(FLUSH_TIMEOUT_S):
-        raise Unreachable(f"{left} records were not confirmed: replay again with --fresh")
+    sender.flush()
     return copied
 
 
@@ -156,19 +150,7 @@ def _records_of(cluster: Cluster, source: str, stretch: Stretch) -> Iterator[lis
             return
 
 
-def _produce(producer: Producer, target: str, record: Any) -> None:
+def _send(sender: Sender, target: str, record: Any) -> None:
     kind, time_ms = record.timestamp()
-    while True:
-        try:
-            producer.produce(
-                target,
-                record.value(),
-                record.key(),
-                record.partition(),
-                timestamp=time_ms if kind == TIMESTAMP_SET else 0,
-                headers=record.headers() or [],
-            )
-            producer.poll(0)
-            return
-        except BufferError:
-            producer.poll(0.1)
+    when = time_ms if kind == TIMESTAMP_SET else NOW
+    sender.send(target, record.value(), record.key(), record.partition(), record.headers() or (), when)

@@ -20,7 +20,7 @@ from dustream.streams.embedded.engine import rare_collections
 from dustream.streams.embedded.state_rows import STATE_FORMAT
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.assembly import planned_topology, running_topology
-from dustream.streams.kafka.cluster import Cluster, Unreachable, answers
+from dustream.streams.kafka.cluster import Cluster, Unreachable, why_silent
 from dustream.streams.kafka.health import require_port
 from dustream.streams.kafka.local_state import LocalState, StateLost
 from dustream.streams.kafka.maps import read_map, require_settings
@@ -95,9 +95,9 @@ def _work_until(stopping: threading.Event, service: Service) -> None:
 def _await_broker(stopping: threading.Event, cluster: Cluster) -> None:
     """Tell once in a while that none answers, not at every try."""
     tries = 0
-    while not stopping.is_set() and not answers(cluster):
+    while not stopping.is_set() and (reason := why_silent(cluster)) is not None:
         if tries % TRIES_UNTOLD == 0:
-            log.warning("no broker answers at %s: waiting for it", cluster.bootstrap)
+            log.warning("no broker answers at %s (%s): waiting for it", cluster.bootstrap, reason)
         stopping.wait(RETRY_S)
         tries += 1
 

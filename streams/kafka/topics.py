@@ -104,7 +104,7 @@ def _changelog_config() -> dict[str, str]:
 def partition_counts(cluster: Cluster) -> dict[str, int]:
     """The topics of the cluster and how many partitions each has."""
     if nobody_listens(cluster):
-        raise unreachable(cluster)
+        raise unreachable(cluster, "nobody listens there")
     try:
         metadata = AdminClient(cluster.confluent()).list_topics(timeout=ADMIN_TIMEOUT_S)
     except KafkaException as error:
@@ -156,10 +156,16 @@ def _find(plan: TopicPlan, partitions: int | None) -> Finding:
         return Finding(
             plan,
             partitions,
-            f"{plan.name} has {partitions} partitions, the settings ask for {plan.partitions}: run with "
-            f"--partitions {partitions}, or use a fresh application (--name) and replay into it",
+            f"{plan.name} has {partitions} partitions, {_instead(plan, partitions)}",
         )
     return Finding(plan, partitions)
+
+
+def _instead(plan: TopicPlan, partitions: int) -> str:
+    return (
+        f"the settings ask for {plan.partitions}: run with --partitions {partitions}, or use a fresh application "
+        "(--name) and replay into it"
+    )
 
 
 def require_topics(cluster: Cluster, plans: TopicPlans) -> None:
@@ -172,7 +178,12 @@ def require_topics(cluster: Cluster, plans: TopicPlans) -> None:
 def describe_problems(findings: list[Finding]) -> str:
     """A line for every problem, those of one kind with one piece of advice; empty if there is none."""
     missing = [finding.plan.name for finding in findings if finding.partitions is None]
-    lines = [f"  {finding.problem}" for finding in findings if finding.problem and finding.partitions is not None]
+    kinds: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.problem and finding.partitions is not None:
+            advice = f"{finding.partitions} partitions, {_instead(finding.plan, finding.partitions)}"
+            kinds.setdefault(advice, []).append(finding.plan.name)
+    lines = [f"  {', '.join(names)}: {advice}" for advice, names in kinds.items()]
     if missing:
         lines.append(f"  missing, run `dustream topics create`: {', '.join(missing)}")
     return "\n".join(lines)

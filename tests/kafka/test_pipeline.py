@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -13,13 +14,15 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 from chaos import REAL, REPRINTED, Plan, run_chaos, undisturbed, write_web
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from dustream.core.errors import StateMismatch
+from dustream.core.errors import BadInput, StateMismatch
 from dustream.core.settings import Settings
 from dustream.core.tier2.partition_map import default_map, map_id
 from dustream.core.topology import Topology
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.cli.main import main
+from dustream.streams.kafka import publish
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.assembly import planned_topology
 from dustream.streams.kafka.broker import Broker
@@ -31,7 +34,9 @@ from dustream.streams.kafka.maps import create_application, read_map, require_se
 from dustream.streams.kafka.outcome import export
 from dustream.streams.kafka.publish import publish_files
 from dustream.streams.kafka.replay import copy_log, plan_stretches, prepare
+from dustream.streams.kafka.sending import Sender
 from dustream.streams.kafka.settled import unsettled
+from dustream.streams.kafka.topics import partition_counts
 from dustream.streams.store.memory import MemoryStore
 
 PAGES = 150
@@ -182,6 +187,64 @@ def test_of_a_long_record_publish_keeps_the_beginning_and_says_so(
     assert f"first {1 << 20} of {len(whole)} bytes" in capsys.readouterr().out
 
 
+def test_an_event_that_no_record_holds_does_not_stop_the_rest(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publish, "EVENT_BYTES_MAX", 1000)
+    events = [CrawlEvent(url=f"https://large.example/{size}", text="x" * size) for size in (10, 5000, 20)]
+    file = tmp_path / "large.jsonl"
+    file.write_bytes(b"".join(msgspec.json.encode(event) + b"\n" for event in events))
+    done = publish_files(site.cluster, site.application, [str(file)], tmp_path / "published", single=True)
+    assert (done.events, done.rejected) == (2, 1)
+    [letter] = [
+        found.letter for found in read_letters(site.cluster, site.application) if found.letter.source == str(file)
+    ]
+    assert (letter.position, letter.url) == (1, events[1].url) and "a record holds 1000" in letter.reason
+
+
+def test_what_a_broker_refuses_has_not_arrived(site: Site) -> None:
+    topic = f"small-{time.time_ns()}"
+    admin = AdminClient(site.cluster.confluent())
+    admin.create_topics([NewTopic(topic, 1, config={"max.message.bytes": "1000"})])[topic].result()
+    sender = Sender(site.cluster, "send less")
+    sender.send(topic, b"x" * 5000)
+    with pytest.raises(BadInput, match=r"the broker refused a record .*: send less"):
+        sender.flush()
+
+
+def test_letters_do_not_command_the_terminal(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    with Client(site.cluster.bootstrap, site.application.name) as client:
+        client.publish(CrawlEvent(url="https://a.example/\x1b[31m", text="x"))
+    settle(site)
+    assert main(["dead", "list", "--bootstrap", site.cluster.bootstrap, "--name", site.application.name]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown and "https://a.example/\\x1b[31m" in shown
+
+
+def test_watching_ends_with_its_reader(site: Site) -> None:
+    where = ["--bootstrap", site.cluster.bootstrap, "--name", site.application.name]
+    command = [sys.executable, "-m", "dustream.streams.cli.main", "watch", "--from-beginning", *where]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as watch:
+        assert watch.stdout is not None
+        newest = Client(site.cluster.bootstrap, site.application.name).statuses()
+        for _ in newest:  # all that is there, so that nothing more is written
+            assert watch.stdout.readline()
+        assert watch.poll() is None
+        watch.stdout.close()
+        assert watch.wait(30) == -signal.SIGPIPE
+
+
+def test_files_that_cannot_be_replayed_are_named(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 100)
+    into = ["--into", f"files-{time.time_ns()}", "--partitions", "1", "--workers", "0"]
+    where = ["--bootstrap", site.cluster.bootstrap]
+    assert main(["replay", "--from", "files", str(tmp_path / "image.png"), *into, *where]) == 1
+    said = capsys.readouterr().err
+    assert "refused: " in said and "image.png" in said and "nothing to replay" in said
+
+
 def test_replay_with_another_partition_map_gives_the_same(site: Site, tmp_path: Path) -> None:
     target = Application(f"{site.application.name}-again")
     log = site.application.topic(CRAWL_PAGES)
@@ -214,10 +277,29 @@ def test_an_application_keeps_its_partition_map(site: Site, tmp_path: Path) -> N
     assert map_id(read_map(site.cluster, site.application, SETTINGS)) == map_id(default_map(PARTITIONS))
 
 
-def test_other_settings_are_named(site: Site) -> None:
+def test_a_map_that_cannot_be_used_leaves_nothing_behind(site: Site) -> None:
+    application = Application(f"unmade-{time.time_ns()}")
+    with pytest.raises(StateMismatch, match="not a partition map"):
+        create_application(site.cluster, application, site.topology, SETTINGS, b"")
+    assert not any(name.startswith(application.name) for name in partition_counts(site.cluster))
+
+
+def test_other_settings_are_named(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     require_settings(site.cluster, site.application, SETTINGS)
     with pytest.raises(StateMismatch, match=r"other settings \(site_pages_min was 100\): use the same"):
         require_settings(site.cluster, site.application, Settings(partitions=PARTITIONS, site_pages_min=7))
+    where = ["--bootstrap", site.cluster.bootstrap, "--name", site.application.name, "--partitions", str(PARTITIONS)]
+    assert main(["topics", "check", *where]) == 0
+    for action in ("check", "create"):
+        assert main(["topics", action, "--threshold", "0.8", *where]) == 1
+        shown = capsys.readouterr()
+        assert "was made with other settings (threshold was 0.9)" in shown.out + shown.err
+
+
+def test_wrong_partitions_are_told_once(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--bootstrap", site.cluster.bootstrap, "--name", site.application.name]
+    assert main(["topics", "check", "--partitions", "5", *where]) == 1
+    assert capsys.readouterr().out.count(f"run with --partitions {PARTITIONS}") == 1
 
 
 def test_status_of_a_url_is_told_from_the_cluster(site: Site, capsys: pytest.CaptureFixture[str]) -> None:

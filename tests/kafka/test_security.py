@@ -109,3 +109,4 @@ def test_who_does_not_fit_is_told_so(
     assert main(["topics", "check"]) in (1, 2)
     shown = capsys.readouterr().err
     assert shown.startswith("dustream: ") and PASSWORD not in shown
+    assert "ssl" in shown.lower(), "why the broker does not answer is told"
