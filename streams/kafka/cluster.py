@@ -46,7 +46,7 @@ class Cluster:
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
             raise BadSetting(f"DUSTREAM_SECURITY_PROTOCOL must be one of {', '.join(PROTOCOLS)}")
-        if self.uses_sasl and (self.mechanism not in MECHANISMS or not self.username or self.password is None):
+        if self.uses_sasl and (self.mechanism not in MECHANISMS or not self.username or not self.password):
             raise BadSetting(
                 f"{self.protocol} needs DUSTREAM_SASL_MECHANISM ({', '.join(MECHANISMS)}), DUSTREAM_SASL_USERNAME "
                 "and DUSTREAM_SASL_PASSWORD or DUSTREAM_SASL_PASSWORD_FILE"
