@@ -26,6 +26,7 @@ MUTATIONS = {
     "dead_letters": "dead_letter",
     "changelog": "lost_or_damaged",
     "true_gaps": "true_gaps",
+    "following": "killed_around",
 }
 
 
