@@ -34,6 +34,8 @@ PORT_MIN, PORT_MAX = 20_000, 30_000
 START_TIMEOUT_S = 90.0
 START_POLL_S = 0.1
 STOP_TIMEOUT_S = 20.0
+EXEC_POLL_S = 0.005
+EXEC_POLLS = 200
 HEAP_MB_MAX = 512
 CLUSTER_ID = "ZHVzdHJlYW0tYnJva2VyMQ"  # 16 bytes in base64, as Kafka wants it; nodes of one folder never meet others
 LOG_TAIL_BYTES = 2_000
@@ -262,11 +264,16 @@ def _process(pid: int) -> str:
     if not Path("/proc/self/stat").exists():
         asked = ["ps", "-ww", "-o", "stat=,command=", "-p", str(pid)]
         return subprocess.run(asked, capture_output=True, text=True).stdout
-    try:  # small systems have no ps
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].strip()
-        return f"{state} {Path(f'/proc/{pid}/cmdline').read_bytes().decode(errors='replace')}"
-    except OSError:
-        return ""
+    for _ in range(EXEC_POLLS):  # small systems have no ps
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].strip()
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            return ""
+        if command or state.startswith("Z"):
+            return f"{state} {command}"
+        time.sleep(EXEC_POLL_S)  # a program that has just been started has no command line for a moment
+    return ""
 
 
 def _java(jars: Path, heap_mb: int) -> list[str]:
