@@ -26,6 +26,7 @@ COLLECTIONS = {
     "flink recrawl": "B_recrawl_flink",
 }
 EXTRACTORS = ("scan", "resiliparse")
+DUSTREAM = str(Path(sys.executable).with_name("dustream"))  # of this environment, which need not be on the path
 
 
 def children_seconds() -> float:
@@ -37,7 +38,7 @@ def run(path: Path, extractor: str) -> dict[str, Any]:
     """The summary of a run, with the processor seconds it took."""
     with tempfile.TemporaryDirectory() as out:
         before = children_seconds()
-        command = ["dustream", "run", str(path), "--out", out, "--extractor", extractor, "--json", "--quiet"]
+        command = [DUSTREAM, "run", str(path), "--out", out, "--extractor", extractor, "--json", "--quiet"]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
