@@ -14,8 +14,11 @@ TITLE_CHARS_MAX = 1_000
 ATTRIBUTE_CHARS_MAX = 8_192
 REFRESH_DELAY_S_MAX = 86_400.0
 
-# HTML5's "shared declarative refresh steps": a time, then optionally a separator and a URL, perhaps in quotes.
-_REFRESH = re.compile(r"\s*(\d{0,9}(?:\.\d*)?)[\s;,]*(?:url\s*=\s*)?(?P<quote>[\"']?)(?P<url>.*)", re.I | re.S)
+# HTML5's "shared declarative refresh steps": a time, then optionally a separator and a URL, perhaps in quotes. Only the
+# time may be missing before a separator, as some pages have it; anything else in its place makes it no refresh.
+_REFRESH = re.compile(
+    r"\s*+([0-9]*+(?:\.[0-9]*+)?+)[0-9.]*+(?:[\s;,]+|$)(?:url\s*=\s*)?(?P<quote>[\"']?)(?P<url>.*)", re.I | re.S
+)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 

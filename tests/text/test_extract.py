@@ -54,6 +54,11 @@ def test_without_main_text_the_full_text_is_taken() -> None:
         (";URL=/q", ("/q", 0.0)),
         ("99999999;url=/late", ("/late", 86400.0)),
         ("", ("", 0.0)),
+        ("abc;url=/no-time", ("", 0.0)),
+        ("url=/no-time", ("", 0.0)),
+        ("0urls=/no-separator", ("", 0.0)),
+        ("99999999999;url=/many-digits", ("/many-digits", 86400.0)),
+        ("1.2.3;url=/dots", ("/dots", 1.2)),
     ],
 )
 def test_meta_refresh(content: str, expected: tuple[str, float]) -> None:
