@@ -1,10 +1,13 @@
-"""The signature of a page's text: a stored format, with a version that golden files pin (internal, msgpack)."""
+"""The signature of a page's text: a stored format, with a version that golden files pin (internal, msgpack).
+
+The version counts whatever makes another signature of the same page: how text is signed, and how it is read out.
+"""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-SIGNATURE_VERSION = 1
+SIGNATURE_VERSION = 2
 
 
 class PageSignature(Struct, frozen=True, array_like=True):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dustream.core.text.compiled import inner
 from dustream.core.text.scan_blocks import CONTAINER, END, KINDS, LINK_BYTES, PARENT, ROLES, START
 from dustream.core.text.scan_memory import borrowed
-from dustream.core.text.scan_tables import CONCEALED, KIND, ROLE
+from dustream.core.text.scan_tables import CONCEALED, KIND, ROLE, Int
 
 # A block is prose from this length on, if no more than this part of it is links. Bytes, not characters: a Chinese
 # character says about as much as three letters, and takes three bytes.
@@ -29,6 +29,14 @@ LINK_SHARE_MAX = 0.5  # a block above it is a list of links
 LIST_SHARE_MAX = 0.25
 LIST_BYTES_MAX = 400
 LINK_WEIGHT, NO_LINK_WEIGHT = 1.0, 0.0
+
+# Which names are believed. Where all of them together leave hardly anything of a page, they mean something else there:
+# on a forum all is comments, and "bottom" may be the article. Its skip link alone would make it the next page's copy.
+NO_NAMES, STRONG_NAMES, ALL_NAMES = range(3)
+CHOSEN_SHARE_MIN = 0.125  # of the text outside links
+CHOSEN_BYTES_MIN = (0, 400, 800)  # by what is believed: a short post with many comments is still the post
+TEXT_BYTES_MIN = 400  # a page with less outside links is a list of them
+ONLY_LINKS = 0.0  # a name that is not believed puts out what has no text but links
 
 HEADING, TOP_HEADING, SECOND_HEADING = KIND["HEADING"], KIND["TOP_HEADING"], KIND["SECOND_HEADING"]
 PREFORMATTED = KIND["PREFORMATTED"]
@@ -102,13 +110,14 @@ def _total(sizes: NDArray[np.int64], is_out: NDArray[np.bool_], count: int) -> i
 
 @inner
 def _put_out(
-    containers: NDArray[np.int32], prose: NDArray[np.int64], weak_share_max: float, is_out: NDArray[np.bool_]
-) -> None:
+    containers: NDArray[np.int32], prose: NDArray[np.int64], weak_share_max: float, rest_bytes_min: Int,
+    is_out: NDArray[np.bool_],
+) -> None:  # fmt: skip
     """Which containers are boilerplate, by their own role or that of one around them."""
     is_out[0] = False
     for i in range(1, containers.shape[0]):
         roles = containers[i, ROLES]
-        is_strong = roles & STRONG != 0 and prose[0] - prose[i] >= min(REST_BYTES_MIN, prose[0])
+        is_strong = roles & STRONG != 0 and prose[0] - prose[i] >= min(rest_bytes_min, prose[0])
         is_weak = roles & WEAK != 0 and roles & CENTRAL == 0 and prose[i] <= weak_share_max * prose[0]
         is_out[i] = is_out[containers[i, PARENT]] or roles & BOILERPLATE != 0 or is_strong or is_weak
 
@@ -144,8 +153,31 @@ def choose(
     """For each block, whether it is main text, in `chosen`."""
     blocks, containers, prose, weighed = borrowed(blocks), borrowed(containers), borrowed(prose), borrowed(weighed)
     sums, is_out, inside, chosen = borrowed(sums), borrowed(is_out), borrowed(inside), borrowed(chosen)
+    believed = ALL_NAMES
+    _choose_by_names(blocks, containers, believed, prose, weighed, sums, is_out, inside, chosen)
+    while _is_hardly_anything(blocks, chosen, CHOSEN_BYTES_MIN[believed]):
+        believed -= 1
+        _choose_by_names(blocks, containers, believed, prose, weighed, sums, is_out, inside, chosen)
+
+
+@inner
+def _is_hardly_anything(blocks: NDArray[np.int32], chosen: NDArray[np.bool_], chosen_bytes_min: int) -> bool:
+    """Whether so little is chosen that most of the page's text must have been put out."""
+    text_bytes = 0
+    for i in range(blocks.shape[0]):
+        text_bytes += blocks[i, END] - blocks[i, START] - blocks[i, LINK_BYTES]
+    least = min(np.float64(chosen_bytes_min), CHOSEN_SHARE_MIN * text_bytes)
+    return bool(text_bytes >= TEXT_BYTES_MIN and _bytes_of(blocks, chosen) < least)
+
+
+@inner
+def _choose_by_names(
+    blocks: NDArray[np.int32], containers: NDArray[np.int32], believed: int, prose: NDArray[np.int64],
+    weighed: NDArray[np.int64], sums: NDArray[np.int64], is_out: NDArray[np.bool_], inside: NDArray[np.bool_],
+    chosen: NDArray[np.bool_],
+) -> None:  # fmt: skip
     count = containers.shape[0]
-    _put_out_boilerplate(blocks, containers, NO_LINK_WEIGHT, prose, weighed, sums, is_out)
+    _put_out_boilerplate(blocks, containers, NO_LINK_WEIGHT, believed, prose, weighed, sums, is_out)
     prose_bytes = _total(prose, is_out, count)
     is_sparse = prose_bytes == 0 or prose_bytes < SPARSE_SHARE_MAX * _total(weighed, is_out, count)
     _sum_up(weighed if is_sparse else prose, containers, is_out, sums)
@@ -156,23 +188,25 @@ def choose(
         _choose_of_prose(blocks, containers, inside, chosen)
     chosen_bytes = _bytes_of(blocks, chosen)
     if chosen_bytes < LIST_BYTES_MAX:
-        _put_out_boilerplate(blocks, containers, LINK_WEIGHT, prose, weighed, sums, is_out)
+        _put_out_boilerplate(blocks, containers, LINK_WEIGHT, believed, prose, weighed, sums, is_out)
         _choose_of_list(blocks, is_out, chosen_bytes, chosen)
 
 
 @inner
 def _put_out_boilerplate(
-    blocks: NDArray[np.int32], containers: NDArray[np.int32], link_weight: float, prose: NDArray[np.int64],
-    weighed: NDArray[np.int64], sums: NDArray[np.int64], is_out: NDArray[np.bool_],
+    blocks: NDArray[np.int32], containers: NDArray[np.int32], link_weight: float, believed: int,
+    prose: NDArray[np.int64], weighed: NDArray[np.int64], sums: NDArray[np.int64], is_out: NDArray[np.bool_],
 ) -> None:  # fmt: skip
     """Which containers are boilerplate, weak names being believed less where they would leave little."""
     _weigh(blocks, containers, link_weight, prose, weighed)
     for i in range(containers.shape[0]):
         is_out[i] = False
     _sum_up(weighed, containers, is_out, sums)
-    _put_out(containers, sums, WEAK_SHARE_MAX_WITH_REST, is_out)
-    if _total(weighed, is_out, containers.shape[0]) < REST_SHARE_MIN * sums[0]:
-        _put_out(containers, sums, WEAK_SHARE_MAX, is_out)
+    weak_share_max = WEAK_SHARE_MAX_WITH_REST if believed == ALL_NAMES else ONLY_LINKS
+    rest_bytes_min = sums[0] if believed == NO_NAMES else np.int64(REST_BYTES_MIN)
+    _put_out(containers, sums, weak_share_max, rest_bytes_min, is_out)
+    if believed == ALL_NAMES and _total(weighed, is_out, containers.shape[0]) < REST_SHARE_MIN * sums[0]:
+        _put_out(containers, sums, WEAK_SHARE_MAX, rest_bytes_min, is_out)
 
 
 @inner

@@ -107,9 +107,9 @@ _WORD_ROLES = {
 ROLE = {name: 1 << bit for bit, name in enumerate(dict.fromkeys((*_TAG_ROLES, *_WORD_ROLES)))}
 # "display: none" on the element itself: scripts show much of it later, so the full text has it.
 CONCEALED = 1 << len(ROLE)
-# A class that says what the page has or lacks names no part of it: "no-sidebar", "has-menu".
+# A class that says what the page or a part has or lacks does not name it: "no-sidebar", "has-menu", "label-hidden".
 NEGATION = CONCEALED << 1
-_NEGATIONS = "no has have with without not is toggle"
+_NEGATIONS = "no has have with without not is toggle label"
 
 ATTRIBUTES = (
     "class", "id", "role", "href", "rel", "lang", "xml:lang", "http-equiv", "content", "name", "charset", "hidden",

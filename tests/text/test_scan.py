@@ -241,6 +241,23 @@ def test_a_class_that_lies_is_not_believed() -> None:
     assert scan(page).text.count("people came for") == 24
 
 
+def test_names_that_leave_hardly_anything_are_not_believed() -> None:
+    """Their skip link and terms of use would make all pages of such a site the same."""
+    skip, terms = "<a href=#main>Skip to content</a>", "<p>Terms of use: what may be said here, and what may not.</p>"
+    parts = "".join(f"<div class='{name}'>{ARTICLE}</div>" for name in ("bottom", "related", "gallery"))
+    assert scan(f"<body>{skip}{parts}{terms}").text.count("people came for") == 24
+    posts = f"<div class=comment>{ARTICLE * 3}</div>" * 3
+    assert scan(f"<body>{skip}<h1>A question</h1>{posts}{terms}").text.count("people came for") == 72
+    article = f"<div class=paywall>{ARTICLE * 2}</div>"
+    found = scan(f"<body>{skip}{article}<div class=comments>{ARTICLE * 20}</div>{terms}").text
+    assert found.count("people came for") == 16  # weak names are the first to be doubted
+
+
+def test_a_label_that_is_hidden_hides_no_text() -> None:
+    fields = f"<div class='field field--label-hidden'>{ARTICLE}</div>" * 2
+    assert scan(f"<body>{fields}{ARTICLE * 8}").text.count("people came for") == 80
+
+
 @pytest.mark.parametrize("name", ["header", "div", "section"])
 def test_the_headline_is_kept_wherever_it_stands(name: str) -> None:
     page = f"<body><{name}><h1>Headline</h1><p>By A. Writer, 3 May</p></{name}><article>{ARTICLE * 2}</article>"

@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,8 +23,9 @@ from dustream.core.text.language import detect_language, primary_subtag
 from dustream.core.text.permutations import ADDENDS, MULTIPLIERS
 from dustream.core.text.scan import scan
 from dustream.core.text.signature import minhash_array, shingle_array, shingle_count, sign, sign_page
+from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "signature" / "signatures.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "signature"
 MASK = 0xFFFFFFFFFFFFFFFF
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "dog", "Émile", "中", "文", "ไทย", "слово"]), max_size=80)
 
@@ -144,13 +146,15 @@ def test_markup_only_changes_keep_the_content_hash(blocks: list[list[str]], bloc
     assert a == b
 
 
-def golden_texts() -> dict[str, str]:
-    return json.loads((GOLDEN.parent / "texts.json").read_text("utf-8"))
+# --- golden bytes: generate_golden.py writes them anew, which takes a new SIGNATURE_VERSION
 
 
-def fingerprint(text: str) -> dict[str, object]:
+def golden(name: str) -> dict[str, Any]:
+    return json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))
+
+
+def fingerprint(signature: PageSignature) -> dict[str, object]:
     """The hash of the signature's bytes, and enough of its parts to see which one moved."""
-    signature = sign(text, "xx")
     return {
         "bytes_blake2b": hashlib.blake2b(msgspec.msgpack.encode(signature), digest_size=16).hexdigest(),
         "content_hash": signature.content_hash.hex(),
@@ -167,9 +171,36 @@ def expand(text: str) -> str:
     return unit * int(count) if cross and count.isdigit() else text
 
 
-@pytest.mark.parametrize("name", sorted(golden_texts()))
-def test_golden_bytes(name: str) -> None:
-    assert fingerprint(expand(golden_texts()[name])) == json.loads(GOLDEN.read_text("utf-8"))[name]
+def text_fingerprint(text: str) -> dict[str, object]:
+    return fingerprint(sign(expand(text), "xx"))
+
+
+def page_fingerprint(given: dict[str, Any]) -> dict[str, object]:
+    """Of a golden page: its main and its full text, and the signature of each as a run makes it."""
+    page: str | bytes = "".join(map(expand, given["page"]))
+    if "charset" in given:
+        page = ("\ufeff" * given.get("mark", False) + page).encode(given["charset"])
+    content_type = given.get("content_type")
+    return {
+        mode: {"text": scan(page, content_type=content_type, mode=mode).text}
+        | fingerprint(sign_page(page, content_type=content_type, source=TextSource(mode)))
+        for mode in ("main", "full")
+    }
+
+
+@pytest.mark.parametrize("name", sorted(golden("texts")))
+def test_golden_bytes_of_texts(name: str) -> None:
+    assert text_fingerprint(golden("texts")[name]) == golden("signatures")[name]
+
+
+@pytest.mark.parametrize("name", sorted(golden("pages")))
+def test_golden_bytes_of_pages(name: str) -> None:
+    assert page_fingerprint(golden("pages")[name]) == golden("page_signatures")[name]
+
+
+def test_golden_files_are_of_this_version() -> None:
+    """Other bytes of the same version would meet those of an old state unnoticed."""
+    assert golden("version") == {"signature_version": SIGNATURE_VERSION}
 
 
 def test_a_second_process_does_not_compile() -> None:
