@@ -89,10 +89,16 @@ def _declared(page: bytes, content_type: str | None) -> Iterator[str]:
             yield name
 
 
+def charset_label(content_type: str) -> str:
+    """What a Content-Type names as its charset; "" if nothing."""
+    match = _HTTP_CHARSET.search(content_type)
+    return match[1] if match else ""
+
+
 @lru_cache(maxsize=CHARSETS_CACHED_MAX)
 def _header_codec(content_type: str | None) -> str | None:
-    match = _HTTP_CHARSET.search(content_type) if content_type else None
-    return _codec(match[1]) if match else None
+    label = charset_label(content_type) if content_type else ""
+    return _codec(label) if label else None
 
 
 @lru_cache(maxsize=CHARSETS_CACHED_MAX)

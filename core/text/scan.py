@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.text.encoding import decode_to_utf8, is_utf8_where_valid
+from dustream.core.text.encoding import charset_label, decode_to_utf8, is_utf8_where_valid
 from dustream.core.text.extracted import ATTRIBUTE_CHARS_MAX, TITLE_CHARS_MAX, Extracted, TextMode, first_refresh
 from dustream.core.text.language import primary_subtag
 from dustream.core.text.one_pass import (
@@ -35,11 +35,13 @@ from dustream.core.text.page_guard import check_size
 from dustream.core.text.scan_blocks import (
     FACT_CANONICAL,
     FACT_CHARSET,
+    FACT_CONTENT_TYPE,
     FACT_LANG,
     FACT_REFRESH,
     FACT_ROBOTS,
     FACT_TITLE,
     FACT_XML_LANG,
+    ROBOTS_MAX,
 )
 from dustream.core.text.scan_references import dereferenced
 from dustream.core.text.scan_tables import name_tables
@@ -147,11 +149,11 @@ def head_of(page: bytes) -> Head:
     return Head(
         title=_title(utf8, places),
         lang=_lang(utf8, places),
-        charset=_attribute(utf8, places[FACT_CHARSET]),
+        charset=_charset(utf8, places),
         canonical=_attribute(utf8, places[FACT_CANONICAL]),
         refresh_target=target,
         refresh_delay_s=delay_s,
-        is_noindex="noindex" in _attribute(utf8, places[FACT_ROBOTS]).lower(),
+        is_noindex=_is_noindex(utf8, places),
     )
 
 
@@ -161,6 +163,20 @@ def _title(utf8: NDArray[np.uint8], places: Places) -> str:
 
 def _lang(utf8: NDArray[np.uint8], places: Places) -> str:
     return _attribute(utf8, places[FACT_LANG]) or _attribute(utf8, places[FACT_XML_LANG])
+
+
+def _charset(utf8: NDArray[np.uint8], places: Places) -> str:
+    """As the page names it first: in a meta charset, or in a meta that stands for the header."""
+    named, typed = places[FACT_CHARSET], places[FACT_CONTENT_TYPE]
+    in_type = charset_label(_attribute(utf8, typed))
+    if in_type and (named[0] < 0 or typed[0] < named[0]):
+        return in_type
+    return _attribute(utf8, named)
+
+
+def _is_noindex(utf8: NDArray[np.uint8], places: Places) -> bool:
+    said = (_attribute(utf8, place) for place in places[FACT_ROBOTS : FACT_ROBOTS + ROBOTS_MAX])
+    return any(word in ("noindex", "none") for each in said for word in each.lower().replace(",", " ").split())
 
 
 def _refresh(utf8: NDArray[np.uint8], places: Places) -> tuple[str, float]:

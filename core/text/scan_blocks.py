@@ -80,9 +80,11 @@ HTTP_EQUIV, CONTENT, NAME, CHARSET = (
 )  # fmt: skip
 HIDDEN_ATTRIBUTE, STYLE = ATTRIBUTE["hidden"], ATTRIBUTE["style"]
 
-# What the head says: start and end in the page. Of refreshes, the first few: one without a URL means nothing.
-REFRESHES_MAX = 4
-FACT_TITLE, FACT_LANG, FACT_XML_LANG, FACT_CANONICAL, FACT_CHARSET, FACT_ROBOTS, FACT_REFRESH = range(7)
+# What the head says: start and end in the page. Of refreshes, the first few: one without a URL means nothing. The same
+# of robots: the strictest counts.
+REFRESHES_MAX = ROBOTS_MAX = 4
+FACT_TITLE, FACT_LANG, FACT_XML_LANG, FACT_CANONICAL, FACT_CHARSET, FACT_CONTENT_TYPE, FACT_ROBOTS = range(7)
+FACT_REFRESH = FACT_ROBOTS + ROBOTS_MAX
 FACTS = FACT_REFRESH + REFRESHES_MAX
 
 # Columns of the blocks (text range, bytes of it inside links, container), the containers and the stack.
@@ -108,6 +110,7 @@ _blanks_mask = mask_of(_BLANKS)
 _special_mask = mask_of(b"\n\t\r\f<&\0\xc2")
 
 _REFRESH, _ROBOTS = word_hash("refresh", WORD_DOMAIN), word_hash("robots", WORD_DOMAIN)
+_CONTENT_TYPE = word_hash("content-type", WORD_DOMAIN)
 _CANONICAL, _NONE = word_hash("canonical", WORD_DOMAIN), word_hash("none", WORD_DOMAIN)
 _PARAGRAPH_NAME = name_hash("p", TAG_DOMAIN)
 
@@ -473,6 +476,14 @@ def _note_fact(facts: NDArray[np.int64], fact: int, start: int, end: int) -> Non
         facts[fact, 0], facts[fact, 1] = start, end
 
 
+@inner
+def _note_robots(facts: NDArray[np.int64], start: int, end: int) -> None:
+    for fact in range(FACT_ROBOTS, FACT_ROBOTS + ROBOTS_MAX):
+        if facts[fact, 0] < 0:
+            facts[fact, 0], facts[fact, 1] = start, end
+            return
+
+
 @inlined
 def _note_meta(
     page: NDArray[np.uint8], present: int, found: NDArray[np.int64], facts: NDArray[np.int64], state: NDArray[np.int64]
@@ -483,10 +494,13 @@ def _note_meta(
         return
     start, end = found[CONTENT, 0], found[CONTENT, 1]
     if present >> NAME & 1 and _lower_hash(page, found[NAME, 0], found[NAME, 1]) == np.uint64(_ROBOTS):
-        _note_fact(facts, FACT_ROBOTS, start, end)
-    if not present >> HTTP_EQUIV & 1 or state[AT_REFRESHES] == REFRESHES_MAX:
+        _note_robots(facts, start, end)
+    if not present >> HTTP_EQUIV & 1:
         return
-    if _lower_hash(page, found[HTTP_EQUIV, 0], found[HTTP_EQUIV, 1]) == np.uint64(_REFRESH):
+    equivalent = _lower_hash(page, found[HTTP_EQUIV, 0], found[HTTP_EQUIV, 1])
+    if equivalent == np.uint64(_CONTENT_TYPE):
+        _note_fact(facts, FACT_CONTENT_TYPE, start, end)
+    elif equivalent == np.uint64(_REFRESH) and state[AT_REFRESHES] < REFRESHES_MAX:
         _note_fact(facts, FACT_REFRESH + state[AT_REFRESHES], start, end)
         state[AT_REFRESHES] += 1
 

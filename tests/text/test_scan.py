@@ -163,6 +163,23 @@ def test_head() -> None:
     assert (head.charset, head.is_noindex) == ("utf-8", True)
 
 
+@pytest.mark.parametrize(
+    ("tags", "charset", "is_noindex"),
+    [
+        ("<meta http-equiv=Content-Type content='text/html; charset=gbk'>", "gbk", False),
+        ("<meta http-equiv=content-type content=text/html><meta charset=big5>", "big5", False),
+        ("<meta charset=big5><meta http-equiv=content-type content='text/html;charset=gbk'>", "big5", False),
+        ("<meta http-equiv=content-type content='a/b;charset=gbk'><meta charset=big5>", "gbk", False),
+        ("<meta name=robots content=NONE>", "", True),
+        ("<meta name=robots content='index, follow'><meta name=robots content='noarchive,noindex'>", "", True),
+        ("<meta name=robots content=noimageindex><meta name=description content=noindex>", "", False),
+    ],
+)
+def test_charset_and_robots(tags: str, charset: str, is_noindex: bool) -> None:
+    head = head_of(tags.encode())
+    assert (head.charset, head.is_noindex) == (charset, is_noindex)
+
+
 HEADS = [
     "<html lang=de><html lang=fr xml:lang=it>",
     "<html xml:lang=de>x",
