@@ -1,7 +1,7 @@
 """`dustream run` with each extractor on every collection of real pages, side by side: python bench/extractors.py
 
 Each run is a process of its own with a state of its own; processor seconds are those of it and its workers. The pages
-come from the folder DUSTREAM_DATA (default: ../shared/data beside the repository).
+come from the folder DUSTREAM_DATA (default: ../shared/data beside the repository); without it, a generated web is run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import msgspec
 from pages import data_folder
+
+from dustream.streams.generate import generate
 
 COLLECTIONS = {
     "networkx": "A_networkx_doc",
@@ -26,6 +29,7 @@ COLLECTIONS = {
     "flink recrawl": "B_recrawl_flink",
 }
 EXTRACTORS = ("scan", "resiliparse")
+GENERATED_PAGES = 2_000
 DUSTREAM = str(Path(sys.executable).with_name("dustream"))  # of this environment, which need not be on the path
 
 
@@ -59,16 +63,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=COLLECTIONS, action="append", help="this collection (may be repeated)")
     args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        print_table(inputs(args.only or list(COLLECTIONS), Path(scratch)))
+    return 0
+
+
+def inputs(wanted: list[str], scratch: Path) -> dict[str, Path]:
+    """The files of the collections; where there are none, one of a generated web."""
     folder = data_folder()
-    if folder is None:
-        print("no real pages (set DUSTREAM_DATA): nothing was run")
-        return 0
+    if folder is not None:
+        return {name: folder / f"{COLLECTIONS[name]}.jsonl.zst" for name in wanted}
+    print("no real pages (set DUSTREAM_DATA): a generated web instead")
+    path = scratch / "generated.jsonl"
+    path.write_bytes(b"".join(msgspec.json.encode(event) + b"\n" for event in generate(GENERATED_PAGES, 7)))
+    return {"generated": path}
+
+
+def print_table(files: dict[str, Path]) -> None:
     print("| pages | extractor | events | URLs | processor s | signing s | groups | duplicates | exact | near | held "
           "| largest group | rejected |\n" + "|---" * 13 + "|")  # fmt: skip
-    for name in args.only or COLLECTIONS:
+    for name, path in files.items():
         for extractor in EXTRACTORS:
-            print(row(name, extractor, run(folder / f"{COLLECTIONS[name]}.jsonl.zst", extractor)), flush=True)
-    return 0
+            print(row(name, extractor, run(path, extractor)), flush=True)
 
 
 if __name__ == "__main__":
