@@ -23,6 +23,8 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 from urllib.parse import urljoin
 
+from msgspec import Struct
+
 from dustream.core.errors import BadEvent
 from dustream.schemas.crawl import CRAWL_EVENT_VERSION, CrawlEvent
 
@@ -47,7 +49,7 @@ class Finding(NamedTuple):
 _CONTENT: Final = Finding("content")
 
 
-class CheckedEvent(NamedTuple):
+class CheckedEvent(Struct, frozen=True, gc=False):
     """A crawl event whose URL and time are known to be good. `version` is fetched_at in milliseconds, 0 if unknown."""
 
     url: str
@@ -87,6 +89,8 @@ def parse_time_ms(value: str | int | float | None) -> int:
     if value is None:
         return 0
     if isinstance(value, str):
+        if (plain := _plain_time_ms(value)) is not None:
+            return _bounded_ms(plain, value)
         text = value.strip()
         return _bounded_ms(_text_time_ms(text), text) if text else 0
     if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
@@ -316,6 +320,8 @@ def classify(event: CrawlEvent) -> Finding:
 
 def _find(event: CrawlEvent, url: str) -> Finding:
     status = event.status
+    if status == 200 and event.html is not None and _tells_content_alone(event):
+        return _CONTENT
     if event.decision is not None:
         _check_decision(event)
         return Finding("decision")
@@ -334,6 +340,10 @@ def _find(event: CrawlEvent, url: str) -> Finding:
         if found.kind == "redirect":
             return found._replace(via="meta")
     return _content(event)
+
+
+def _tells_content_alone(event: CrawlEvent) -> bool:
+    return event.decision is None and event.revisit_of is None and event.redirect_to is None
 
 
 def _check_decision(event: CrawlEvent) -> None:

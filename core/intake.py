@@ -55,9 +55,10 @@ def take_in(events: Sequence[CrawlEvent], source: TextSource) -> Intake:
     for index, event in enumerate(events):
         try:
             checked = check_event(event)
-            if checked.finding.kind in ("failed", "skipped"):
+            kind = checked.finding.kind
+            if kind == "failed" or kind == "skipped":
                 ignored[checked.finding.reason] = ignored.get(checked.finding.reason, 0) + 1
-            elif checked.finding.kind == "decision":
+            elif kind == "decision":
                 decisions.append(_decision(checked))
             else:
                 crawls.append(sign_event(checked, read, code_of))
@@ -79,7 +80,7 @@ def sign_event(checked: CheckedEvent, read: PageSigner, code_of: CodeOf = no_cod
     """The `Crawl` of an event that tells something about its page; BadEvent if its content cannot be read."""
     finding, popularity = checked.finding, checked.event.popularity
     if finding.kind == "content":
-        return _content(checked, read, code_of)
+        return _content(checked, checked.event, read, code_of)
     if finding.kind == "redirect":
         return _redirect(checked, str(finding.target), finding.via)
     if finding.kind == "gone":
@@ -97,17 +98,17 @@ def text_of(event: CrawlEvent, source: TextSource) -> str | None:
     return extractor(source.extractor)(page, content_type=event.content_type, mode=source.mode).text
 
 
-def _content(checked: CheckedEvent, read: PageSigner, code_of: CodeOf) -> Crawl:
-    event = checked.event
+def _content(checked: CheckedEvent, event: CrawlEvent, read: PageSigner, code_of: CodeOf) -> Crawl:
     if event.text is not None:
         return _page(checked, sign(event.text, event.lang or ""), code_of(event.text.encode("utf-8", "replace")))
     page = event.html if event.html is not None else event.body
     if page is None:
         return _signed(checked, digest_signature(event.digest or ""))
     found = read(page, event.content_type, event.lang or "")
-    target = refresh_target(found, checked.url)
-    if target is not None:
-        return _redirect(checked, target, "meta")
+    if found.refresh_target:
+        target = refresh_target(found, checked.url)
+        if target is not None:
+            return _redirect(checked, target, "meta")
     return _page(checked, found.signature, code_of(found.utf8))
 
 
@@ -119,8 +120,7 @@ def _page(checked: CheckedEvent, signature: PageSignature, code: PageCode | None
 
 
 def _signed(checked: CheckedEvent, signature: PageSignature, code: PageCode | None = None) -> Crawl:
-    popularity = checked.event.popularity
-    return Crawl(checked.url, checked.version, "content", signature=signature, popularity=popularity, code=code)
+    return Crawl(checked.url, checked.version, "content", signature, popularity=checked.event.popularity, code=code)
 
 
 def _redirect(checked: CheckedEvent, target: str, via: str) -> Crawl:

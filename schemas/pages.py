@@ -16,7 +16,7 @@ class PageCode(Struct, frozen=True, array_like=True):
     code: str
 
 
-class Crawl(Struct, frozen=True, array_like=True, tag="crawl"):
+class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     """A fetch, checked and signed. `version` is fetched_at in milliseconds.
 
     content: `signature` is the page. redirect: `target` is where it leads, `via` how (http, meta, revisit).

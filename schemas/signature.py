@@ -10,7 +10,7 @@ from msgspec import Struct
 SIGNATURE_VERSION = 2
 
 
-class PageSignature(Struct, frozen=True, array_like=True):
+class PageSignature(Struct, frozen=True, array_like=True, gc=False):
     """What is compared instead of the text.
 
     `shingles` are the distinct hashed k-token shingles, little-endian uint64, ascending. The top 12 bits of a

@@ -42,8 +42,8 @@ from dustream.core.text.scan_memory import ALIGNMENT, borrowed, laid_out, part_o
 from dustream.core.text.scan_tables import ATTRIBUTES, name_tables
 from dustream.core.text.scan_tokenizer import is_letter
 from dustream.core.text.scan_vectors import WIDTH
-from dustream.core.text.shingles import DEFAULT_TABLE, DIMENSIONS, PLACES, sort_distinct, windows_into
-from dustream.core.text.tokens import char_table, count_into, hash_tokens, tokens_max
+from dustream.core.text.shingles import DIMENSIONS, PLACES, lengths_into, sort_distinct, windows_into
+from dustream.core.text.tokens import char_table, hash_tokens, tokens_max
 from dustream.core.text.utf8 import UTF8_BYTES_MAX, is_utf8_in, utf8_in
 
 # What is to be done. Without READ the page is the text. The language is told unless the page plainly names one. With
@@ -176,7 +176,7 @@ def _sign(text: NDArray[np.uint8], memory: NDArray[np.uint8], tables: NDArray[np
     distinct = sort_distinct(shingles, count, _uint64s(memory, SPARE), _uint32s(memory, PLACES_PART))
     mixed = _uint32s(memory, SPARE)  # sorting is done with it
     minima_into(shingles[:distinct], mixed, MULTIPLIERS_32, ADDENDS_32, _uint32s(memory, MINHASH))
-    count_into(shingles[:distinct], DEFAULT_TABLE, _int64s(memory, LENGTHS_PART))
+    lengths_into(shingles[:distinct], _int64s(memory, LENGTHS_PART))
     numbers[TOKENS_FOUND], numbers[SHINGLES_FOUND], numbers[MAY_COMPOSE] = count, distinct, may_compose
 
 

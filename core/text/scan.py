@@ -45,7 +45,7 @@ from dustream.core.text.scan_blocks import (
 )
 from dustream.core.text.scan_references import dereferenced
 from dustream.core.text.scan_tables import name_tables
-from dustream.core.text.signature import SignedPage, sign, signature_in
+from dustream.core.text.signature import PageSigner, SignedPage, sign, signature_in
 from dustream.core.text.tokens import TEXT_BYTES_MAX, text_too_long
 from dustream.core.text.utf8 import utf8_array
 
@@ -90,33 +90,38 @@ def scan(page: str | bytes, *, content_type: str | None = None, mode: TextMode =
     )
 
 
-def scan_and_sign(
-    page: str | bytes, content_type: str | None, lang: str, mode: TextMode, with_text: bool
-) -> SignedPage:
-    """Read and sign a page at once (`signature.PageSigner`); its text becomes a Python object only if asked for."""
-    if content_type is not None and _is_plain(content_type):
-        text = _without_nul(_utf8(page, content_type))
-        return SignedPage(sign(text, lang), utf8=text)
-    given = primary_subtag(lang)
-    room = _signed(page, content_type, TASKS[mode] | (SIGN if given else SIGN | TELL_LANGUAGE))
-    found = room.result()
-    if found[TEXT_BYTES] > TEXT_BYTES_MAX:
-        raise text_too_long(found[TEXT_BYTES])
-    text = room.text[: found[TEXT_BYTES]].tobytes() if with_text else b""
-    target, delay_s, named = "", 0.0, subtag_of(found[LANGUAGE]) if found[LANGUAGE] > NOT_NAMED else ""
-    if found[HAS_REFRESH] or found[LANGUAGE] == NAMED_ODDLY:
-        utf8, places = _utf8(page, content_type), room.facts.tolist()
-        target, delay_s = _refresh(utf8, places)
-        named = _lang(utf8, places)
-    return SignedPage(signature_in(room, found, None, given or named), target, delay_s, text)
+def scan_signer(mode: TextMode, with_text: bool) -> PageSigner:
+    """What reads and signs a page at once; its text becomes a Python object only if asked for."""
+    task = TASKS[mode] | SIGN
+
+    def scan_and_sign(page: str | bytes, content_type: str | None, lang: str) -> SignedPage:
+        if content_type is not None and _is_plain(content_type):
+            text = _without_nul(_utf8(page, content_type))
+            return SignedPage(sign(text, lang), utf8=text)
+        language = primary_subtag(lang) if lang else ""
+        room = _signed(page, content_type, task if language else task | TELL_LANGUAGE)
+        found = room.result()
+        if found[TEXT_BYTES] > TEXT_BYTES_MAX:
+            raise text_too_long(found[TEXT_BYTES])
+        text = room.text[: found[TEXT_BYTES]].tobytes() if with_text else b""
+        target, delay_s, named = "", 0.0, found[LANGUAGE]
+        if found[HAS_REFRESH] or named == NAMED_ODDLY:
+            utf8, places = _utf8(page, content_type), room.facts.tolist()
+            target, delay_s = _refresh(utf8, places)
+            language = language or primary_subtag(_lang(utf8, places))
+        elif named > NOT_NAMED:
+            language = language or subtag_of(named)
+        return SignedPage(signature_in(room, found, None, language), target, delay_s, text)
+
+    return scan_and_sign
 
 
 def _signed(page: str | bytes, content_type: str | None, task: int) -> Room:
     """What compiled code made of a page."""
-    check_size(len(page))
     if isinstance(page, str):
         room = one_pass_decoded(page, task)
     else:
+        check_size(len(page))
         room = one_pass_if_utf8(page, task) if is_utf8_where_valid(page, content_type) else None
     return one_pass(_utf8(page, content_type), task) if room is None else room
 

@@ -107,7 +107,7 @@ _BYTE_CLASS[[0x3C, 0x26, 0x00, 0xC2]] = [MARKUP, REFERENCE, NUL, LEAD_C2]  # C2 
 
 _BLANKS = b" \n\t\r\f"
 _blanks_mask = mask_of(_BLANKS)
-_special_mask = mask_of(b"\n\t\r\f<&\0\xc2")
+_special_mask = mask_of(b"<&\0\xc2")
 
 _REFRESH, _ROBOTS = word_hash("refresh", WORD_DOMAIN), word_hash("robots", WORD_DOMAIN)
 _CONTENT_TYPE = word_hash("content-type", WORD_DOMAIN)
@@ -249,14 +249,20 @@ def _behind_blanks(page: NDArray[np.uint8], at: int, end: int) -> int:
 
 
 @inlined
-def _copy_ordinary(page: NDArray[np.uint8], at: int, end: int, text: NDArray[np.uint8], out: int) -> tuple[int, int]:
-    """Copy text as long as it is ordinary, single spaces inside it too: (where it ends, where the copy ends)."""
+def _copy_ordinary(
+    page: NDArray[np.uint8], at: int, end: int, is_pre: bool, text: NDArray[np.uint8], out: int
+) -> tuple[int, int]:
+    """Copy text as long as it is ordinary, single blanks inside it too, as spaces: (where it ends, where the copy
+    ends). In preformatted text only spaces are that."""
     start, stop, place = np.uint64(at), np.uint64(end), np.uint64(out)
+    no_lines = np.uint64(ALL) if is_pre else np.uint64(0)
     while start + np.uint64(WIDTH) <= stop:
-        special, spaces = _special_mask(page, start), equal_mask(page, start, np.uint8(0x20))
-        copy_vector(page, start, text, place)
-        # The last space may be followed by another; then it is not single.
-        ends = special | (spaces & ((special | spaces) >> np.uint64(1) | np.uint64(LAST)))
+        special, blanks = _special_mask(page, start), equal_mask(page, start, np.uint8(0x20))
+        lines = copy_vector(page, start, text, place)
+        special |= lines & no_lines
+        blanks |= lines
+        # The last blank may be followed by another; then it is not single.
+        ends = special | (blanks & ((special | blanks) >> np.uint64(1) | np.uint64(LAST)))
         if ends:
             length = first_bit(ends)
             return np.int64(start + length), np.int64(place + length)  # type: ignore[return-value]
@@ -314,7 +320,7 @@ def _copy_text(
                 out, space = before, max(space_before, SPACE)
             continue
         text[out] = byte
-        at, out = _copy_ordinary(page, at + 1, end, text, out + 1)
+        at, out = _copy_ordinary(page, at + 1, end, is_pre, text, out + 1)
     if state[AT_LINK] > 0:
         state[AT_LINK_BYTES] += out - first
     state[AT_OUT], state[AT_SPACE] = out, space
@@ -359,6 +365,19 @@ def _pop(to: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: ND
         state[AT_LINK] = 0
     state[AT_DEPTH] = depth
     state[AT_BEYOND] = 0
+
+
+@inlined
+def _pop_last(last: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
+    """As `_pop`, of the element opened last alone, where none is open beyond the stack."""
+    kind = stack[last, STACK_KIND]
+    counts[stack[last, STACK_NAME] & 255] -= 1
+    state[AT_HIDDEN] -= stack[last, STACK_HIDDEN]
+    state[AT_PRE] -= (kind & PREFORMATTED) != 0
+    state[AT_FOREIGN] -= (kind & FOREIGN) != 0
+    state[AT_CONTAINER] = stack[last, STACK_CONTAINER]
+    state[AT_LINK] = 0 if state[AT_LINK] > last else state[AT_LINK]
+    state[AT_DEPTH] = last
 
 
 @inlined
@@ -630,6 +649,13 @@ def _end_tag(
     at = attributes(page, at, found, keys, values)[0] if at < page.size and page[at] != 0x3E else at + 1
     if at > page.size:
         return page.size
+    last = state[AT_DEPTH] - 1
+    if last >= 0 and stack[last, STACK_NAME] == np.int64(name) and state[AT_BEYOND] == 0:
+        # Nine of ten end tags close what was opened last: what it is is on the stack, and no rule asks for more.
+        if stack[last, STACK_KIND] & BLOCK:
+            _end_block(text, blocks, state)
+        _pop_last(last, stack, state, counts)
+        return at
     slot = slot_of(keys, name)
     kind = values[slot, 0] if slot >= 0 else 0
     if kind & LINE_BREAK:

@@ -22,6 +22,7 @@ from dustream.core.text.compiled import inner
 WIDTH = 32
 ALL, LAST = (1 << WIDTH) - 1, 1 << (WIDTH - 1)  # masks
 WORD_BYTES = 8
+LINE_BLANKS = b"\n\t\r\f"  # the blanks that are not a space
 
 Bytes = NDArray[np.uint8]
 Mask = Callable[[Bytes, np.uint64], np.uint64]
@@ -61,14 +62,23 @@ def _high_in(typing_context: Any, page: Any, at: Any) -> Any:
     return types.uint64(page, types.uint64), codegen
 
 
+def _one_of(builder: Any, loaded: Any, some: bytes) -> Any:
+    found = ir.Constant(ir.VectorType(ir.IntType(1), WIDTH), [0] * WIDTH)
+    for byte in some:
+        found = builder.or_(found, builder.icmp_unsigned("==", loaded, ir.Constant(_VECTOR, [byte] * WIDTH)))
+    return found
+
+
 @intrinsic
-def _copied(typing_context: Any, source: Any, at: Any, target: Any, out: Any) -> Any:
+def _spaced(typing_context: Any, source: Any, at: Any, target: Any, out: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _VECTOR), align=1)
-        builder.store(loaded, _place(context, builder, signature.args[2], args[2], args[3], _VECTOR), align=1)
-        return context.get_dummy_value()
+        found = _one_of(builder, loaded, LINE_BLANKS)
+        shown = builder.select(found, ir.Constant(_VECTOR, [0x20] * WIDTH), loaded)
+        builder.store(shown, _place(context, builder, signature.args[2], args[2], args[3], _VECTOR), align=1)
+        return _bits(builder, found)
 
-    return types.void(source, types.uint64, target, types.uint64), codegen
+    return types.uint64(source, types.uint64, target, types.uint64), codegen
 
 
 @intrinsic
@@ -90,7 +100,7 @@ def _first_in(typing_context: Any, mask: Any) -> Any:
 # What compiled code calls, as type checkers see it.
 _equal = cast("Callable[[Bytes, np.uint64, np.uint8], np.uint64]", _equal_in)
 _high = cast("Mask", _high_in)
-_copy = cast("Callable[[Bytes, np.uint64, Bytes, np.uint64], None]", _copied)
+_copy_spaced = cast("Callable[[Bytes, np.uint64, Bytes, np.uint64], np.uint64]", _spaced)
 _word = cast("Mask", _word_in)
 _first = cast("Callable[[np.uint64], np.uint64]", _first_in)
 
@@ -116,11 +126,11 @@ def high_mask(page: Bytes, at: np.uint64) -> np.uint64:
 
 
 @inner
-def copy_vector(page: Bytes, at: np.uint64, text: Bytes, out: np.uint64) -> None:
-    """Copy 32 bytes."""
+def copy_vector(page: Bytes, at: np.uint64, text: Bytes, out: np.uint64) -> np.uint64:
+    """Copy 32 bytes, line ends and tabs as spaces: which of them were these."""
     _check(page, at, WIDTH)
     _check(text, out, WIDTH)
-    _copy(page, at, text, out)
+    return _copy_spaced(page, at, text, out)
 
 
 @inner
@@ -143,11 +153,7 @@ def mask_of(some: bytes) -> Mask:
     def one_of(typing_context: Any, page: Any, at: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _VECTOR), align=1)
-            found = ir.Constant(ir.VectorType(ir.IntType(1), WIDTH), [0] * WIDTH)
-            for byte in some:
-                wanted = ir.Constant(_VECTOR, [byte] * WIDTH)
-                found = builder.or_(found, builder.icmp_unsigned("==", loaded, wanted))
-            return _bits(builder, found)
+            return _bits(builder, _one_of(builder, loaded, some))
 
         return types.uint64(page, types.uint64), codegen
 

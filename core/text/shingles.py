@@ -22,9 +22,12 @@ _HASH_MASK = np.uint64((1 << _HASH_BITS) - 1)
 _MULTIPLIER = np.uint64(0x9E3779B185EBCA87)
 _DUMMY_TOKEN = np.uint64(0x27D4EB2F165667C5)
 
-# Cells of the first cut in sorting; 65,536 still fit the cache.
-_CUT_BITS_MAX = 16
-PLACES = (1 << _CUT_BITS_MAX) + 1
+# Cells of the first cut in sorting: some values each, if all had one first token; 65,536 still fit the cache.
+_CUT_BITS_MIN, _CUT_BITS_MAX = 8, 16
+_CELL_VALUES_MAX = 8
+_HALF_BITS = BUCKET_BITS // 2
+_HALF_CELLS = 1 << _HALF_BITS
+PLACES = (1 << _CUT_BITS_MAX) + 2 * _HALF_CELLS
 
 
 def _hashed_buckets(dimensions: int) -> NDArray[np.uint8]:
@@ -36,6 +39,11 @@ def _hashed_buckets(dimensions: int) -> NDArray[np.uint8]:
 
 
 DEFAULT_TABLE = _hashed_buckets(DIMENSIONS)
+
+# The counts of DEFAULT_TABLE packed into one number: where the count of each bucket begins in it.
+_PACKED_BITS = 64 // DIMENSIONS
+_PACKED_MAX = (1 << _PACKED_BITS) - 1
+_PACKED_SHIFTS = DEFAULT_TABLE * np.uint8(_PACKED_BITS)
 
 
 @njit(cache=True)
@@ -54,36 +62,54 @@ def windows_into(tokens: NDArray[np.uint64], count: int, shingles: NDArray[np.ui
 
 
 @inner
+def _count_cells(
+    values: NDArray[np.uint64], count: int, bits: int, places: NDArray[np.uint32], first_half: int, second_half: int
+) -> None:
+    """How many values each cell of each cut gets, all in one go: by the top `bits` of the hash, from 0 on in `places`,
+    and by the two halves of the bucket, from there on."""
+    shift, mask = np.uint64(_HASH_BITS - bits), np.uint64((1 << bits) - 1)
+    low, high = np.uint64(first_half), np.uint64(second_half)
+    for cell in range(second_half + _HALF_CELLS):
+        places[cell] = 0
+    for i in range(np.uint64(count)):
+        value = values[i]
+        places[(value >> shift) & mask] += np.uint32(1)
+        places[low + ((value >> np.uint64(_HASH_BITS)) & np.uint64(_HALF_CELLS - 1))] += np.uint32(1)
+        places[high + (value >> np.uint64(_HASH_BITS + _HALF_BITS))] += np.uint32(1)
+
+
+@inner
 def _scatter(
     source: NDArray[np.uint64], target: NDArray[np.uint64], count: int, shift: int, bits: int,
-    places: NDArray[np.uint32],
+    places: NDArray[np.uint32], first: int,
 ) -> None:  # fmt: skip
-    """Order the first `count` values by the `bits` bits above `shift`, into target, keeping the order of equals."""
-    low, mask = np.uint64(shift), np.uint64((1 << bits) - 1)
-    for cell in range((1 << bits) + 1):
-        places[cell] = 0
-    for i in range(count):
-        places[((source[i] >> low) & mask) + np.uint64(1)] += np.uint32(1)
+    """Order the first `count` values by the `bits` bits above `shift`, into target, keeping the order of equals. From
+    `first` on, `places` has how many values each cell gets."""
+    low, mask, base = np.uint64(shift), np.uint64((1 << bits) - 1), np.uint64(first)
     total = np.uint32(0)
-    for cell in range(1 << bits):
-        total += places[cell]
+    for cell in range(first, first + (1 << bits)):
+        found = places[cell]
         places[cell] = total
-    for i in range(count):
-        cell_of = (source[i] >> low) & mask
-        target[places[cell_of]] = source[i]
+        total += found
+    for i in range(np.uint64(count)):
+        value = source[i]
+        cell_of = base + ((value >> low) & mask)
+        target[places[cell_of]] = value
         places[cell_of] += np.uint32(1)
 
 
 @inner
-def _insertion_sort(values: NDArray[np.uint64], count: int) -> None:
-    """By the lower 52 bits; quick because every value is already near its place."""
-    for i in range(1, count):
-        value = values[i]
-        j = i - 1
-        while j >= 0 and (values[j] & _HASH_MASK) > (value & _HASH_MASK):
-            values[j + 1] = values[j]
-            j -= 1
-        values[j + 1] = value
+def _insert(values: NDArray[np.uint64], count: np.uint64, value: np.uint64) -> np.uint64:
+    """Put a value to its place among `count` ascending ones, near their end, unless it is there: how many there are."""
+    at = count
+    while at > np.uint64(0) and values[at - np.uint64(1)] > value:
+        at -= np.uint64(1)
+    if at > np.uint64(0) and values[at - np.uint64(1)] == value:
+        return count
+    for i in range(count - at):
+        values[count - i] = values[count - i - np.uint64(1)]
+    values[at] = value
+    return count + np.uint64(1)
 
 
 @njit(cache=True)
@@ -92,25 +118,40 @@ def sort_distinct(
 ) -> int:
     """Make the first `count` values ascending and without repeats, in linear time: how many are left.
 
-    The lower 52 bits are uniform: one cut by their top bits leaves a few values per cell, which insertion puts in
-    order. Stable cuts by the bucket, however uneven the first tokens are, then complete the order: by half of its
-    bits each, for which 64 places are counted and not 4,096, many more than a page has shingles.
+    Stable cuts by the top bits of the hash, which is uniform, and by the bucket, however uneven the first tokens are.
+    What shares a bucket and a cell of the hash is a value or two, which insertion puts in order. The bucket is cut by
+    half of its bits each, for which 64 places are counted and not 4,096, many more than a page has shingles.
     """
-    bits = 4
-    while bits < _CUT_BITS_MAX and (1 << bits) < count:
+    bits = _CUT_BITS_MIN
+    while bits < _CUT_BITS_MAX and (_CELL_VALUES_MAX << bits) < count:
         bits += 1
-    _scatter(shingles, spare, count, _HASH_BITS - bits, bits, places)
-    _insertion_sort(spare, count)
-    half = BUCKET_BITS // 2
-    _scatter(spare, shingles, count, _HASH_BITS, half, places)
-    _scatter(shingles, spare, count, _HASH_BITS + half, BUCKET_BITS - half, places)
-    kept, last = 0, np.uint64(0)
-    for i in range(count):
-        if kept == 0 or spare[i] != last:
-            last = spare[i]
-            shingles[kept] = last
-            kept += 1
-    return kept
+    first_half, second_half = 1 << bits, (1 << bits) + _HALF_CELLS
+    _count_cells(shingles, count, bits, places, first_half, second_half)
+    _scatter(shingles, spare, count, _HASH_BITS - bits, bits, places, 0)
+    _scatter(spare, shingles, count, _HASH_BITS, _HALF_BITS, places, first_half)
+    _scatter(shingles, spare, count, _HASH_BITS + _HALF_BITS, _HALF_BITS, places, second_half)
+    kept, last = np.uint64(0), np.uint64(0)
+    for i in range(np.uint64(count)):
+        value = spare[i]
+        if value > last or kept == np.uint64(0):
+            shingles[kept] = last = value
+            kept += np.uint64(1)
+        elif value < last:
+            kept = _insert(shingles, kept, value)
+    return np.int64(kept)  # type: ignore[return-value]
+
+
+@inner
+def lengths_into(shingles: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+    """The length vector by DEFAULT_TABLE. All its counts are in one number, so that no addition waits for memory."""
+    for i in range(DIMENSIONS):
+        counts[i] = 0
+    for start in range(0, shingles.size, _PACKED_MAX):
+        packed = np.uint64(0)
+        for i in range(np.uint64(start), np.uint64(min(shingles.size, start + _PACKED_MAX))):
+            packed += np.uint64(1) << np.uint64(_PACKED_SHIFTS[shingles[i] >> np.uint64(_HASH_BITS)])
+        for i in range(DIMENSIONS):
+            counts[i] += np.int64(packed >> np.uint64(_PACKED_BITS * i) & np.uint64((1 << _PACKED_BITS) - 1))
 
 
 def distinct_shingles(tokens: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -31,7 +31,7 @@ from dustream.core.text.tokens import composed, text_bytes
 from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
 
 
-class SignedPage(Struct, frozen=True):
+class SignedPage(Struct, frozen=True, gc=False):
     """A page's signature, and what else of it decides what becomes of it."""
 
     signature: PageSignature
@@ -49,14 +49,14 @@ def sign(text: str | bytes, lang: str = "") -> PageSignature:
 
     Text without tokens has no shingles, and token_count 0 says so.
     """
-    data = np.frombuffer(text_bytes(text), dtype=np.uint8)
-    room = one_pass(data, SIGN if primary_subtag(lang) else SIGN | TELL_LANGUAGE)
-    return signature_in(room, room.result(), data, lang)
+    data, language = np.frombuffer(text_bytes(text), dtype=np.uint8), primary_subtag(lang)
+    room = one_pass(data, SIGN if language else SIGN | TELL_LANGUAGE)
+    return signature_in(room, room.result(), data, language)
 
 
-def signature_in(room: Room, found: Result, text: NDArray[np.uint8] | None, lang: str) -> PageSignature:
-    """The signature that compiled code left in the room, of `text`, or of the text that it read and left there."""
-    language = primary_subtag(lang)
+def signature_in(room: Room, found: Result, text: NDArray[np.uint8] | None, language: str) -> PageSignature:
+    """The signature that compiled code left in the room, of `text`, or of the text that it read and left there; in
+    this language, where it is known (a primary subtag)."""
     if found[MAY_COMPOSE] or not language:
         text = room.text[: found[TEXT_BYTES]] if text is None else text
         room, found, text = _composed(room, found, text)
@@ -86,9 +86,9 @@ def _composed(room: Room, found: Result, text: NDArray[np.uint8]) -> tuple[Room,
 def page_signer(source: TextSource, with_text: bool = False) -> PageSigner:
     """What reads and signs pages. Language: as the crawler says, else the page's own attribute, else by its text."""
     if source.extractor == "scan":
-        from dustream.core.text.scan import scan_and_sign
+        from dustream.core.text.scan import scan_signer
 
-        return lambda page, content_type, lang: scan_and_sign(page, content_type, lang, source.mode, with_text)
+        return scan_signer(source.mode, with_text)
     read = extractor(source.extractor)
     return lambda page, content_type, lang: _read_and_sign(read, page, content_type, lang, source)
 
