@@ -14,8 +14,8 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
@@ -26,6 +26,7 @@ MARKETS_MAX = 16
 PREFERENCES_MAX = 10_000
 DAY_MS = 86_400_000
 URL_LENGTH_STEP = 8  # coarse: page=9 and page=10 are in one class more often than not
+NOT_PREFERRED = 0xFFFF
 DEFAULT_CRITERIA = ("popularity", "preferred_host", "https", "static", "depth", "url_length", "url_hash")
 
 # http and https, a host in printable ASCII without brackets, nothing that `urlsplit` would take out.
@@ -44,8 +45,7 @@ class Market(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     first_seen_step_days: int = 365
 
 
-@dataclass(slots=True)
-class PageFacts:
+class PageFacts(Struct, frozen=True, gc=False):
     """What the criteria look at."""
 
     url: str
@@ -66,7 +66,7 @@ def url_parts(url: str) -> SplitResult:
     """As `urlsplit`, which takes four times as long, for the URLs that are as most are; never an error."""
     plain = _PLAIN_URL.match(url)
     if plain is not None:
-        return SplitResult(*plain.groups(""))
+        return SplitResult._make(plain.groups(""))
     try:
         return urlsplit(url)
     except ValueError:  # a host that is no host, such as http://[: the whole URL is its path
@@ -86,11 +86,13 @@ def _static(page: PageFacts, market: Market) -> int:
 
 
 def _url_length(page: PageFacts, market: Market) -> int:
-    return min(len(page.url) // URL_LENGTH_STEP, 0xFFFF)
+    length = len(page.url) // URL_LENGTH_STEP
+    return length if length < 0xFFFF else 0xFFFF
 
 
 def _depth(page: PageFacts, market: Market) -> int:
-    return min(page.parts.path.rstrip("/").count("/"), 255)
+    depth = page.parts.path.rstrip("/").count("/")
+    return depth if depth < 255 else 255
 
 
 def _https(page: PageFacts, market: Market) -> int:
@@ -98,15 +100,15 @@ def _https(page: PageFacts, market: Market) -> int:
 
 
 def _place(value: str, preferred: tuple[str, ...]) -> int:
-    return preferred.index(value) if value in preferred else 0xFFFF
+    return preferred.index(value) if value in preferred else NOT_PREFERRED
 
 
 def _preferred_host(page: PageFacts, market: Market) -> int:
-    return _place(page.host, market.preferred_hosts) if market.preferred_hosts else 0xFFFF
+    return _place(page.host, market.preferred_hosts) if market.preferred_hosts else NOT_PREFERRED
 
 
 def _preferred_tld(page: PageFacts, market: Market) -> int:
-    return _place(page.host.rpartition(".")[2], market.preferred_tlds) if market.preferred_tlds else 0xFFFF
+    return _place(page.host.rpartition(".")[2], market.preferred_tlds) if market.preferred_tlds else NOT_PREFERRED
 
 
 def _first_seen(page: PageFacts, market: Market) -> int:
@@ -117,7 +119,9 @@ def _url_hash(page: PageFacts, market: Market) -> int:
     return int.from_bytes(hashlib.blake2b(page.url.encode(), digest_size=8).digest(), "big")
 
 
-CRITERIA: dict[str, tuple[int, Callable[[PageFacts, Market], int]]] = {
+Value = Callable[[PageFacts, Market], int]
+
+CRITERIA: dict[str, tuple[int, Value]] = {
     "popularity": (1, _popularity),
     "static": (1, _static),
     "url_length": (2, _url_length),
@@ -129,6 +133,7 @@ CRITERIA: dict[str, tuple[int, Callable[[PageFacts, Market], int]]] = {
     "url_hash": (8, _url_hash),
 }
 """Criterion: width in bytes, and the page's value; smaller is better."""
+FIELD_FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 class WinnerOrder:
@@ -138,15 +143,14 @@ class WinnerOrder:
         _check(market)
         self.market = market
         self._fields = [(name, *CRITERIA[name]) for name in market.criteria]
-        self._values = [(value, 8 * width) for _, width, value in self._fields]
-        self.width = sum(width for _, width, _ in self._fields)
+        self._values = [value for _, _, value in self._fields]
+        self._packed = struct.Struct(">" + "".join(FIELD_FORMATS[width] for _, width, _ in self._fields))
+        self.width = self._packed.size
 
     def key(self, page: PageFacts, vertex: str) -> bytes:
         """The page's place: a smaller key is the better page."""
-        market, packed = self.market, 0
-        for value, bits in self._values:
-            packed = packed << bits | value(page, market)
-        return packed.to_bytes(self.width, "big") + vertex.encode()
+        market = self.market
+        return self._packed.pack(*[value(page, market) for value in self._values]) + vertex.encode()
 
     def vertex(self, key: bytes) -> str:
         """The vertex a key belongs to."""
@@ -174,7 +178,9 @@ class Markets:
         self.names = tuple(market.name for market in markets)
 
     def keys(self, url: str, first_seen_ms: int, popularity: float | None, vertex: str) -> tuple[bytes, ...]:
-        page = PageFacts.of(url, first_seen_ms, popularity)
+        page = PageFacts(url, first_seen_ms, popularity, url_parts(url))
+        if len(self.orders) == 1:
+            return (self.orders[0].key(page, vertex),)
         return tuple([order.key(page, vertex) for order in self.orders])
 
 

@@ -94,7 +94,7 @@ class Enter(Struct, frozen=True, array_like=True, tag="enter"):
 Request = Edge | Join | Dead | Leave | Hold | Enter
 
 
-class Standing(Struct, frozen=True, array_like=True):
+class Standing(Struct, frozen=True, array_like=True, gc=False):
     """What a group tells its members about itself. `group` is the URL of its eldest member, the visible id."""
 
     group: str
@@ -103,7 +103,7 @@ class Standing(Struct, frozen=True, array_like=True):
     pass_from: float = 0.0  # an operator split the group: who is less similar to its winner is kept
 
 
-class Verdict(Struct, frozen=True, array_like=True):
+class Verdict(Struct, frozen=True, array_like=True, gc=False):
     """A page's winner in one market, and its exact similarity to it. A winner's winner is itself. `contained`: the
     winner has the page within it, and the similarity is the share of the page that it has."""
 

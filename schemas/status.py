@@ -25,7 +25,7 @@ class MarketStatus(Struct, frozen=True, kw_only=True):
     ] = None
 
 
-class DuplicateStatus(Struct, frozen=True, kw_only=True):
+class DuplicateStatus(Struct, frozen=True, kw_only=True, gc=False):
     """One URL's verdict. A status with a higher `version` replaces one with a lower."""
 
     url: Annotated[str, Meta(description="the page")]

@@ -71,13 +71,13 @@ class Contents:
         return len(self._ends) - 1
 
     def add(self, signature: PageSignature) -> int:
-        number = len(self)
-        self._spool.append(signature.shingles)
-        self._ends.append(self._ends[-1] + len(signature.shingles) // SHINGLE_BYTES)
-        self._new.append(signature)
-        if len(self._new) == COLUMNS_AT_ONCE:
+        shingles, ends, new = signature.shingles, self._ends, self._new
+        self._spool.append(shingles)
+        ends.append(ends[-1] + len(shingles) // SHINGLE_BYTES)
+        new.append(signature)
+        if len(new) == COLUMNS_AT_ONCE:
             self._take_new()
-        return number
+        return len(ends) - 2
 
     def shingle_bytes(self, number: int) -> bytes:
         return self._spool.piece(self._ends[number] * SHINGLE_BYTES, self._ends[number + 1] * SHINGLE_BYTES)

@@ -19,7 +19,7 @@ from dustream.schemas.signature import PageSignature
 NO_CONTENT = -1
 
 
-class FoldedPage(Struct):
+class FoldedPage(Struct, gc=False):
     """A URL as its fetches so far made it. `content` numbers the signature that stands for it."""
 
     version: int

@@ -15,7 +15,7 @@ Row = TypeVar("Row")
 UNKNOWN_VERSION = -(1 << 62)  # of a URL that others redirect to and nobody fetched
 
 
-class PageRow(Struct, frozen=True, array_like=True):
+class PageRow(Struct, frozen=True, array_like=True, gc=False):
     """Table `pages`, by URL. What followers are told and what the public sees follow from it."""
 
     version: int

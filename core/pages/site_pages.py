@@ -82,13 +82,17 @@ class SitePages:
     def _lost_markets(self, url: str, page: PageRow) -> int:
         if page.kind != "content" or page.standing is None:
             return 0
-        winners = [verdict.winner for verdict in verdicts_of(url, page)]
-        if winners.count(url) == len(winners):
-            return 0
-        winners = [effective(url, page.standing, verdict).winner for verdict in verdicts_of(url, page)]
+        verdicts, standing, lost = verdicts_of(url, page), page.standing, 0
+        for market, verdict in enumerate(verdicts):
+            if verdict.winner != url:
+                winner = effective(url, standing, verdict).winner
+                if winner != url and self._is_elsewhere(winner, url):
+                    lost |= 1 << market
+        return lost
+
+    def _is_elsewhere(self, winner: str, url: str) -> bool:
         site = self._site_of(url)
-        lost = [site != "" and winner != url and self._site_of(winner) != site for winner in winners]
-        return sum(1 << market for market, is_lost in enumerate(lost) if is_lost)
+        return site != "" and self._site_of(winner) != site
 
     def _add(self, site: str, pages: int, was_lost: int, lost: int) -> None:
         known, counts = self._tallies.setdefault(site, (0, [0] * self._markets))

@@ -90,12 +90,16 @@ class OnceEngine:
         self.seconds["fold"] = took
 
     def _take(self, feed: Feed) -> None:
-        self._fold.take([send.message for send in feed.sends if type(send.message) is Crawl])
-        for send in feed.sends:
-            if isinstance(send.message, Decision):
-                self._fold.decide(send.message)
-            elif isinstance(send.message, DeadLetter):
-                self._letters.append(send.message)
+        messages = [send.message for send in feed.sends]
+        crawls = [message for message in messages if type(message) is Crawl]
+        self._fold.take(crawls)
+        if len(crawls) == len(messages):
+            return
+        for message in messages:
+            if isinstance(message, Decision):
+                self._fold.decide(message)
+            elif isinstance(message, DeadLetter):
+                self._letters.append(message)
 
     # What comes out
 

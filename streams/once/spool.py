@@ -1,4 +1,5 @@
-"""Shingles in a file without a name: the system keeps in memory what fits, and it is gone with the process."""
+"""Shingles in memory, or, where they are many, in a file without a name: the system keeps in memory what fits, and it is
+gone with the process."""
 
 from __future__ import annotations
 
@@ -12,30 +13,44 @@ from numpy.typing import NDArray
 
 from dustream.streams.folders import make_folder
 
-BUFFER_BYTES = 1 << 22
+MEMORY_BYTES_MAX = 1 << 26  # what never goes to the file
+BUFFER_BYTES = 1 << 22  # of what goes there, what is written at once
 
 
 class FileSpool:
-    """Appends to a file of its own in `folder`."""
+    """Appends to a file of its own in `folder`, once there is more than is kept in memory."""
 
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=BUFFER_BYTES)  # noqa: SIM115 - closed by close()
-        self._size = 0
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - closed by close()
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._held_bytes_max = MEMORY_BYTES_MAX
+        self._written_bytes = 0
 
     def append(self, shingles: bytes) -> None:
-        self._file.write(shingles)
-        self._size += len(shingles)
+        self._held.append(shingles)
+        self._held_bytes += len(shingles)
+        if self._held_bytes > self._held_bytes_max:
+            self._write()
+            self._held_bytes_max = BUFFER_BYTES
 
     def piece(self, start: int, end: int) -> bytes:
-        self._file.flush()
+        self._write()
         return os.pread(self._file.fileno(), end - start, start)
 
     def all(self) -> NDArray[np.uint64]:
-        if not self._size:
-            return np.zeros(0, dtype=np.uint64)
-        self._file.flush()
-        return np.frombuffer(mmap.mmap(self._file.fileno(), self._size), dtype=np.uint64)
+        if not self._written_bytes:
+            return np.frombuffer(bytearray().join(self._held), dtype=np.uint64)  # writable, as a mapped file is
+        self._write()
+        return np.frombuffer(mmap.mmap(self._file.fileno(), self._written_bytes), dtype=np.uint64)
 
     def close(self) -> None:
         self._file.close()
+
+    def _write(self) -> None:
+        left = memoryview(b"".join(self._held))
+        self._written_bytes += len(left)
+        while left:
+            left = left[self._file.write(left) :]
+        self._held, self._held_bytes = [], 0
