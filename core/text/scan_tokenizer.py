@@ -148,17 +148,20 @@ def _value(page: NDArray[np.uint8], at: int) -> tuple[int, int, int]:
 
 
 @inlined
-def _short_name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
-    """Of an attribute as most are, name="value" with few letters: (hash of its name, where the value starts); else
-    the start is -1."""
-    if at + WORD_BYTES < page.size:
-        word = word_at(page, np.uint64(at))
-        length = _letters(word)
-        quote = at + np.int64(length) + 1
-        is_named = np.uint64(0) < length < np.uint64(WORD_BYTES) and page[quote - 1] == 0x3D
-        if is_named and (page[quote] == 0x22 or page[quote] == 0x27):
-            return _short_hash(word, length, np.uint64(ATTRIBUTE_DOMAIN)), quote + 1  # type: ignore[return-value]
-    return np.uint64(0), -1
+def _short_attribute(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int, int]:
+    """Of an attribute as most are, name="value" with few letters: (hash of its name, start and end of its value); else
+    the start is -1. Both quotes are looked for at once, so that the end does not wait for the name to be read."""
+    if at + WIDTH <= page.size:
+        quotes, word = equal_mask(page, np.uint64(at), np.uint8(0x22)), word_at(page, np.uint64(at))
+        length = first_bit(quotes) - np.uint64(1)  # of the name
+        if length < np.uint64(WORD_BYTES) and length == _letters(word) and length != np.uint64(0):
+            start = at + np.int64(length) + 2
+            if page[start - 2] == 0x3D:
+                h, closing = _short_hash(word, length, np.uint64(ATTRIBUTE_DOMAIN)), quotes & (quotes - np.uint64(1))
+                if closing:
+                    return h, start, at + np.int64(first_bit(closing))  # type: ignore[return-value]
+                return h, start, find(page, at + WIDTH, np.int64(0x22))  # type: ignore[return-value]
+    return np.uint64(0), -1, -1
 
 
 @inner
@@ -194,9 +197,8 @@ def attributes(
         if slash or is_space(np.int64(page[at])):
             at += 1
             continue
-        h, start = _short_name(page, at)
+        h, start, end = _short_attribute(page, at)
         if start >= 0:
-            end = find(page, start, np.int64(page[start - 1]))
             at = end + 1
         else:
             h, start, end, at = _attribute(page, at)

@@ -1,5 +1,5 @@
-"""Shingles in memory, or, where they are many, in a file without a name: the system keeps in memory what fits, and it is
-gone with the process."""
+"""Shingles in memory or, where they are many, in a file without a name: the system keeps in memory what fits of it, and
+it is gone with the process."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.embedded.results import StoredResults, write_outcome
 from dustream.streams.generate import generate
 from dustream.streams.once.engine import OnceEngine
-from dustream.streams.once.spool import FileSpool
+from dustream.streams.once.spool import MEMORY_BYTES_MAX, FileSpool
 from dustream.streams.store.memory import MemoryStore
 
 FILES = ("status.jsonl", "groups.jsonl", "keep.txt", "rules.jsonl", "alarms.jsonl", "rejected.jsonl")
@@ -180,7 +180,13 @@ def test_as_many_contents_as_are_taken_at_once(count: int) -> None:
     assert contents.shingle_bytes(count - 1) == (other if count % 2 else one).shingles
 
 
-def test_shingles_in_a_file_or_in_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("memory_bytes_max", [0, 1 << 14, MEMORY_BYTES_MAX])
+def test_shingles_in_a_file_or_in_memory(
+    memory_bytes_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them in the file, all but the last few kilobytes, none."""
+    monkeypatch.setattr("dustream.streams.once.spool.MEMORY_BYTES_MAX", memory_bytes_max)
+    monkeypatch.setattr("dustream.streams.once.spool.BUFFER_BYTES", memory_bytes_max)
     sends = web_sends(4, TextSource())
     spool, memory = FileSpool(tmp_path), MemorySpool()
     engines = OnceEngine(Settings(), memory), OnceEngine(Settings(), spool)
