@@ -1,6 +1,6 @@
 """The pipeline on Kafka beside the embedded engine, on the same pages in one run, with a real broker on this machine.
 
-    python bench/kafka.py [--pages 10000] [--partitions 8] [--workers 1 2]
+    python bench/kafka.py [--pages 10000] [--partitions 8] [--workers 1 2] [--repeat 3]
     python bench/kafka.py --recovery 100000
 
 Prints pages a second of one and two workers as shares of the embedded engine's with --jobs 1, who took the processor,
@@ -8,8 +8,10 @@ messages per page and µs per message by stage, and how long a worker takes to r
 Time counts from when all tasks are open and all pages published to the last status; workers are held meanwhile, because
 who publishes has other machines.
 
-Wall time says little on a machine that does other things too. So all is told by processor time as well: workers and
-broker on two cores of their own take at least as long as the busiest of them, and half of what they take together.
+One run says little, because other things happen on the machine, too. So the engines take turns, several times, and a
+ratio is that of two runs of one turn: the median, the least and the most. What everything else took of the processors
+meanwhile is told beside each run. All is told by processor time as well: workers and broker on two cores of their own
+take at least as long as the busiest of them, and half of what they take together.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from statistics import median
 
 import msgspec
 
@@ -63,6 +66,12 @@ def cpu_seconds(pid: int) -> float:
     """Processor time of a process so far (Linux)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def machine_seconds() -> float:
+    """Processor time of everything on this machine so far, and what its host gave to others (Linux)."""
+    user, nice, system, _idle, _io, irq, softirq, stolen = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + irq + softirq + stolen) / TICKS
 
 
 @dataclass(frozen=True)
@@ -158,6 +167,7 @@ def wait(condition: Callable[[], object]) -> None:
 class Measured:
     seconds: float
     cpu: dict[str, float]
+    others_cpu: float
     metrics: dict[str, float]
     state_hash: str
 
@@ -168,10 +178,10 @@ class Measured:
 
 
 def run_workers(
-    cluster: Cluster, broker_pid: int, pages: Path, folder: Path, settings: Settings, count: int
+    cluster: Cluster, broker_pid: int, pages: Path, folder: Path, settings: Settings, count: int, turn: int
 ) -> Measured:
     """Start workers, publish, and time them from then to rest."""
-    application = Application(f"bench-{count}")
+    application = application_of(count, turn)
     topology = planned_topology(settings, cluster, application)
     create_application(cluster, application, topology, settings)
     # Workers join before there is anything to do, so that no rebalance falls into the measurement.
@@ -179,17 +189,29 @@ def run_workers(
         wait_ready(running, sum(spec.partitions for spec in topology.processors))
         pids = {f"worker {number + 1}": worker.process.pid for number, worker in enumerate(running)}
         pids["broker"] = broker_pid
-        before = {name: cpu_seconds(pid) for name, pid in pids.items()}
         with held(running):
-            publish_files(cluster, application, [str(pages)], folder / f"published-{count}")
+            publish_files(cluster, application, [str(pages)], folder / f"published-{application.name}")
+            before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+            others_before = seconds_of_others(pids.values())
         started = time.perf_counter()
         seconds = last_commit(running, lambda: is_settled(cluster, application, topology)) - started
         cpu = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
+        others = seconds_of_others(pids.values()) - others_before
         metrics: dict[str, float] = {}
         for worker in running:
             for name, value in worker.metrics().items():
                 metrics[name] = metrics.get(name, 0) + value
-    return Measured(seconds, cpu, metrics, export(cluster, application, MemoryStore(), folder / "out").state_hash)
+    state_hash = export(cluster, application, MemoryStore(), folder / "out").state_hash
+    return Measured(seconds, cpu, others, metrics, state_hash)
+
+
+def application_of(count: int, turn: int) -> Application:
+    return Application(f"bench-{count}-{turn}")
+
+
+def seconds_of_others(pids: Iterable[int]) -> float:
+    """Processor time of all but these processes and this one, so far."""
+    return machine_seconds() - sum(map(cpu_seconds, pids)) - time.process_time()
 
 
 @dataclass(frozen=True)
@@ -199,9 +221,8 @@ class Recovery:
     rows: float
 
 
-def recover(cluster: Cluster, folder: Path, settings: Settings, count: int) -> Recovery:
+def recover(cluster: Cluster, application: Application, folder: Path, settings: Settings) -> Recovery:
     """A worker with an empty data folder, from its first sign of life until all tasks are open."""
-    application = Application(f"bench-{count}")
     with workers(cluster, application.name, folder / "empty", settings, 1) as running:
         topology = planned_topology(settings, cluster, application)
         wait(lambda: running[0].ask("live"))
@@ -244,14 +265,19 @@ class Embedded:
     state_hash: str
 
 
-def run_embedded(pages: Path, folder: Path, settings: Settings) -> Embedded:
-    """The embedded engine on the same pages, once everything is compiled."""
+def warm_embedded(pages: Path, folder: Path, settings: Settings) -> None:
+    """Compile everything."""
     few = folder / "few.jsonl"
     with pages.open("rb") as lines:
         few.write_bytes(b"".join(islice(lines, 64)))
     run_job(RunRequest([str(few)], folder / "warm", folder / "warm-state", settings, 1))
+
+
+def run_embedded(pages: Path, folder: Path, settings: Settings, turn: int) -> Embedded:
+    """The embedded engine on the same pages."""
     cpu_before = time.process_time()
-    summary = run_job(RunRequest([str(pages)], folder / "embedded", folder / "state", settings, 1))
+    request = RunRequest([str(pages)], folder / f"embedded-{turn}", folder / f"state-{turn}", settings, 1)
+    summary = run_job(request)
     return Embedded(summary.seconds, time.process_time() - cpu_before, summary.state_hash)
 
 
@@ -260,6 +286,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=10_000)
     parser.add_argument("--partitions", type=int, default=Settings().partitions)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2], help="how many, one run after the other")
+    parser.add_argument("--repeat", type=int, default=3, help="how often all of them take turns")
     parser.add_argument(
         "--recovery", type=int, metavar="PAGES", help="only the recovery of a worker, with so many generated pages"
     )
@@ -269,18 +296,32 @@ def main() -> None:
         if args.recovery:
             bench_recovery(args.recovery, settings, Path(folder))
         else:
-            bench_workers(args.pages, args.workers, settings, Path(folder))
+            bench_workers(args.pages, args.workers, args.repeat, settings, Path(folder))
 
 
-def bench_workers(count: int, workers: list[int], settings: Settings, folder: Path) -> None:
+@dataclass(frozen=True)
+class Turn:
+    """Each engine once."""
+
+    embedded: Embedded
+    by_count: dict[int, Measured]
+
+
+def bench_workers(count: int, workers: list[int], repeat: int, settings: Settings, folder: Path) -> None:
     what, events = sample_pages(count)
     pages = folder / "pages.jsonl"
     write_pages(events, pages)
-    embedded = run_embedded(pages, folder, settings)
+    warm_embedded(pages, folder, settings)
     with running_broker(folder) as (cluster, pid):
-        by_count = {count: run_workers(cluster, pid, pages, folder, settings, count) for count in workers}
-        recovery = recover(cluster, folder, settings, workers[0])
-    show(f"{what}, {settings.partitions} partitions", len(events), embedded, by_count)
+        turns = [
+            Turn(
+                run_embedded(pages, folder, settings, turn),
+                {count: run_workers(cluster, pid, pages, folder, settings, count, turn) for count in workers},
+            )
+            for turn in range(repeat)
+        ]
+        recovery = recover(cluster, application_of(workers[0], 0), folder, settings)
+    show(f"{what}, {settings.partitions} partitions, {repeat} turns", len(events), turns)
     show_recovery(recovery, len(events))
 
 
@@ -289,8 +330,8 @@ def bench_recovery(count: int, settings: Settings, folder: Path) -> None:
     pages = folder / "pages.jsonl"
     write_pages(generate(count, seed=1, markup_bytes=RECOVERY_MARKUP_BYTES), pages)
     with running_broker(folder) as (cluster, pid):
-        measured = run_workers(cluster, pid, pages, folder, settings, 1)
-        recovery = recover(cluster, folder, settings, 1)
+        measured = run_workers(cluster, pid, pages, folder, settings, 1, 0)
+        recovery = recover(cluster, application_of(1, 0), folder, settings)
     cpu = ", ".join(f"{name} {seconds:.0f}" for name, seconds in measured.cpu.items())
     print(f"{count:,} generated pages worked through in {measured.seconds:.0f} s (processor seconds: {cpu})")
     show_recovery(recovery, count)
@@ -306,23 +347,42 @@ def running_broker(folder: Path) -> Iterator[tuple[Cluster, int]]:
         broker.stop()
 
 
-def show(what: str, pages: int, embedded: Embedded, by_count: dict[int, Measured]) -> None:
+def show(what: str, pages: int, turns: list[Turn]) -> None:
     print(f"{what}\n")
-    first = next(iter(by_count.values()))
-    print(f"{'':<20} {'':>8} {'share of embedded':>22} {'times the first':>22}")
-    print(f"{'':<20} {'pages/s':>8}" + f" {'wall':>10} {'processor':>11}" * 2 + "  processor seconds")
-    pages_s = pages / embedded.seconds
-    print(f"{'embedded, --jobs 1':<20} {pages_s:>8,.0f} {1:>10.2f} {1:>11.2f} {'':>22}  {embedded.cpu:.1f}")
-    for count, measured in by_count.items():
-        cpu = ", ".join(f"{name} {seconds:.1f}" for name, seconds in measured.cpu.items())
-        print(
-            f"{f'Kafka, {count} worker' + 's' * (count > 1):<20} {pages / measured.seconds:>8,.0f} "
-            f"{embedded.seconds / measured.seconds:>10.2f} {embedded.cpu / measured.least_seconds:>11.2f} "
-            f"{first.seconds / measured.seconds:>10.2f} {first.least_seconds / measured.least_seconds:>11.2f}  {cpu}"
-        )
-    same = all(measured.state_hash == embedded.state_hash for measured in by_count.values())
-    print(f"\nstatuses {'equal those of the embedded run' if same else 'DIFFER from those of the embedded run'}\n")
-    print(stage_table(first, pages))
+    for number, turn in enumerate(turns, 1):
+        show_run(f"{number}. embedded, --jobs 1", pages, turn.embedded.seconds, f"{turn.embedded.cpu:.1f}")
+        for count, measured in turn.by_count.items():
+            cpu = ", ".join(f"{name} {seconds:.1f}" for name, seconds in measured.cpu.items())
+            others = f"all else on this machine {measured.others_cpu:.1f}"
+            show_run(f"{number}. {name_of(count)}", pages, measured.seconds, f"{cpu}; {others}")
+    first, *more = turns[0].by_count
+    print(f"\n{'median, least to most':<38} {'wall':>20} {'processor':>20}")
+    for count in (first, *more):
+        runs = [turn.by_count[count] for turn in turns]
+        wall = [turn.embedded.seconds / run.seconds for turn, run in zip(turns, runs, strict=True)]
+        processor = [turn.embedded.cpu / run.least_seconds for turn, run in zip(turns, runs, strict=True)]
+        print(f"{f'{name_of(count)}: share of embedded':<38} {spread(wall):>20} {spread(processor):>20}")
+    for count in more:
+        pairs = [(turn.by_count[first], turn.by_count[count]) for turn in turns]
+        wall = [one.seconds / run.seconds for one, run in pairs]
+        processor = [one.least_seconds / run.least_seconds for one, run in pairs]
+        print(f"{f'{name_of(count)}: times {name_of(first)}':<38} {spread(wall):>20} {spread(processor):>20}")
+    same = all(run.state_hash == turn.embedded.state_hash for turn in turns for run in turn.by_count.values())
+    print(f"\nstatuses {'equal those of the embedded run' if same else 'DIFFER from those of the embedded run'}")
+    for count, measured in turns[-1].by_count.items():
+        print(f"\n{name_of(count)}, the last turn\n{stage_table(measured, pages)}")
+
+
+def show_run(name: str, pages: int, seconds: float, cpu: str) -> None:
+    print(f"{name:<24} {seconds:>5.2f} s {pages / seconds:>8,.0f} pages/s   processor seconds: {cpu}")
+
+
+def name_of(count: int) -> str:
+    return f"{count} worker" + "s" * (count > 1)
+
+
+def spread(values: list[float]) -> str:
+    return f"{median(values):.2f}, {min(values):.2f} to {max(values):.2f}"
 
 
 def show_recovery(recovery: Recovery, pages: int) -> None:

@@ -83,7 +83,7 @@ class PatternTree:
     @cached_property
     def grown(self) -> Grown:
         size = self.training.size
-        rows_min = max(SPLIT_ROWS_MIN, SPLIT_SHARE_MIN * size)
+        rows_min = float(max(SPLIT_ROWS_MIN, SPLIT_SHARE_MIN * size))  # else it is compiled again for large sites
         return Grown(*grow(self.training.values, self.training.decimal, rows_min, NODES_MAX))
 
     @cached_property

@@ -37,6 +37,10 @@ STOP_TIMEOUT_S = 20.0
 EXEC_POLL_S = 0.005
 EXEC_POLLS = 200
 HEAP_MB_MAX = 512
+# Each log has two index files of this size, empty at first, mapped into memory. Where the system reads ahead by
+# megabytes, the first touch of one fills as much memory with zeros. A log begins another segment when an index is full:
+# at 89 MB.
+INDEX_BYTES_MAX = 256 << 10
 CLUSTER_ID = "ZHVzdHJlYW0tYnJva2VyMQ"  # 16 bytes in base64, as Kafka wants it; nodes of one folder never meet others
 LOG_TAIL_BYTES = 2_000
 PACKAGES = "Java 17 or newer and Maven (Debian: openjdk-17-jre-headless maven; macOS: brew install openjdk maven)"
@@ -226,6 +230,7 @@ def properties(data: Path, port: int, controller_port: int, more: Mapping[str, s
         "num.network.threads": 2,
         "num.io.threads": 3,
         "background.threads": 2,
+        "log.index.size.max.bytes": INDEX_BYTES_MAX,
         "auto.create.topics.enable": "false",
         "num.partitions": 8,
         "offsets.topic.replication.factor": 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,9 +24,8 @@ class StatusesCounted:
 
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
         sends = self._processor.process(state, messages)
-        for send in sends:
-            if send.topic == STATUS:
-                self._metrics.add("statuses", role=send.message.role)
+        for role, count in Counter(send.message.role for send in sends if send.topic == STATUS).items():
+            self._metrics.add("statuses", count, role=role)
         return sends
 
 

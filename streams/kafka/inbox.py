@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from faust.types import TP
@@ -19,12 +19,15 @@ class Inboxes:
         self._bytes_max = bytes_max
         self._waiting: dict[TP, deque[InRecord]] = {}
         self._bytes: Counter[str] = Counter()
+        self.arrived = 0
+        """Records so far."""
         self._put = asyncio.Event()
         self._taken = asyncio.Event()
 
     def put(self, tp: TP, record: InRecord) -> None:
         self._waiting.setdefault(tp, deque()).append(record)
         self._bytes[tp.topic] += _size(record)
+        self.arrived += 1
         self._put.set()
 
     def waiting(self) -> list[TP]:
@@ -42,6 +45,16 @@ class Inboxes:
         self._bytes[tp.topic] -= size
         self._taken.set()
         return taken
+
+    def take_fairly(self, tps: Iterable[TP], bytes_max: int) -> dict[TP, list[InRecord]]:
+        """The first records of tasks, of each its share, at least one: what a task does not need is for the others."""
+        by_size = sorted((sum(map(_size, self._waiting[tp])), tp) for tp in tps)
+        taken: dict[TP, list[InRecord]] = {}
+        left, sharing = bytes_max, len(by_size)
+        for _, tp in by_size:
+            taken[tp] = self.take(tp, max(1, left // sharing))
+            left, sharing = left - sum(map(_size, taken[tp])), sharing - 1
+        return dict(sorted(taken.items()))
 
     def first(self, count: int) -> Iterator[tuple[TP, InRecord]]:
         """The first records of every task, to look at."""

@@ -80,6 +80,7 @@ class Round:
         self._tasks = tasks
         self._metrics = metrics
         self._partitions_of = {spec.input: spec.partitions for spec in topology.processors}
+        self._stages = {spec.input: number for number, spec in enumerate(topology.processors)}
         self._parts: dict[Place, Part] = {}
         self._receivers: dict[tuple[Place, Place], Part | None] = {}
         self._handed_over = 0
@@ -125,8 +126,7 @@ class Round:
 
     def _in_order(self) -> list[Part]:
         """By stage, as data flows, then by partition."""
-        stages = {spec.input: number for number, spec in enumerate(self._topology.processors)}
-        return sorted(self._parts.values(), key=lambda part: (stages[part.place[0]], part.place[1]))
+        return sorted(self._parts.values(), key=lambda part: (self._stages[part.place[0]], part.place[1]))
 
     def _step(self, part: Part) -> None:
         started = time.perf_counter()

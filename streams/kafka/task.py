@@ -124,6 +124,8 @@ class Task:
         self._abandoned = False
         self._tables: TaskTables
         self._processor: Processor
+        self._resting: Resting | None = None
+        self._foresighted: Foresighted | None = None
         self.is_rested = True
         self._worked_at_s = 0.0
         self._rested_at_s = 0.0
@@ -196,7 +198,7 @@ class Task:
             )
         self.progress = known or Progress(fingerprint)
         self._renew()
-        self.is_rested = not isinstance(self._processor, Resting)
+        self.is_rested = self._resting is None
 
     def _renew(self) -> None:
         """Tables and derived state as of the last commit."""
@@ -204,9 +206,15 @@ class Task:
         is_empty = next(state.scan(self._prefix), None) is None
         stored = self._runtime.stored if is_empty else None
         self._tables = TaskTables(state, self.spec, self.partition, stored)
-        self._processor = self.spec.make()
+        self._make_processor()
         with self._tables.watched(self._rebuilt):
             self._processor.open(self._tables)
+
+    def _make_processor(self) -> None:
+        """Another one, and what else it can do: to ask a protocol takes as long as a small batch."""
+        self._processor = self.spec.make()
+        self._resting = self._processor if isinstance(self._processor, Resting) else None
+        self._foresighted = self._processor if isinstance(self._processor, Foresighted) else None
 
     def _rebuilt(self, rows: int) -> None:
         self._runtime.metrics.add("rebuilt_rows", rows, processor=self.spec.name)
@@ -284,7 +292,7 @@ class Task:
 
     def process(self, messages: Sequence[Any], sources: Sequence[InRecord]) -> tuple[list[Send], list[Letter]]:
         """Handle messages; what makes its handler fail becomes a letter."""
-        self.is_rested = not isinstance(self._processor, Resting)
+        self.is_rested = self._resting is None
         self._worked_at_s = time.monotonic()
         try:
             sends = self._processor.process(self._tables, messages)
@@ -313,7 +321,7 @@ class Task:
 
     def _undo(self) -> None:
         self._tables.undo()
-        self._processor = self.spec.make()
+        self._make_processor()
         self._processor.open(self._tables)
 
     def _failed(self, message: Any, source: InRecord, error: Exception) -> Letter:
@@ -328,8 +336,8 @@ class Task:
 
     def look_ahead(self, record: InRecord) -> None:
         """Do what can be done for a record before its turn."""
-        if isinstance(self._processor, Foresighted):
-            self._processor.look_ahead(record)
+        if self._foresighted is not None:
+            self._foresighted.look_ahead(record)
 
     # ---------------------------------------------------------------- rest
 
@@ -345,8 +353,8 @@ class Task:
         started = time.monotonic()
         sends: list[Send] = []
         try:
-            if isinstance(self._processor, Resting):
-                sends = self._processor.at_rest(self._tables)
+            if self._resting is not None:
+                sends = self._resting.at_rest(self._tables)
             self._tables.accept()
         except DustreamError:
             raise

@@ -53,9 +53,11 @@ log = logging.getLogger(__name__)
 POLL_RECORDS_MAX = 500
 BUFFER_RECORDS_MAX = 100  # of every stage, in Faust's hands; records between stages are cut at RECORD_BYTES
 INBOX_BYTES_MAX = 16 << 20  # of every stage
-ROUND_BYTES = 2 << 20  # input records of one round, as stored
+ROUND_BYTES = 4 << 20  # input records of one round, as stored
 AHEAD_RECORDS = 4  # of a task, taken in before their turn while a transaction is being written
 STEP_TURNS = 12
+STEPS_S_MAX = 0.01  # without letting records in
+LET_IN_MAX = 16  # times STEP_TURNS, as long as there are more
 FETCH_BYTES_MAX = 1 << 20
 SESSION_TIMEOUT_S = 10.0
 HEARTBEAT_INTERVAL_S = 2.0
@@ -80,6 +82,7 @@ class WorkerOptions:
     health_port: int | None = None
     session_timeout_s: float = SESSION_TIMEOUT_S
     drain_timeout_s: float = DRAIN_TIMEOUT_S
+    round_bytes: int = ROUND_BYTES
 
 
 class WorkerCrashed(DustreamError):
@@ -411,6 +414,7 @@ class Worker:
                 await asyncio.sleep(SUPERVISE_INTERVAL_S)
             else:
                 self._busy_until_s = FAR_S
+                await self._let_in()
                 async with self._turn:
                     await self._round()
                 self._busy_until_s = time.monotonic()
@@ -438,8 +442,7 @@ class Worker:
             for tp in [tp for tp in self._rested if self._takes_part(tp)]:
                 round_.rested(self._place(tp), self._rested.pop(tp))
             if not round_.is_empty:
-                for _ in round_.steps():
-                    await asyncio.sleep(0)
+                await self._work(round_)
                 await self._write(round_, membership)
             for tp, hole in holes.items():
                 await self._go_back(tp, self._tasks[tp], hole)
@@ -449,6 +452,22 @@ class Worker:
             self._fail(failure)
         except (KafkaError, OSError, TimeoutError, RuntimeError) as error:
             await self._round_failed(round_, membership, error)
+
+    async def _work(self, round_: Round) -> None:
+        let_in_at_s = time.monotonic()
+        for _ in round_.steps():
+            if time.monotonic() - let_in_at_s > STEPS_S_MAX:
+                await self._let_in()
+                let_in_at_s = time.monotonic()
+
+    async def _let_in(self) -> None:
+        """Let records come in that were fetched. Each takes Faust several turns of the event loop: with one turn for
+        every step of ours, what other workers send would wait behind what is left of the crawl."""
+        for _ in range(LET_IN_MAX):
+            before = self._inboxes.arrived
+            await _give_way()
+            if self._inboxes.arrived == before:
+                return
 
     def _new_round(self) -> Round:
         tasks = {self._place(tp): task for tp, task in self._tasks.items() if self._takes_part(tp)}
@@ -468,9 +487,9 @@ class Worker:
         """Take what waits into a round, of every task its share; the first records after holes."""
         holes = {}
         waiting = [tp for tp in self._inboxes.waiting() if self._takes_part(tp)]
-        for tp in waiting:
+        for tp, records in self._inboxes.take_fairly(waiting, self._options.round_bytes).items():
             task = self._tasks[tp]
-            admission = task.admit(self._inboxes.take(tp, ROUND_BYTES // len(waiting)))
+            admission = task.admit(records)
             if admission.progress.position != task.progress.position:
                 round_.admit(self._place(tp), admission)
             if admission.hole is not None:
@@ -668,7 +687,7 @@ def _follows(membership: Membership, before: Membership | None) -> bool:
 
 
 async def _give_way() -> None:
-    """Let the transaction under way take its next steps: one step is a few turns of the event loop."""
+    """Let what else is under way take its next step: one step is a few turns of the event loop."""
     for _ in range(STEP_TURNS):
         await asyncio.sleep(0)
 

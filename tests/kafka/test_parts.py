@@ -16,6 +16,7 @@ import pytest
 import toy
 import zstandard
 from aiokafka.errors import KafkaConnectionError
+from faust.types import TP
 
 from dustream.core.errors import BadSetting
 from dustream.core.intake import take_in
@@ -34,6 +35,7 @@ from dustream.streams.kafka.cluster import Cluster, read_cluster
 from dustream.streams.kafka.compare import compare
 from dustream.streams.kafka.counted import GroupsCounted
 from dustream.streams.kafka.health import Health, serve
+from dustream.streams.kafka.inbox import Inboxes
 from dustream.streams.kafka.intake import CrashGuard, IntakeProcessor, pack, unpack
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.records import (
@@ -289,3 +291,28 @@ def test_a_running_broker_is_known_without_ps(tmp_path: Path, monkeypatch: pytes
         other.kill()
         other.wait()
         assert Broker(tmp_path).running() is None
+
+
+def _inboxes(waiting: dict[TP, list[int]]) -> Inboxes:
+    """Records of these sizes."""
+    inboxes = Inboxes(1 << 20)
+    for tp, sizes in waiting.items():
+        for offset, size in enumerate(sizes):
+            inboxes.put(tp, InRecord(tp.topic, tp.partition, offset, offset, None, b"x" * size, {}))
+    return inboxes
+
+
+def test_what_a_task_does_not_need_of_a_round_is_for_the_others() -> None:
+    few, many, more = TP("pages", 0), TP("crawl.pages", 0), TP("crawl.pages", 1)
+    inboxes = _inboxes({few: [100], many: [100] * 50, more: [100] * 50})
+    taken = inboxes.take_fairly([few, many, more], 2_100)
+    assert list(taken) == sorted([few, many, more])
+    assert {tp: len(records) for tp, records in taken.items()} == {few: 1, many: 10, more: 10}
+    assert [record.offset for record in taken[many]] == list(range(10))
+    assert [record.offset for record in inboxes.take(many, 100)] == [10]
+
+
+def test_a_round_has_a_record_of_every_task_that_something_waits_for() -> None:
+    large, small = TP("crawl.pages", 0), TP("crawl.pages", 1)
+    taken = _inboxes({large: [5_000, 5_000], small: [4_000, 10]}).take_fairly([large, small], 1_000)
+    assert {tp: len(records) for tp, records in taken.items()} == {large: 1, small: 1}

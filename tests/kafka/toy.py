@@ -32,6 +32,7 @@ from dustream.streams.kafka.worker import Worker, WorkerOptions
 from dustream.streams.kafka.worker_log import configure_log
 
 PARTITIONS = 4
+ROUND_BYTES = 256  # some fifty lines: what a test writes takes many transactions, for faults to fall between
 
 
 class Word(Struct, frozen=True, array_like=True):
@@ -167,7 +168,7 @@ async def main() -> None:
     ForgetfulWorker.closes_after_s = args.close_after
     ForgetfulWorker.which = range(int(args.forget[1]), int(args.forget[2]))
     stages = tuple(args.processors)
-    options = WorkerOptions(args.data, stages, session_timeout_s=args.session_timeout, drain_timeout_s=5)
+    options = WorkerOptions(args.data, stages, None, args.session_timeout, drain_timeout_s=5, round_bytes=ROUND_BYTES)
     crash = signal_at(signal.SIGKILL, args.crash[0], int(args.crash[1]))
     stop = signal_at(signal.SIGSTOP, args.stop[0], int(args.stop[1]))
 
