@@ -158,9 +158,14 @@ class Task:
                 patient_until_s = time.monotonic() + FORMER_OWNER_PATIENCE_S
 
     async def _shut_out(self, writer: str) -> None:
-        if writer != self._runtime.transactions.transactional_id:
+        """End a transaction that stays open. It may be our own that was refused: no round ends it, because rounds wait
+        for records, and records for open tasks."""
+        transactions = self._runtime.transactions
+        if writer == transactions.transactional_id:
+            await transactions.open()
+        else:
             log.warning("%s: its former owner %s has a transaction open: shutting it out", self.name, writer)
-            await self._runtime.transactions.shut_out(writer)
+            await transactions.shut_out(writer)
 
     def _catch_up(self) -> None:
         runtime = self._runtime

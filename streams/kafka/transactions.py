@@ -239,6 +239,7 @@ class Transactions:
         self._faults = faults
         self._file = data / ID_FILE
         self._producer: MemberProducer | None = None
+        self._opening = asyncio.Lock()
         if not self._file.exists():
             self._take_another_id()
 
@@ -255,8 +256,10 @@ class Transactions:
         return self._producer is not None
 
     async def open(self) -> None:
-        """Be the only one with this id; what was open under it is ended."""
-        self._producer = await self._start(self.transactional_id)
+        """Be the only one with this id; what was open under it is ended. Nothing is done if that is so already."""
+        async with self._opening:
+            if self._producer is None:
+                self._producer = await self._start(self.transactional_id)
 
     async def _start(self, transactional_id: str) -> MemberProducer:
         producer = MemberProducer(self._cluster, transactional_id)

@@ -17,6 +17,7 @@ from playground import Playground, is_stopped, pause, wake, words
 from dustream.streams.kafka.broker import Broker
 from dustream.streams.kafka.cluster import Cluster
 from dustream.streams.kafka.records import ORIGINAL_HEADER
+from dustream.streams.kafka.transactions import TRANSACTION_TIMEOUT_S
 from dustream.streams.store.rocks import RocksStore
 
 LINES = 600
@@ -208,6 +209,8 @@ def test_worker_stopped_around_a_commit_cannot_commit_when_it_wakes(ground: Play
     ground.write(words(LINES))
     ground.settle()
     ground.check()
+    waits_s = [float(seconds) for seconds in re.findall(r"open at \d+ after ([\d.]+) s", ground.log("a"))]
+    assert max(waits_s) < TRANSACTION_TIMEOUT_S, "what it left open itself is ended by itself, not by the broker"
 
 
 def test_worker_that_is_slow_to_let_go_writes_nothing_of_what_went_to_another(ground: Playground) -> None:
