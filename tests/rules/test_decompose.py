@@ -114,8 +114,7 @@ def test_urls_of_a_generated_web_come_back() -> None:
 DATA = Path(os.environ.get("DUSTREAM_DATA") or os.devnull)
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="DUSTREAM_DATA names no folder of real URLs")
-def test_real_urls_come_back() -> None:
+def real_urls_come_back() -> None:
     urls = set()
     for path in sorted(DATA.glob("D_*url_*.tsv.zst")):
         with path.open("rb") as file:
@@ -125,3 +124,7 @@ def test_real_urls_come_back() -> None:
     assert [url for url in urls if compose(decompose(url)) != url] == []
     standard = [standard_form(url) for url in urls]
     assert [url for url in standard if compose(decompose(url)) != url or standard_form(url) != url] == []
+
+
+if DATA.is_dir():  # a list that need not be there leaves no test that is skipped
+    test_real_urls_come_back = real_urls_come_back
