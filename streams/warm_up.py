@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from dustream.core.containment.fragment_table import close_gaps
 from dustream.core.intake import take_in
 from dustream.core.once.contents import MemorySpool
 from dustream.core.pipeline import PAGES, pipeline
@@ -45,6 +46,7 @@ def warm_up() -> float:
     for process in beside:
         process.start()
     OnceEngine(SETTINGS, MemorySpool()).run([run(some_families(), SETTINGS)])
+    close_no_gaps()
     for process in beside:
         process.join()
     OnceEngine(SETTINGS, MemorySpool()).run([warm_up_pages(SETTINGS)])
@@ -86,6 +88,12 @@ def _pages_of_bytes() -> list[CrawlEvent]:
     return [
         CrawlEvent(url=f"https://bytes.example/{number}", fetched_at=1, body=body) for number, body in enumerate(bodies)
     ]
+
+
+def close_no_gaps() -> None:
+    """What moves feature codes together is called when many have come and gone."""
+    codes, places = np.empty(0, dtype=np.uint32), np.empty((0, 2), dtype=np.int64)
+    close_gaps(codes, places, codes)
 
 
 def some_families() -> Iterable[Crawl]:
