@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dustream.core.errors import UnreadableInput
     from dustream.streams.embedded.sources import InputPlan, Place
+    from dustream.streams.kafka.application import Application
+    from dustream.streams.kafka.cluster import Cluster
+    from dustream.streams.kafka.publish import Published
 
 DESCRIPTION = """\
 Read crawled pages and publish them as crawl events. INPUT is as for `dustream run`.
@@ -56,11 +59,27 @@ def run(args: argparse.Namespace) -> int:
     import msgspec
 
     from dustream.streams.cli.topics import read_application
-    from dustream.streams.kafka.publish import publish_files
-    from dustream.streams.readers import parse_field_map
 
     cluster, application = read_application(args)
     state = args.state or Path.home() / ".local" / "share" / "dustream" / "publish" / args.name
+    done, refusals = publish_shown(args, cluster, application, state, single=args.single)
+    if args.json:
+        print(msgspec.json.encode(done).decode())
+    else:
+        print(
+            f"{done.events:,} events in {done.records:,} records ({done.bytes_sent / 1e6:,.1f} MB), "
+            f"{done.rejected:,} rejected"
+        )
+    return 1 if refusals and not done.events else 0
+
+
+def publish_shown(
+    args: argparse.Namespace, cluster: Cluster, application: Application, state: Path, *, single: bool = False
+) -> tuple[Published, int]:
+    """Publish the inputs with a bar; what was, and how many files were refused."""
+    from dustream.streams.kafka.publish import publish_files
+    from dustream.streams.readers import parse_field_map
+
     bar = PublishBar(show=not args.quiet and sys.stderr.isatty())
     try:
         done = publish_files(
@@ -69,21 +88,14 @@ def run(args: argparse.Namespace) -> int:
             args.inputs,
             state,
             field_map=parse_field_map(args.map),
-            single=args.single,
+            single=single,
             on_plans=bar.plans,
             on_progress=bar.progress,
             on_refused=bar.refused,
         )
     finally:
         bar.close()
-    if args.json:
-        print(msgspec.json.encode(done).decode())
-    else:
-        print(
-            f"{done.events:,} events in {done.records:,} records ({done.bytes_sent / 1e6:,.1f} MB), "
-            f"{done.rejected:,} rejected"
-        )
-    return 1 if bar.refusals and not done.events else 0
+    return done, bar.refusals
 
 
 class PublishBar:

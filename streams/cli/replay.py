@@ -149,25 +149,10 @@ def _feed(
 def _publish(args: argparse.Namespace, cluster: Cluster, target: Application, progress: Path) -> int:
     """Publish the files; how many events."""
     from dustream.core.errors import UnreadableInput
-    from dustream.streams.cli.publish import PublishBar
-    from dustream.streams.kafka.publish import publish_files
-    from dustream.streams.readers import parse_field_map
+    from dustream.streams.cli.publish import publish_shown
 
-    bar = PublishBar(show=not args.quiet and sys.stderr.isatty())
-    try:
-        done = publish_files(
-            cluster,
-            target,
-            args.inputs,
-            progress,
-            field_map=parse_field_map(args.map),
-            on_plans=bar.plans,
-            on_progress=bar.progress,
-            on_refused=bar.refused,
-        )
-    finally:
-        bar.close()
-    if bar.refusals and not done.events:
+    done, refusals = publish_shown(args, cluster, target, progress)
+    if refusals and not done.events:
         raise UnreadableInput(f"nothing to replay into {target.name}: name other files, and add --fresh")
     return done.events
 
