@@ -9,13 +9,13 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dustream.core.containment.code_choice import CODES, CodeOf, no_code
+from dustream.core.containment.code_choice import CodeOf, code_chooser
 from dustream.core.errors import BadEvent
 from dustream.core.events import CheckedEvent, check_event, resolve_target
 from dustream.core.text.extractors import TextSource, extractor
 from dustream.core.text.signature import PageSigner, SignedPage, page_signer, sign
 from dustream.schemas.crawl import CrawlEvent
-from dustream.schemas.pages import Crawl, Decision, PageCode
+from dustream.schemas.pages import Crawl, Decision
 from dustream.schemas.signature import PageSignature
 
 REFRESH_DELAY_S_MAX = 5.0  # a page that leads elsewhere sooner than anyone can read it is a redirect
@@ -46,7 +46,8 @@ class Intake(Struct, frozen=True, array_like=True):
 
 def take_in(events: Sequence[CrawlEvent], source: TextSource) -> Intake:
     """Check and sign a batch of events."""
-    read, code_of = page_signer(source, with_text=source.codes != "off"), CODES[source.codes]
+    read = page_signer(source, with_text=source.codes != "off")
+    code_of = code_chooser(source.codes, source.code_parameters)
     crawls: list[Crawl] = []
     rejected: list[Rejected] = []
     ignored: dict[str, int] = {}
@@ -76,7 +77,7 @@ def _decision(checked: CheckedEvent) -> Decision:
     return Decision(checked.url, checked.version, on, pass_from)
 
 
-def sign_event(checked: CheckedEvent, read: PageSigner, code_of: CodeOf = no_code) -> Crawl:
+def sign_event(checked: CheckedEvent, read: PageSigner, code_of: CodeOf) -> Crawl:
     """The `Crawl` of an event that tells something about its page; BadEvent if its content cannot be read."""
     finding, popularity = checked.finding, checked.event.popularity
     if finding.kind == "content":
@@ -112,15 +113,15 @@ def _content(checked: CheckedEvent, event: CrawlEvent, read: PageSigner, code_of
     return _page(checked, found.signature, code_of(found.utf8))
 
 
-def _page(checked: CheckedEvent, signature: PageSignature, code: PageCode | None) -> Crawl:
+def _page(checked: CheckedEvent, signature: PageSignature, code: str) -> Crawl:
     if signature.token_count == 0:
         # Pages without text have nothing in common but that: each is its own content, never another's duplicate.
         signature = replace(signature, content_hash=_hash128("empty", checked.url))
-    return _signed(checked, signature, code)
+    return _signed(checked, replace(signature, code=code) if code else signature)
 
 
-def _signed(checked: CheckedEvent, signature: PageSignature, code: PageCode | None = None) -> Crawl:
-    return Crawl(checked.url, checked.version, "content", signature, popularity=checked.event.popularity, code=code)
+def _signed(checked: CheckedEvent, signature: PageSignature) -> Crawl:
+    return Crawl(checked.url, checked.version, "content", signature, popularity=checked.event.popularity)
 
 
 def _redirect(checked: CheckedEvent, target: str, via: str) -> Crawl:

@@ -13,7 +13,6 @@ from dustream.core.containment.processor import ContainmentProcessor
 from dustream.core.errors import BadSetting
 from dustream.core.groups.processor import TABLES as GROUPS_TABLES
 from dustream.core.groups.processor import GroupsProcessor
-from dustream.core.pages.code_order import criteria_first, longer_first
 from dustream.core.pages.processor import TABLES as PAGES_TABLES
 from dustream.core.pages.processor import PagesProcessor
 from dustream.core.pages.small_changes import ByAnchor, ByRepresentative, SmallChanges
@@ -22,6 +21,7 @@ from dustream.core.rules.processor import TABLES as RULES_TABLES
 from dustream.core.rules.processor import RulesProcessor
 from dustream.core.settings import Settings
 from dustream.core.sites import site_of
+from dustream.core.tier2.containers import ContainmentRules, criteria_first, longer_first
 from dustream.core.tier2.index import SimilarityIndex
 from dustream.core.tier2.partition_map import PartitionMap, default_map
 from dustream.core.tier2.points import tau_parts
@@ -50,6 +50,7 @@ ALARMS, DEAD_LETTERS = "alarms", "dead.letters"
 
 # Of all tasks together, if one process runs them all:
 SHINGLE_CACHE_BYTES = 128 << 20
+CJK_LANGUAGES = frozenset(("zh", "ja", "ko"))
 RULE_URLS_KEPT = 1_000_000  # in memory, some 400 bytes each: sites that change again are learned without reading them
 
 TOPICS = (
@@ -58,7 +59,7 @@ TOPICS = (
     Topic(TIER2, "partition", Tier2Message),
     Topic(GROUPS, "group", GroupsMessage),
     Topic(SITES, "site", SitesMessage),
-    Topic(CONTAINMENT, "language", ContainmentMessage),
+    Topic(CONTAINMENT, "partition", ContainmentMessage),
     Topic(STATUS, "url", DuplicateStatus, public=True, compacted=True),
     Topic(UPDATES, "site", ClusterUpdate),
     Topic(URL_RULES, "site", RuleSet, public=True, compacted=True),
@@ -72,24 +73,23 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
     cells = partition_map or default_map(settings.partitions, settings.threshold)
     require_fitting(cells, settings)
     markets = Markets(settings.markets)
-    order = criteria_first if settings.containment_winner == "criteria" else longer_first
-    pages = partial(PagesProcessor, cells, markets, site_of, small_changes=_small_changes(settings), code_order=order)
-    tier2 = partial(Tier2Processor, markets, partial(_search, settings))
+    pages = partial(PagesProcessor, cells, markets, site_of, small_changes=_small_changes(settings))
+    rules_of_containment = containment_rules(settings)
+    tier2 = partial(Tier2Processor, markets, partial(_search, settings), containment=rules_of_containment)
     groups = partial(GroupsProcessor, group_size_max=settings.group_size_max)
     count = settings.partitions
     sites = partial(SitesProcessor, count, share_max=settings.site_share_max, pages_min=settings.site_pages_min)
-    containment = partial(ContainmentProcessor, settings.containment_share, len(settings.markets))
     rules = partial(RulesProcessor, RulesSettings(kept_urls_max=RULE_URLS_KEPT // count))
-    told = (TIER2, GROUPS, SITES, CONTAINMENT, PAGES, STATUS, UPDATES, ALARMS)
+    told = (TIER2, GROUPS, SITES, PAGES, STATUS, UPDATES, ALARMS)
     return Topology(
         topics=TOPICS,
         processors=(
             ProcessorSpec(PAGES, PAGES, told, _specs(PAGES_TABLES), count, pages),
-            ProcessorSpec(TIER2, TIER2, (PAGES, TIER2), _specs(TIER2_TABLES), count, tier2),
+            ProcessorSpec(TIER2, TIER2, (PAGES, TIER2, CONTAINMENT), _specs(TIER2_TABLES), count, tier2),
             ProcessorSpec(GROUPS, GROUPS, (PAGES, GROUPS), _specs(GROUPS_TABLES), count, groups),
             ProcessorSpec(SITES, SITES, (PAGES, ALARMS), _specs(SITES_TABLES), count, sites),
             ProcessorSpec(
-                CONTAINMENT, CONTAINMENT, (PAGES, CONTAINMENT), _specs(CONTAINMENT_TABLES), count, containment
+                CONTAINMENT, CONTAINMENT, (TIER2,), _specs(CONTAINMENT_TABLES), count, ContainmentProcessor
             ),
             ProcessorSpec(RULES, UPDATES, (URL_RULES,), _specs(RULES_TABLES), count, rules),
         ),
@@ -105,6 +105,15 @@ def require_fitting(partition_map: PartitionMap, settings: Settings) -> None:
             f"settings are for {settings.partitions} and {settings.threshold}: run with --partitions "
             f"{partition_map.partitions} --threshold {partition_map.tau}, or build another map"
         )
+
+
+def containment_rules(settings: Settings) -> ContainmentRules | None:
+    """What is looked for; None: nothing."""
+    if settings.containment == "off":
+        return None
+    order = criteria_first if settings.containment_winner == "criteria" else longer_first
+    languages = CJK_LANGUAGES if settings.containment == "cjk" else None
+    return ContainmentRules(settings.partitions, settings.containment_share, order, languages)
 
 
 def _small_changes(settings: Settings) -> SmallChanges:

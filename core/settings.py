@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from dustream.core.breaker import SITE_PAGES_MIN, SITE_SHARE_MAX
 from dustream.core.errors import BadSetting
+from dustream.core.text.code_parameters import DEFAULT_PARAMETERS, CodeParameters
 from dustream.core.text.extractors import CodesFor, ExtractorName, TextSource
 from dustream.core.winners import Market, Markets
 from dustream.schemas.signature import SIGNATURE_VERSION
@@ -43,15 +44,20 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = SITE_SHARE_MAX
     site_pages_min: Annotated[int, Meta(description="a site with fewer pages than this is never held")] = SITE_PAGES_MIN
     containment: Annotated[
-        CodesFor, Meta(description="look for pages contained in longer ones: of Chinese, Japanese, Korean, or of all")
-    ] = "cjk"
+        Literal["off", "cjk", "all"],
+        Meta(description="look for pages contained in longer ones: of Chinese, Japanese, Korean, or of all languages"),
+    ] = "all"
     containment_share: Annotated[
-        float, Meta(description="a page is contained in one that has this share of its feature code in one piece")
-    ] = 0.85  # Guo et al. take .75, at which 2 % of real Chinese pages were dropped wrongly (docs/feature-codes.md)
+        float, Meta(description="a page is contained in a longer one that has this share of its shingles")
+    ] = 0.8
     containment_winner: Annotated[
         Literal["longer", "criteria"],
         Meta(description="of two pages that contain each other the longer one is kept, or the better by the criteria"),
     ] = "longer"
+    feature_codes: Annotated[
+        CodesFor, Meta(description="pages whose feature code (Guo) also proposes containers: CJK, all, or none")
+    ] = "cjk"
+    feature_code: Annotated[CodeParameters, Meta(description="the parameters of feature codes")] = DEFAULT_PARAMETERS
     markets: Annotated[tuple[Market, ...], Meta(description="winner orders; the first decides `role`")] = (Market(),)
 
     def __post_init__(self) -> None:
@@ -70,12 +76,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.site_pages_min < 1:
             raise BadSetting(f"site_pages_min {self.site_pages_min} must be at least 1")
         if not 0 < self.containment_share <= 1:
-            raise BadSetting(f"containment_share {self.containment_share} must be above 0 and at most 1, such as 0.85")
+            raise BadSetting(f"containment_share {self.containment_share} must be above 0 and at most 1, such as 0.8")
         Markets(self.markets)
 
     @property
     def text_source(self) -> TextSource:
-        return TextSource(self.text, self.extractor, self.containment)
+        codes = "off" if self.containment == "off" else self.feature_codes
+        return TextSource(self.text, self.extractor, codes, self.feature_code)
 
     def fingerprint(self) -> str:
         """Equal for settings that give equal states."""

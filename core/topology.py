@@ -3,8 +3,7 @@
 crawl.pages ─► intake ─► pages ◄──► groups, sites    pages ─► duplicate.status, alarms
                           ▲ │
                           │ ▼
-                         tier2 ◄──► tier2 (probes between partitions)
-                          pages ◄──► containment
+                         tier2 ◄──► tier2 (probes between partitions), containment
                           pages ─► cluster.updates ─► rules ─► url.rules
 """
 
@@ -18,7 +17,7 @@ from typing import Any, Literal
 from dustream.core.errors import BadSetting
 from dustream.core.processor import Processor
 
-Key = Literal["url", "site", "group", "partition", "source", "map", "language"]
+Key = Literal["url", "site", "group", "partition", "source", "map"]
 
 
 @dataclass(frozen=True)

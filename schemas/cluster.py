@@ -23,7 +23,10 @@ class ClusterMember(Struct, frozen=True, omit_defaults=True):
     since: Annotated[int, Meta(description="time of the fetch that brought what the page is now, in milliseconds")] = 0
     similarity: Annotated[
         float | None,
-        Meta(description="exact Jaccard similarity to the winner; of a contained page: the share the winner has of it"),
+        Meta(
+            description="exact Jaccard similarity to the winner; of a contained page: the exact share of its shingles "
+            "that the winner has"
+        ),
     ] = None
 
 

@@ -1,56 +1,34 @@
-"""The input log of `containment`, by language (internal, msgpack): the feature codes of pages and what they are."""
+"""The input log of `containment`, by explicit partition (internal, msgpack): the terms of pages that may contain others
+or be contained. Columns are little-endian."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct
 
-Place = Literal["alone", "winner", "duplicate"]
-"""What a page is without containment: alone in its group, a winner with others, or another's duplicate."""
+
+class Postings(Struct, frozen=True, array_like=True):
+    """Some pages and those of their terms that belong to one partition, in columns; also a row of its index."""
+
+    serials: bytes  # int64, ascending: the page's number at its tier-2 home
+    sizes: bytes  # int32: shingles of the page
+    masks: bytes  # 4 uint64: what the page asks for and what it posts, each as a mask of 128 bits
+    counts: bytes  # int32: terms of the page that follow
+    terms: bytes  # uint64
+    kinds: bytes  # uint8: flags of the term (core/containment/sketch.py)
 
 
-class KeepCode(Struct, frozen=True, array_like=True, tag="keep"):
-    """A new vertex with its feature code, alone until told otherwise. `orders`: by market; of two, the smaller is
-    kept, and of equal ones the vertex with the smaller name."""
+class Post(Struct, frozen=True, array_like=True, tag="post"):
+    """Pages of the tier-2 partition `home` can be found by these terms, and look for others by them."""
 
-    vertex: str
-    code: str
-    orders: tuple[bytes, ...]
+    home: int
+    postings: Postings
 
 
-class PlaceCode(Struct, frozen=True, array_like=True, tag="place"):
-    """What the vertex is now, by market."""
+class Unpost(Struct, frozen=True, array_like=True, tag="unpost"):
+    """Pages of the tier-2 partition `home` are to be found no more. To every partition."""
 
-    vertex: str
-    places: tuple[Place, ...]
-
-
-class ReorderCode(Struct, frozen=True, array_like=True, tag="reorder"):
-    """The vertex has another place in the orders."""
-
-    vertex: str
-    orders: tuple[bytes, ...]
+    home: int
+    serials: bytes  # int64
 
 
-class DropCode(Struct, frozen=True, array_like=True, tag="drop"):
-    """The vertex is no more."""
-
-    vertex: str
-
-
-CodeNews = KeepCode | PlaceCode | ReorderCode | DropCode
-
-
-class Codes(Struct, frozen=True, array_like=True, tag="codes"):
-    """What a step of `pages` has to say about the codes of one language, in order."""
-
-    language: str
-    news: tuple[CodeNews, ...]
-
-
-class ContinueContainment(Struct, frozen=True, array_like=True, tag="continue"):
-    """To oneself: go on looking at the pages that wait for it."""
-
-
-ContainmentMessage = Codes | ContinueContainment
+ContainmentMessage = Post | Unpost

@@ -9,20 +9,12 @@ from msgspec import Struct
 from dustream.schemas.signature import PageSignature
 
 
-class PageCode(Struct, frozen=True, array_like=True):
-    """A page's feature code, and the language whose anchors it was taken with ("": general ones)."""
-
-    language: str
-    code: str
-
-
 class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     """A fetch, checked and signed. `version` is fetched_at in milliseconds.
 
     content: `signature` is the page. redirect: `target` is where it leads, `via` how (http, meta, revisit).
     gone: the page is dead (404, 410). seen: fetched again and unchanged (304, revisit); only the version moves.
     `origin`: where the event stands in its input (written and read by the engine), so that it can be read again.
-    `code`: where containment is looked for.
     """
 
     url: str
@@ -33,7 +25,6 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     via: str = "http"
     popularity: float | None = None
     origin: str = ""
-    code: PageCode | None = None
 
 
 class Consult(Struct, frozen=True, array_like=True, tag="consult"):
@@ -105,12 +96,14 @@ class Standing(Struct, frozen=True, array_like=True, gc=False):
 
 class Verdict(Struct, frozen=True, array_like=True, gc=False):
     """A page's winner in one market, and its exact similarity to it. A winner's winner is itself. `contained`: the
-    winner has the page within it, and the similarity is the share of the page that it has."""
+    winner has the page within it: the similarity is the share of the page's shingles that it has, and `code_share` that
+    of its feature code in one piece, if both have one."""
 
     winner: str
     similarity: float = 1.0
     exact: bool = True
     contained: bool = False
+    code_share: float | None = None
 
 
 class Consulted(Struct, frozen=True, array_like=True, tag="consulted"):
@@ -181,8 +174,7 @@ class Star(Struct, frozen=True, array_like=True, tag="star"):
 
 
 class Contained(Struct, frozen=True, array_like=True, tag="contained"):
-    """In one market (by its place in the settings): who has the vertex's code in it, and which share of it in one
-    piece; None: nobody that is kept."""
+    """In one market (by its place in the settings): the best page that contains the vertex and is kept; None: none."""
 
     vertex: str
     market: int

@@ -15,7 +15,8 @@ class PageSignature(Struct, frozen=True, array_like=True, gc=False):
 
     `shingles` are the distinct hashed k-token shingles, little-endian uint64, ascending. The top 12 bits of a
     shingle are the bucket of its first token, so the length vector for any sub-dictionary table follows from it.
-    `minhash` is 128 little-endian uint32. `lengths` counts distinct shingles per default sub-dictionary.
+    `minhash` is 128 little-endian uint32. `lengths` counts distinct shingles per default sub-dictionary. `code` is the
+    page's feature code (Guo et al.), where one is taken.
     """
 
     version: int
@@ -25,3 +26,4 @@ class PageSignature(Struct, frozen=True, array_like=True, gc=False):
     lengths: tuple[int, ...]
     token_count: int
     lang: str
+    code: str = ""

@@ -21,7 +21,14 @@ class MarketStatus(Struct, frozen=True, kw_only=True):
     relation: Annotated[Relation | None, Meta(description="how the page relates to its winner")] = None
     similarity: Annotated[
         float | None,
-        Meta(description="exact Jaccard similarity to the winner; of a contained page: the share the winner has of it"),
+        Meta(
+            description="exact Jaccard similarity to the winner; of a contained page: the exact share of its shingles "
+            "that the winner has"
+        ),
+    ] = None
+    code_share: Annotated[
+        float | None,
+        Meta(description="of a contained page: the share of its feature code that the winner's has in one piece"),
     ] = None
 
 
@@ -38,7 +45,14 @@ class DuplicateStatus(Struct, frozen=True, kw_only=True, gc=False):
     relation: Annotated[Relation | None, Meta(description="how the page relates to its winner")] = None
     similarity: Annotated[
         float | None,
-        Meta(description="exact Jaccard similarity to the winner; of a contained page: the share the winner has of it"),
+        Meta(
+            description="exact Jaccard similarity to the winner; of a contained page: the exact share of its shingles "
+            "that the winner has"
+        ),
+    ] = None
+    code_share: Annotated[
+        float | None,
+        Meta(description="of a contained page: the share of its feature code that the winner's has in one piece"),
     ] = None
     target: Annotated[str | None, Meta(description="where a redirect ends")] = None
     problem: Annotated[

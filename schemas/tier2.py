@@ -84,4 +84,72 @@ class ContinueTier2(Struct, frozen=True, array_like=True, tag="continue"):
     partition: int
 
 
-Tier2Message = Store | Probe | Remove | Unprobe | Rekey | News | ContinueTier2
+class Propose(Struct, frozen=True, array_like=True, tag="propose"):
+    """Pairs of a page at home here and a container, by their ids, that share so many more terms than before, or fewer.
+    Columns of little-endian int64."""
+
+    pages: bytes
+    containers: bytes
+    changes: bytes
+
+
+class Weigh(Struct, frozen=True, array_like=True, tag="weigh"):
+    """Which share of page `page` (its id) has `container` (its serial here)? The page's shingles and feature code."""
+
+    page: int
+    container: int
+    shingles: bytes
+    code: str
+
+
+class Weighed(Struct, frozen=True, array_like=True, tag="weighed"):
+    """The container `container` (its id) is `vertex`, and has this share of `page` (its serial here), and of its
+    feature code if both have one; and how it stands: its places in the orders, the markets in which it is kept."""
+
+    page: int
+    container: int
+    share: float
+    code_share: float | None
+    vertex: str
+    orders: tuple[bytes, ...]
+    kept: int
+
+
+class Stands(Struct, frozen=True, array_like=True, tag="stands"):
+    """A container that these pages (serials here) depend on stands otherwise than before."""
+
+    pages: tuple[int, ...]
+    container: int
+    orders: tuple[bytes, ...]
+    kept: int
+
+
+class Release(Struct, frozen=True, array_like=True, tag="release"):
+    """A page (its id) depends on a container (its serial here) no more."""
+
+    container: int
+    page: int
+
+
+class ContainmentDropped(Struct, frozen=True, array_like=True, tag="containment_dropped"):
+    """From `pages`: the markets, bit by bit, in which a vertex is dropped because it is contained in another."""
+
+    vertex: str
+    markets: int
+
+
+Tier2Message = (
+    Store
+    | Probe
+    | Remove
+    | Unprobe
+    | Rekey
+    | News
+    | ContinueTier2
+    | Propose
+    | Weigh
+    | Weighed
+    | Stands
+    | Release
+    | ContainmentDropped
+)

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from dustream.core.containment.fragment_table import close_gaps
 from dustream.core.intake import take_in
 from dustream.core.once.contents import MemorySpool
 from dustream.core.pipeline import PAGES, pipeline
@@ -46,7 +45,6 @@ def warm_up() -> float:
     for process in beside:
         process.start()
     OnceEngine(SETTINGS, MemorySpool()).run([run(some_families(), SETTINGS)])
-    close_no_gaps()
     for process in beside:
         process.join()
     OnceEngine(SETTINGS, MemorySpool()).run([warm_up_pages(SETTINGS)])
@@ -90,15 +88,11 @@ def _pages_of_bytes() -> list[CrawlEvent]:
     ]
 
 
-def close_no_gaps() -> None:
-    """What moves feature codes together is called when many have come and gone."""
-    codes, places = np.empty(0, dtype=np.uint32), np.empty((0, 2), dtype=np.int64)
-    close_gaps(codes, places, codes)
-
-
 def some_families() -> Iterable[Crawl]:
-    """Near copies, each on a site of its own so that there are no rules to learn; some change, some die."""
+    """Near copies, each on a site of its own so that there are no rules to learn, and parts of them; some change, some
+    die. All have one shingle in common, which makes it a common term."""
     for family in range(FAMILIES):
+        yield Crawl(_url(family, COPIES), 1, "content", signature=_signature(_numbers(family, 0)[: SHINGLES // 2]))
         for copy in range(COPIES):
             yield _page(family, copy, version=1, shift=copy)
     for family in range(0, FAMILIES, 4):
@@ -111,8 +105,12 @@ def _url(family: int, copy: int) -> str:
 
 
 def _page(family: int, copy: int, version: int, shift: int) -> Crawl:
+    return Crawl(_url(family, copy), version, "content", signature=_signature(_numbers(family, shift)))
+
+
+def _numbers(family: int, shift: int) -> range:
     first = family * 10 * SHINGLES + shift
-    return Crawl(_url(family, copy), version, "content", signature=_signature(range(first, first + SHINGLES)))
+    return range(first, first + SHINGLES)
 
 
 def _signature(numbers: range) -> PageSignature:

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from dustream.core.containment.levels import CODE_CHARS_MIN
+from dustream.core.text.code_parameters import OTHER_SCRIPTS, CodeParameters
 from dustream.core.text.extractors import CodesFor
-from dustream.core.text.feature_code import OTHER_SCRIPTS, feature_code
+from dustream.core.text.feature_code import feature_code
 from dustream.core.text.language import SAMPLE_BYTES
-from dustream.schemas.pages import PageCode
 
-CodeOf = Callable[[bytes], PageCode | None]
+CodeOf = Callable[[bytes], str]
+"""The feature code of a text, "" for none."""
 
 # The first bytes of Han, kana and Hangul in UTF-8: a text whose beginning has none is asked nothing more.
 _CJK_BYTE = re.compile(b"[\xe3-\xed]")
 
 
-def no_code(utf8: bytes) -> PageCode | None:
-    return None
+def code_chooser(codes: CodesFor, parameters: CodeParameters) -> CodeOf:
+    """What takes the codes of the pages that get one."""
+    if codes == "off":
+        return lambda utf8: ""
+    if codes == "all":
+        return lambda utf8: _code(utf8, parameters, is_cjk=False)
+    return lambda utf8: _code(utf8, parameters, is_cjk=True) if _CJK_BYTE.search(utf8, 0, SAMPLE_BYTES) else ""
 
 
-def code_if_cjk(utf8: bytes) -> PageCode | None:
-    if _CJK_BYTE.search(utf8, 0, SAMPLE_BYTES) is None:
-        return None
-    code = code_of_any(utf8)
-    return code if code is not None and code.language != OTHER_SCRIPTS else None
-
-
-def code_of_any(utf8: bytes) -> PageCode | None:
-    """The text's code; None if there is too little in it to be compared."""
-    found = feature_code(utf8.decode("utf-8", "replace"))
-    return PageCode(found.language, found.code) if len(found.code) >= CODE_CHARS_MIN else None
-
-
-CODES: Mapping[CodesFor, CodeOf] = {"off": no_code, "cjk": code_if_cjk, "all": code_of_any}
+def _code(utf8: bytes, parameters: CodeParameters, *, is_cjk: bool) -> str:
+    """"" if there is too little in the text, or if it must be in Chinese, Japanese or Korean and is not."""
+    found = feature_code(utf8.decode("utf-8", "replace"), parameters)
+    is_wanted = len(found.code) >= parameters.code_chars_min and not (is_cjk and found.language == OTHER_SCRIPTS)
+    return found.code if is_wanted else ""

@@ -1,78 +1,89 @@
-"""The containment processor: which page is contained in which. By language, so that all that may meet do.
+"""The containment processor: which pages share a term, so that one may contain the other. By partition of the terms.
 
-`pages` says which codes there are, their places in the orders, and what their pages are without containment; the rules
-by which a container is chosen are those of `containers.py`, once per market.
+Tier 2 posts the pages that are nobody's duplicate, and hears of pairs that became candidates, or are so no more; it
+measures them and decides (core/tier2/containers.py). All here follows from the pages posted, not from their order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
-from dustream.core.containment.containers import Who
-from dustream.core.containment.language_codes import LanguageCodes
-from dustream.core.containment.rows import CodeRow, CodeRows
-from dustream.core.processor import Send, TaskState
-from dustream.schemas.containment import Codes, ContainmentMessage, ContinueContainment
+import numpy as np
 
-TABLES: dict[str, Any] = {"codes": CodeRow}
+from dustream.core.containment.candidate_index import CandidateIndex, Changes
+from dustream.core.containment.rows import SERIAL_BITS, PostedPages, page_id, row_key
+from dustream.core.processor import Send, Table, TaskState
+from dustream.schemas.containment import ContainmentMessage, Post, Postings
+from dustream.schemas.tier2 import Propose
 
+PAIRS_MAX = 10_000  # in one message
+ROWS_AT_ONCE = 1_024  # taken into the index together when the task opens
 
-SETTLE_NEWS = 1_000  # while news keep coming, a page that waits is looked at after once to twice so many
-LOOKS_MAX = 2_000  # pages of a language and market that are looked at in a step
+TABLES: dict[str, Any] = {"posted": Postings}
 
 
 class ContainmentProcessor:
-    """One task of `containment`. What is beside the table is derived from it."""
-
-    def __init__(
-        self, delta: float, markets: int = 1, *, settle_news: int = SETTLE_NEWS, looks_max: int = LOOKS_MAX
-    ) -> None:
-        self._delta = delta
-        self._markets = markets
-        self._settle_news = settle_news
-        self._looks_max = looks_max
+    """One task of `containment`. The index is derived from the table."""
 
     def open(self, state: TaskState) -> None:
-        self._partition = state.partition
-        self._rows = CodeRows(state.table("codes"))
-        self._languages: dict[str, LanguageCodes] = {}
-        self._news = 0
-        self._going_on = False
-        for vertex, row in self._rows.items():
-            self._of(row.language).add(vertex, row)
+        self._posted: Table[Postings] = state.table("posted")
+        self._index = CandidateIndex()
+        for key, row in self._posted.scan():
+            self._index_pages(int(key[:3], 16), PostedPages.of(row))
 
     def process(self, state: TaskState, messages: Sequence[ContainmentMessage]) -> list[Send]:
-        goes_on = False
+        changes: list[Changes] = []
         for message in messages:
-            if isinstance(message, Codes):
-                self._take(message)
+            if isinstance(message, Post):
+                pages = PostedPages.of(message.postings)
+                self._keep(message.home, pages)
+                changes.append(self._index_pages(message.home, pages))
             else:
-                goes_on, self._going_on = True, False
-        return self._settle("all" if goes_on else "waited" if self._news >= self._settle_news else "urgent")
+                serials = np.frombuffer(message.serials, dtype="<i8").tolist()
+                changes += [change for serial in serials if (change := self._unpost(message.home, serial)) is not None]
+        return list(_proposals(np.concatenate(changes))) if changes else []
 
-    def at_rest(self, state: TaskState) -> list[Send]:
-        return self._settle("all")
+    def _index_pages(self, home: int, pages: PostedPages) -> Changes:
+        ids = pages.serials | home << SERIAL_BITS
+        return self._index.post(ids, pages.sizes, pages.masks, pages.counts, pages.terms, pages.kinds)
 
-    def _take(self, message: Codes) -> None:
-        codes = self._of(message.language)
-        for news in message.news:
-            codes.take(news)
-        self._news += len(message.news)
+    def _keep(self, home: int, pages: PostedPages) -> None:
+        first = 0
+        for key, same in groupby(pages.row_keys(home)):
+            end = first + sum(1 for _ in same)
+            known, part = self._posted.get(key), pages.part(first, end)
+            self._posted.put(key, (part if known is None else PostedPages.of(known).joined(part)).postings())
+            first = end
 
-    def _settle(self, who: Who) -> list[Send]:
-        sends: list[Send] = []
-        for codes in self._languages.values():
-            sends += codes.settle(self._looks_max, who)
-        self._news = self._news if who == "urgent" else 0
-        if not self._going_on and any(codes.is_cut for codes in self._languages.values()):
-            self._going_on = True  # forgotten by a restart: then two are under way, one of which leads to no other
-            sends.append(Send("containment", self._partition, ContinueContainment()))
-        return sends
+    def _unpost(self, home: int, serial: int) -> Changes | None:
+        """None if the page has no term here."""
+        key = row_key(home, serial)
+        known = self._posted.get(key)
+        if known is None:
+            return None
+        pages = PostedPages.of(known)
+        at = int(np.searchsorted(pages.serials, serial))
+        if at == pages.serials.size or pages.serials[at] != serial:
+            return None
+        changes = self._index.unpost(page_id(home, serial), pages.part(at, at + 1).terms)
+        left = pages.part(0, at).joined(pages.part(at + 1, pages.serials.size))
+        if left.serials.size:
+            self._posted.put(key, left.postings())
+        else:
+            self._posted.delete(key)
+        return changes
 
-    def _of(self, language: str) -> LanguageCodes:
-        """Languages that happen to share a task are apart all the same: else what is compared would depend on the
-        number of partitions."""
-        if language not in self._languages:
-            self._languages[language] = LanguageCodes(language, self._delta, self._markets, self._rows)
-        return self._languages[language]
+
+def _proposals(changes: Changes) -> Iterator[Send]:
+    """One message for each tier-2 partition, with the sum of changes of each pair."""
+    pairs, inverse = np.unique(changes[:, :2], axis=0, return_inverse=True)
+    sums = np.bincount(inverse.reshape(-1), weights=changes[:, 2], minlength=len(pairs)).astype(np.int64)
+    pairs, sums = pairs[sums != 0], sums[sums != 0]
+    homes = pairs[:, 0] >> SERIAL_BITS
+    for home in np.unique(homes).tolist():
+        mine, signs = pairs[homes == home], sums[homes == home]
+        for start in range(0, len(mine), PAIRS_MAX):
+            part, change = mine[start : start + PAIRS_MAX], signs[start : start + PAIRS_MAX]
+            yield Send("tier2", home, Propose(part[:, 0].tobytes(), part[:, 1].tobytes(), change.tobytes()))

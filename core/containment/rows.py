@@ -1,67 +1,73 @@
-"""The rows of `containment`: a table, and all of it in memory, since every search may need any row."""
+"""The rows of `containment`: the pages posted, some of one tier-2 partition in a row, and columns of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
-from msgspec import Struct
-from msgspec.structs import replace
+import numpy as np
+from numpy.typing import NDArray
 
-from dustream.core.processor import Table
-from dustream.schemas.containment import Place
+from dustream.schemas.containment import Postings
 
-
-class MarketRow(Struct, frozen=True, array_like=True):
-    """A vertex in one market. `container` is the vertex that it is contained in, "" for none, as its page was told;
-    `waiting`: whether there is a better one is still to be looked at."""
-
-    order: bytes
-    place: Place = "alone"
-    container: str = ""
-    share: float = 0.0
-    waiting: bool = False
-
-    @property
-    def is_kept(self) -> bool:
-        return self.place != "duplicate" and not self.container
+SERIAL_BITS = 48
+_SERIAL_MASK = (1 << SERIAL_BITS) - 1
+_ROW_BITS = 4  # pages of a row: so many that few rows are written, so few that taking one out is cheap
 
 
-class CodeRow(Struct, frozen=True, array_like=True):
-    """Table `codes`, by vertex. The language is that of the code's anchors."""
-
-    language: str
-    code: str
-    markets: tuple[MarketRow, ...]
+def page_id(home: int, serial: int) -> int:
+    """A page posted, wherever it is spoken of: its tier-2 partition, and its serial there, which is never used again."""
+    return home << SERIAL_BITS | serial
 
 
-class CodeRows:
-    def __init__(self, table: Table[CodeRow]) -> None:
-        self._table = table
-        self._rows = dict(table.scan())
+def home_of(page: int) -> int:
+    return page >> SERIAL_BITS
 
-    def get(self, vertex: str) -> CodeRow | None:
-        return self._rows.get(vertex)
 
-    def __contains__(self, vertex: str) -> bool:
-        return vertex in self._rows
+def serial_of(page: int) -> int:
+    return page & _SERIAL_MASK
 
-    def code(self, vertex: str) -> str:
-        return self._rows[vertex].code
 
-    def market(self, vertex: str, market: int) -> MarketRow:
-        return self._rows[vertex].markets[market]
+def row_key(home: int, serial: int) -> str:
+    """Of the row in which a page is."""
+    return f"{home:03x}{serial >> _ROW_BITS:011x}"
 
-    def put(self, vertex: str, row: CodeRow) -> None:
-        self._rows[vertex] = row
-        self._table.put(vertex, row)
 
-    def put_market(self, vertex: str, market: int, row: MarketRow) -> None:
-        known = self._rows[vertex]
-        self.put(vertex, replace(known, markets=(*known.markets[:market], row, *known.markets[market + 1 :])))
+class PostedPages(NamedTuple):
+    """Postings as arrays."""
 
-    def delete(self, vertex: str) -> None:
-        del self._rows[vertex]
-        self._table.delete(vertex)
+    serials: NDArray[np.int64]
+    sizes: NDArray[np.int32]
+    masks: NDArray[np.uint64]
+    counts: NDArray[np.int32]
+    terms: NDArray[np.uint64]
+    kinds: NDArray[np.uint8]
 
-    def items(self) -> Iterator[tuple[str, CodeRow]]:
-        return iter(self._rows.items())
+    @classmethod
+    def of(cls, postings: Postings) -> PostedPages:
+        return cls(
+            np.frombuffer(postings.serials, dtype="<i8"),
+            np.frombuffer(postings.sizes, dtype="<i4"),
+            np.frombuffer(postings.masks, dtype="<u8").reshape(-1, 4),
+            np.frombuffer(postings.counts, dtype="<i4"),
+            np.frombuffer(postings.terms, dtype="<u8"),
+            np.frombuffer(postings.kinds, dtype="u1"),
+        )
+
+    def row_keys(self, home: int) -> list[str]:
+        return [row_key(home, serial) for serial in self.serials.tolist()]
+
+    def part(self, first: int, end: int) -> PostedPages:
+        """Some of the pages, one behind the other."""
+        ends = np.cumsum(self.counts)
+        start, stop = (int(ends[at - 1]) if at else 0 for at in (first, end))
+        pages, terms = slice(first, end), slice(start, stop)
+        return PostedPages(
+            self.serials[pages], self.sizes[pages], self.masks[pages], self.counts[pages], self.terms[terms],
+            self.kinds[terms],
+        )  # fmt: skip
+
+    def joined(self, others: PostedPages) -> PostedPages:
+        return PostedPages(*(np.concatenate(columns) for columns in zip(self, others, strict=True)))
+
+    def postings(self) -> Postings:
+        return Postings(*(column.tobytes() for column in self))

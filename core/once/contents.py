@@ -65,6 +65,8 @@ class Contents:
         self._spool = spool
         self._ends = [0]
         self._new: list[PageSignature] = []
+        self.codes: dict[int, str] = {}  # feature codes by number, of those that have one
+        self.languages: list[str] = []
         self._parts: list[tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]] = []
 
     def __len__(self) -> int:
@@ -75,6 +77,9 @@ class Contents:
         self._spool.append(shingles)
         ends.append(ends[-1] + len(shingles) // SHINGLE_BYTES)
         new.append(signature)
+        self.languages.append(signature.lang)
+        if signature.code:
+            self.codes[len(ends) - 2] = signature.code
         if len(new) == COLUMNS_AT_ONCE:
             self._take_new()
         return len(ends) - 2
@@ -82,11 +87,15 @@ class Contents:
     def shingle_bytes(self, number: int) -> bytes:
         return self._spool.piece(self._ends[number] * SHINGLE_BYTES, self._ends[number + 1] * SHINGLE_BYTES)
 
+    def sets(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """Where the shingles of each content start, and of one more; and all shingles."""
+        return np.array(self._ends, dtype=np.int64), self._spool.all()
+
     def columns(self) -> Columns:
         if self._new:
             self._take_new()
         keys, hashes, bare = (np.concatenate(column) for column in zip(*self._parts, strict=True))
-        return Columns(keys, hashes, bare, np.array(self._ends, dtype=np.int64), self._spool.all())
+        return Columns(keys, hashes, bare, *self.sets())
 
     def _take_new(self) -> None:
         """Bands instead of MinHashes: a fifth of their size."""

@@ -13,7 +13,7 @@ from dustream.core.pages.decisions import weight
 from dustream.core.pages.same_find import finds_same
 from dustream.core.pages.small_changes import ByAnchor
 from dustream.core.pages.vertex import END
-from dustream.schemas.pages import Crawl, Decision, PageCode
+from dustream.schemas.pages import Crawl, Decision
 from dustream.schemas.signature import PageSignature
 
 NO_CONTENT = -1
@@ -29,7 +29,6 @@ class FoldedPage(Struct, gc=False):
     popularity: float | None = None
     content: int = NO_CONTENT
     content_hash: bytes = b""
-    code: PageCode | None = None
     target: str = ""
     via: str = ""
 
@@ -94,7 +93,7 @@ class Fold:
             return
         page.kind, page.epoch = crawl.kind, crawl.version
         page.target, page.via = crawl.target or "", crawl.via
-        page.content, page.content_hash, page.code = NO_CONTENT, b"", crawl.code
+        page.content, page.content_hash = NO_CONTENT, b""
         if crawl.signature is not None:
             page.content, page.content_hash = self._contents.add(crawl.signature), crawl.signature.content_hash
 

@@ -23,8 +23,6 @@ from typing import Any, Literal
 import numpy as np
 from msgspec.structs import replace
 
-from dustream.core.pages.code_news import CodesTold
-from dustream.core.pages.code_order import CodeOrder, longer_first
 from dustream.core.pages.decisions import weight
 from dustream.core.pages.outgoing import MEMBERS_MAX, ClusterUpdates
 from dustream.core.pages.redirects import REDIRECT_HOPS_MAX, resolution
@@ -49,14 +47,13 @@ from dustream.core.pages.small_changes import (
     representative_of,
 )
 from dustream.core.pages.status import holds_group, looks_alike, status, view
-from dustream.core.pages.verdicts import places_of
+from dustream.core.pages.verdicts import contained_markets
 from dustream.core.pages.vertex import END, epoch_of, group_key, url_of, vertex_name
 from dustream.core.processor import Send, Table, TaskState
 from dustream.core.tier2.points import tie_of
 from dustream.core.tier2.search_protocol import PartitionMap
 from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
-from dustream.schemas.containment import CodeNews, DropCode, KeepCode, PlaceCode, ReorderCode
 from dustream.schemas.groups import Create, Deliver
 from dustream.schemas.pages import (
     Bounce,
@@ -74,7 +71,6 @@ from dustream.schemas.pages import (
     Join,
     Leave,
     Left,
-    PageCode,
     Placed,
     Request,
     Resolved,
@@ -91,7 +87,7 @@ from dustream.schemas.pages import (
 )
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.sites import SiteDecision
-from dustream.schemas.tier2 import Rekey, Remove, Store
+from dustream.schemas.tier2 import ContainmentDropped, Rekey, Remove, Store
 
 FOLLOWERS_TOLD_MAX = 1_000  # per step
 UNPARKED_MAX = 1_000  # requests of one vertex, per step
@@ -120,7 +116,6 @@ class PagesProcessor:
         site_of: SiteOf,
         *,
         small_changes: SmallChanges = EXACT,
-        code_order: CodeOrder = longer_first,
         redirect_hops_max: int = REDIRECT_HOPS_MAX,
         followers_told_max: int = FOLLOWERS_TOLD_MAX,
         site_pages_told_max: int = PAGES_TOLD_MAX,
@@ -131,12 +126,10 @@ class PagesProcessor:
         self._markets = markets
         self._site_of = site_of
         self._small_changes = small_changes
-        self._code_order = code_order
         self._hops_max = redirect_hops_max
         self._followers_told_max = followers_told_max
         self._site_pages = SitePages(site_of, len(markets.names), site_pages_told_max)
         self._updates = ClusterUpdates(update_members_max)
-        self._codes = CodesTold()
         self._unparked_max = unparked_max
         self._out: list[Send] = []
         self._counted: Counter[str] = Counter()
@@ -182,7 +175,6 @@ class PagesProcessor:
             before = self._counts.get(name)
             self._counts.put(name, CountRow(count + (before.count if before else 0)))
         self._out += self._site_pages.tallies()
-        self._out += self._codes.drain()
         self._out += self._updates.drain()
         return self._out
 
@@ -310,7 +302,6 @@ class PagesProcessor:
         keys = self._markets.keys(url, now.first_seen_ms, now.popularity, vertex)
         if keys != self._markets.keys(url, now.first_seen_ms, before.popularity, vertex):
             self._out.append(Send("tier2", now.home, Rekey(vertex, keys)))
-            self._say_code(now, ReorderCode(vertex, self._code_orders(url, now)))
 
     def _retire(self, url: str, page: PageRow) -> None:
         """The page is no longer what it was."""
@@ -320,7 +311,6 @@ class PagesProcessor:
             return
         vertex = vertex_name(page.first_seen_ms, url, page.epoch)
         self._out.append(Send("tier2", page.home, Remove(vertex)))
-        self._say_code(page, DropCode(vertex))
         if page.owner is not None:
             self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, Leave())))
             self._dying.put(vertex, DyingRow(page.owner, page.token_counter))
@@ -337,8 +327,7 @@ class PagesProcessor:
             return page
         self._forget_anchor(crawl.url)
         if crawl.kind == "content":
-            page = self._store(page, crawl)
-            return page if crawl.code is None else self._keep_code(page, crawl.url, crawl.code)
+            return self._store(page, crawl)
         page = replace(page, kind=crawl.kind, epoch=crawl.version, origin=crawl.origin)
         if crawl.kind == "redirect":
             assert crawl.target is not None
@@ -367,23 +356,6 @@ class PagesProcessor:
             verdicts=(Verdict(url),) * len(keys),
             unsaid=True,
         )
-
-    def _keep_code(self, page: PageRow, url: str, code: PageCode) -> PageRow:
-        page = replace(page, code_language=code.language, code_chars=len(code.code))
-        page = replace(page, contained=(None,) * len(page.verdicts))
-        vertex = vertex_name(page.first_seen_ms, url, page.epoch)
-        self._say_code(page, KeepCode(vertex, code.code, self._code_orders(url, page)))
-        return page
-
-    def _code_orders(self, url: str, page: PageRow) -> tuple[bytes, ...]:
-        """Without the vertex's name, by which containment tells equal ones apart."""
-        keys = self._markets.keys(url, page.first_seen_ms, page.popularity, "")
-        return tuple(self._code_order(page.code_chars, key) for key in keys)
-
-    def _say_code(self, page: PageRow, news: CodeNews) -> None:
-        """To the containment of the code's language, if the page has a code."""
-        if page.code_language is not None:
-            self._codes.add(page.code_language, news)
 
     def _forget_anchor(self, url: str) -> None:
         if self._small_changes.keeps_shingles:
@@ -589,7 +561,7 @@ class PagesProcessor:
     def _save_or_wait(self, url: str, page: PageRow, now: PageRow) -> None:
         """While the page enters a group, the public hears of the winner with the group, which is known in a moment; if
         nobody else waits for it."""
-        if now.entering and not now.follower_count and now.code_language is None:
+        if now.entering and not now.follower_count and not now.contained:
             self._pages.put(url, now if now.unsaid else replace(now, unsaid=True))
         else:
             self._save(url, page, now)
@@ -598,8 +570,9 @@ class PagesProcessor:
         url = url_of(message.vertex)
         page = self._pages.get(url)
         if page is not None and _is_live(page, message.vertex):
-            contained = (*page.contained[: message.market], message.verdict, *page.contained[message.market + 1 :])
-            self._save(url, page, replace(page, contained=contained))
+            known = page.contained or (None,) * len(page.verdicts)
+            contained = (*known[: message.market], message.verdict, *known[message.market + 1 :])
+            self._save(url, page, replace(page, contained=contained if any(contained) else ()))
 
     # The circuit breaker
 
@@ -709,8 +682,8 @@ class PagesProcessor:
         if before is not None and looks_alike(before, now) and not before.unsaid:
             self._pages.put(url, now)
             return
-        if now.code_language is not None:
-            self._say_place(url, before, now)
+        if before is not None and (before.contained or now.contained):
+            self._tell_dropped(url, before, now)
         now = self._site_pages.counted(url, before, now)
         if now.follower_count and resolution(url, before, self._hops_max) != resolution(url, now, self._hops_max):
             now = self._spread(url, now)
@@ -719,13 +692,14 @@ class PagesProcessor:
         is_new = now.unsaid and (before is None or before.epoch != now.epoch)
         self._pages.put(url, now if is_new else self._publish(url, before, now))
 
-    def _say_place(self, url: str, before: PageRow | None, now: PageRow) -> None:
-        """To containment: what the vertex is, if that is another than before; a new one is alone."""
-        if before is None or before.epoch != now.epoch or before.kind != "content":
+    def _tell_dropped(self, url: str, before: PageRow, now: PageRow) -> None:
+        """To tier 2: in which markets the vertex is dropped because it is contained, if these are others."""
+        if now.kind != "content" or before.epoch != now.epoch:
             return
-        places = places_of(url, now)
-        if places != places_of(url, before):
-            self._say_code(now, PlaceCode(vertex_name(now.first_seen_ms, url, now.epoch), places))
+        markets = contained_markets(url, now)
+        if markets != contained_markets(url, before):
+            vertex = vertex_name(now.first_seen_ms, url, now.epoch)
+            self._out.append(Send("tier2", now.home, ContainmentDropped(vertex, markets)))
 
     def _publish(self, url: str, before: PageRow | None, now: PageRow) -> PageRow:
         names = self._markets.names

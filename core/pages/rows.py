@@ -48,9 +48,7 @@ class PageRow(Struct, frozen=True, array_like=True, gc=False):
     consulted_count: int = 0
     # of the token's requests that are parked, those with a lower number go out, step by step
     unparking: int = 0
-    # containment: the language of the page's feature code, if it has one; by market, who contains the page
-    code_language: str | None = None
-    code_chars: int = 0
+    # containment: by market, who contains the page; () if nobody does
     contained: tuple[Verdict | None, ...] = ()
     # no group yet, and the token is on its way into the group of this vertex
     entering: str = ""

@@ -71,6 +71,7 @@ def _content_view(url: str, page: PageRow, market_names: tuple[str, ...]) -> Dup
         winner=verdict.winner,
         relation=None if is_own else _relation(verdict),
         similarity=None if is_own else verdict.similarity,
+        code_share=verdict.code_share,
         markets=_market_views(url, page, standing, market_names) if len(market_names) > 1 else None,
     )
 
@@ -89,7 +90,13 @@ def _verdict_view(url: str, standing: Standing, verdict: Verdict, site_held: boo
     role = role_of(url, standing, verdict, site_held)
     if verdict.winner == url:
         return MarketStatus(role=role, winner=url)
-    return MarketStatus(role=role, winner=verdict.winner, relation=_relation(verdict), similarity=verdict.similarity)
+    return MarketStatus(
+        role=role,
+        winner=verdict.winner,
+        relation=_relation(verdict),
+        similarity=verdict.similarity,
+        code_share=verdict.code_share,
+    )
 
 
 def _relation(verdict: Verdict) -> Relation:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dustream.core.pages.rows import PageRow
-from dustream.schemas.containment import Place
 from dustream.schemas.pages import Standing, Verdict
 
 
@@ -14,17 +13,20 @@ def effective(url: str, standing: Standing, verdict: Verdict) -> Verdict:
     return verdict
 
 
-def places_of(url: str, page: PageRow) -> tuple[Place, ...]:
-    """What a content page is without containment, by market."""
-    standing = page.standing
-    assert standing is not None
-    kept: Place = "alone" if standing.alone else "winner"
-    return tuple(kept if effective(url, standing, verdict).winner == url else "duplicate" for verdict in page.verdicts)
+def contained_markets(url: str, page: PageRow) -> int:
+    """The markets, bit by bit, in which a content page is dropped because another one contains it: where it is its own
+    winner, and alone in its group. The winner of others is whom these were told to keep."""
+    markets = 0
+    if page.contained and page.standing is not None and page.standing.alone:
+        for market, (verdict, contained) in enumerate(zip(page.verdicts, page.contained, strict=True)):
+            markets |= (contained is not None and verdict.winner == url) << market
+    return markets
 
 
 def verdicts_of(url: str, page: PageRow) -> tuple[Verdict, ...]:
-    """A content page's verdicts by market; where it is alone, it may be contained in another page."""
-    if not page.contained or not any(page.contained):
+    """A content page's verdicts by market, that of its container where it is contained."""
+    markets = contained_markets(url, page)
+    if not markets:
         return page.verdicts
-    each = zip(page.verdicts, page.contained, places_of(url, page), strict=True)
-    return tuple(contained if contained and place == "alone" else verdict for verdict, contained, place in each)
+    each = enumerate(zip(page.verdicts, page.contained, strict=True))
+    return tuple(contained if markets >> market & 1 and contained else verdict for market, (verdict, contained) in each)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, Protocol
 
+from dustream.core.text.code_parameters import DEFAULT_PARAMETERS, CodeParameters
 from dustream.core.text.extracted import Extracted, TextMode
 
 ExtractorName = Literal["scan", "resiliparse"]
@@ -16,6 +17,7 @@ class TextSource(NamedTuple):
     mode: TextMode = "main"
     extractor: ExtractorName = "scan"
     codes: CodesFor = "off"
+    code_parameters: CodeParameters = DEFAULT_PARAMETERS
 
 
 DEFAULT_SOURCE = TextSource()

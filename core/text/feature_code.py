@@ -18,27 +18,16 @@ What the paper leaves open is decided here:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from typing import Literal
 
-from dustream.core.errors import BadSetting
+from dustream.core.text.code_parameters import DEFAULT_PARAMETERS, OTHER_SCRIPTS, CodeParameters
 from dustream.core.text.language import SAMPLE_CHARS, by_script
 
 Way = Literal["units", "paragraph_ends", "anchors", "beginning"]
-
-# ASCII marks are in every set: pages of all languages mix them in.
-_ASCII_ANCHORS = ".,;:?!\"'()[]"
-_CJK_ANCHORS = "。，、；：？！…—·“”‘’「」『』《》〈〉【】〔〕（）．｡､"
-OTHER_SCRIPTS = ""
-DEFAULT_ANCHORS: Mapping[str, str] = {
-    "zh": _CJK_ANCHORS + _ASCII_ANCHORS,
-    "ja": _CJK_ANCHORS + "・〜～" + _ASCII_ANCHORS,
-    "ko": _CJK_ANCHORS + "ㆍ～" + _ASCII_ANCHORS,
-    OTHER_SCRIPTS: "“”‘’„«»‹›…–—¿¡،؛؟।॥" + _ASCII_ANCHORS,
-}
 
 # Spaces, controls, formatting and ignorable characters, and those of private use: icons of a site's own font, mostly,
 # which no reprint has.
@@ -48,29 +37,6 @@ _INVISIBLE = re.compile(
 )
 _LINES = re.compile("[\n\r\x0b\x0c\x85\u2028\u2029]+")
 _PIECE_CHARS = 4_096
-
-
-@dataclass(frozen=True, slots=True)
-class CodeParameters:
-    """The thresholds of Algorithms 1 and 2, with the paper's values where it gives any."""
-
-    text_chars_max: int = 1_000
-    unit_chars_min: int = 300  # L_pth
-    unit_share_min: float = 0.75  # δ_p
-    paragraphs_min: int = 10  # n_th
-    end_paragraphs: int = 5  # N
-    code_chars_min: int = 8
-    anchors: Mapping[str, str] = field(default_factory=lambda: DEFAULT_ANCHORS)
-
-    def __post_init__(self) -> None:
-        if self.text_chars_max < 1 or self.unit_chars_min < 0 or self.end_paragraphs < 1 or self.code_chars_min < 0:
-            raise BadSetting("lengths of feature codes must be positive")
-        if not 0 < self.unit_share_min <= 1:
-            raise BadSetting(f"unit_share_min {self.unit_share_min} must be above 0 and at most 1")
-        if self.paragraphs_min < 2 * self.end_paragraphs:
-            raise BadSetting(f"paragraphs_min {self.paragraphs_min} must be at least twice end_paragraphs")
-        if OTHER_SCRIPTS not in self.anchors or not all(self.anchors.values()):
-            raise BadSetting('anchors need a set for "" (all other languages), and no set may be empty')
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +59,6 @@ class FeatureCode:
     @property
     def units(self) -> tuple[str, ...]:
         return tuple(paragraph.text for paragraph in self.paragraphs if paragraph.is_unit)
-
-
-DEFAULT_PARAMETERS = CodeParameters()
 
 
 def feature_code(text: str, parameters: CodeParameters = DEFAULT_PARAMETERS) -> FeatureCode:

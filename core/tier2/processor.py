@@ -21,6 +21,8 @@ from msgspec.structs import replace
 
 from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Send, TaskState
+from dustream.core.tier2.containers import TABLES as CONTAINERS_TABLES
+from dustream.core.tier2.containers import Containers, ContainmentRules
 from dustream.core.tier2.forest import REPAIRS_MAX, Forest, ForestRow, RepairRow, order_key
 from dustream.core.tier2.rows import StarRow, VertexRow, with_stars
 from dustream.core.tier2.search_protocol import IndexedPage, MakeSearch, Match, Query, Search
@@ -30,15 +32,21 @@ from dustream.core.winners import Markets
 from dustream.schemas.pages import Edge, Placed, Route, Star
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.tier2 import (
+    ContainmentDropped,
     ContinueTier2,
     Cover,
     Covered,
     News,
     Probe,
+    Propose,
     Rekey,
+    Release,
     Remove,
+    Stands,
     Store,
     Unprobe,
+    Weigh,
+    Weighed,
     Win,
 )
 
@@ -53,15 +61,24 @@ TABLES: dict[str, Any] = {
     "repairs": RepairRow,
     "duplicates": DuplicateRow,
     "agenda": AgendaRow,
+    **CONTAINERS_TABLES,
 }
 
 
 class Tier2Processor:
     """One task of `tier2`."""
 
-    def __init__(self, markets: Markets, make_search: MakeSearch, *, work_max: int = WORK_MAX) -> None:
+    def __init__(
+        self,
+        markets: Markets,
+        make_search: MakeSearch,
+        *,
+        containment: ContainmentRules | None = None,
+        work_max: int = WORK_MAX,
+    ) -> None:
         self._markets = markets
         self._make_search = make_search
+        self._containment = containment
         self._work_max = work_max
         self._out: list[Send] = []
         self._edges: list[tuple[str, Edge]] = []  # found, and not yet sent
@@ -84,6 +101,17 @@ class Tier2Processor:
             Stars(state, market, order, vertices, self._present, search, self._work_max)
             for market, (order, search) in enumerate(zip(self._markets.orders, winners, strict=True))
         ]
+        self._containers: Containers | None = None
+        if self._containment is not None:
+            self._containers = containers = Containers(state, len(self._stars), vertices, self._containment)
+            self._handlers |= {
+                Propose: containers.propose,
+                Weigh: containers.weigh,
+                Weighed: containers.weighed,
+                Stands: containers.stands,
+                Release: containers.release,
+                ContainmentDropped: containers.dropped,
+            }
         numbers = iter(vertices.numbers())
         while batch := list(islice(numbers, BATCH_PAGES)):
             self._fill(batch, winners)
@@ -108,6 +136,8 @@ class Tier2Processor:
         self._was_cut = self._is_cut()
         for start in range(0, len(messages), MESSAGES_AT_ONCE):
             self._some(messages[start : start + MESSAGES_AT_ONCE])
+        if self._containers is not None:
+            self._out += self._containers.drain()
         return self._out
 
     def _some(self, messages: Sequence[Any]) -> None:
@@ -194,6 +224,8 @@ class Tier2Processor:
         row = self._vertices.row(number)
         for stars in self._stars:
             stars.leave(number, row)
+        if self._containers is not None:
+            self._containers.leave(row)
         self._forest.remove(number)
         self._vertices.remove(number, vertex)
 
@@ -212,6 +244,7 @@ class Tier2Processor:
         entered = tuple([stars.enter(number, row, query) for stars in self._stars])
         self._vertices.put(number, with_stars(row, entered))
         if row.entry:
+            self._vertices.changed.add(number)
             winner = tuple([star.winner for star in entered])
             for partition in row.probes:
                 self._out.append(Send("tier2", partition, Rekey(message.vertex, message.keys, winner)))

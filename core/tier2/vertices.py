@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.processor import Table, TaskState
-from dustream.core.tier2.rows import StarRow, VertexRow, row_key, with_stars
+from dustream.core.tier2.rows import StarRow, VertexRow, row_key, with_stars, won_markets
 from dustream.core.tier2.search_protocol import IndexedPage, Matching, Query, Search
 from dustream.schemas.signature import PageSignature
 
@@ -23,8 +23,12 @@ class Vertices:
         self._contents: Table[PageSignature] = state.table("contents")
         self._numbers: dict[str, int] = {}
         self.is_entry: NDArray[np.bool_] = np.zeros(64, dtype=np.bool_)
+        self._won: dict[int, int] = {}  # by entry: the markets in which it is a winner
+        self.changed: set[int] = set()  # entries that came, or whose place among the winners changed, in this step
         for key, row in self._rows.scan():
             self._note(int(key, 16), row.vertex, row.entry)
+            if row.entry:
+                self._won[int(key, 16)] = won_markets(row)
         used = set(self._numbers.values())
         self._next = max(used, default=-1) + 1
         self._free = [number for number in range(self._next) if number not in used]
@@ -67,20 +71,32 @@ class Vertices:
         key = row_key(number)
         self._rows.put(key, row)
         self._contents.put(key, content)
+        self._note_won(number, row)
 
     def put(self, number: int, row: VertexRow) -> None:
         self._rows.put(row_key(number), row)
+        self._note_won(number, row)
 
     def put_star(self, number: int, row: VertexRow, market: int, star: StarRow) -> VertexRow:
         row = with_stars(row, (*row.stars[:market], star, *row.stars[market + 1 :]))
         self._rows.put(row_key(number), row)
+        self._note_won(number, row)
         return row
+
+    def _note_won(self, number: int, row: VertexRow) -> None:
+        if row.entry:
+            won = won_markets(row)
+            if self._won.get(number) != won:
+                self._won[number] = won
+                self.changed.add(number)
 
     def remove(self, number: int, vertex: str) -> None:
         key = row_key(number)
         self._rows.delete(key)
         self._contents.delete(key)
         del self._numbers[vertex]
+        self._won.pop(number, None)
+        self.changed.discard(number)
         heappush(self._free, number)
 
     def _note(self, number: int, vertex: str, entry: bool) -> None:

@@ -90,8 +90,8 @@ def _tell(answers: Sequence[Any], described: Callable[[Any], str], as_json: bool
 def _nothing_contained(state: State) -> str:
     """Why the list may be empty: pages in few languages are looked at by default."""
     looked_at = {
-        "off": "containment was not looked for: run with --containment",
-        "cjk": "no page in Chinese, Japanese or Korean is contained in another; others: run with --containment",
+        "off": "containment was not looked for: run with --containment all",
+        "cjk": "no page in Chinese, Japanese or Korean is contained in another; others: run with --containment all",
         "all": "no page is contained in another",
     }
     return looked_at[state.settings.containment]

@@ -123,12 +123,10 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--containment",
-        nargs="?",
-        const="all",
         choices=("all", "cjk", "off"),
-        help="look for pages that are a part of a longer one: reprints between adverts and comments, excerpts. They "
-        "are duplicates with relation `contained`, and stay in their own groups. Default cjk: pages in Chinese, "
-        "Japanese and Korean; --containment without a word: all",
+        help="look for pages that are a part of a longer one, such as reprints and excerpts: pages in any language "
+        "(all, the default), in Chinese, Japanese and Korean (cjk), or none (off). They are duplicates with relation "
+        "`contained`, and stay in their own groups",
     )
 
 

@@ -112,8 +112,7 @@ def describe_page(answer: PageAnswer) -> str:
     if answer.similarity is not None and answer.winner is not None:
         lines.append(f"  winner      {shown(answer.winner)}")
         if answer.relation == "contained":
-            codes = "of its feature code is in the winner's, in one piece (codes are of the first 1,000 characters)"
-            lines.append(f"  share       {answer.similarity:.4f} {codes}")
+            lines.append(f"  share       {answer.similarity:.4f} of its shingles are in the winner")
         else:
             lines.append(f"  similarity  {answer.similarity:.4f} to the winner")
     if answer.decision is not None:

@@ -1,7 +1,7 @@
 """The once engine: the outcome of a topology that has come to rest, without its way there and without a state.
 
-Pages, tier 2 and groups are computed from all pages at once (core/once). The other processors run as they are, each
-alone: containment, sites and rules hear what `pages` would tell them at the end.
+Pages, tier 2, groups and containment are computed from all pages at once (core/once). The other processors run as they
+are, each alone: sites and rules hear what `pages` would tell them at the end.
 """
 
 from __future__ import annotations
@@ -16,19 +16,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from dustream.core.errors import BadSetting
+from dustream.core.once.containing import Containing, Posted
 from dustream.core.once.contents import Contents, Spool
 from dustream.core.once.fold import Fold
 from dustream.core.once.outcome import Grouping, Rows, other_rows, with_contained
-from dustream.core.pages.code_news import CodesTold
-from dustream.core.pages.code_order import criteria_first, longer_first
 from dustream.core.pages.outgoing import ClusterUpdates
 from dustream.core.pages.redirects import REDIRECT_HOPS_MAX
 from dustream.core.pages.site_pages import SitePages
 from dustream.core.pages.small_changes import ByAnchor
 from dustream.core.pages.status import holds_group, status, view
-from dustream.core.pages.verdicts import places_of
-from dustream.core.pages.vertex import url_of, vertex_name
-from dustream.core.pipeline import CONTAINMENT, PAGES, RULES, SITES, pipeline
+from dustream.core.pipeline import PAGES, RULES, SITES, containment_rules, pipeline
 from dustream.core.processor import Processor, Resting, Send
 from dustream.core.rules.known_site import RulesSettings
 from dustream.core.rules.processor import RulesProcessor
@@ -37,9 +34,8 @@ from dustream.core.sites import site_of
 from dustream.core.topology import ProcessorSpec
 from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
-from dustream.schemas.containment import KeepCode, PlaceCode
 from dustream.schemas.dead_letter import DeadLetter
-from dustream.schemas.pages import Contained, Crawl, Decision, SiteHeld
+from dustream.schemas.pages import Crawl, Decision, SiteHeld
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.sites import SiteDecision
 from dustream.schemas.status import DuplicateStatus
@@ -145,21 +141,16 @@ class OnceEngine:
             rows |= Grouping(self._fold, self._contents, self._markets, self._settings.group_size_max).rows()
 
     def _contain(self, rows: Rows) -> None:
-        told, pages = CodesTold(), self._fold.pages
-        order = criteria_first if self._settings.containment_winner == "criteria" else longer_first
-        for url, row in rows.items():
-            code = pages[url].code
-            if code is not None:
-                vertex = vertex_name(row.first_seen_ms, url, row.epoch)
-                keys = self._markets.keys(url, row.first_seen_ms, row.popularity, "")
-                orders = tuple(order(len(code.code), key) for key in keys)
-                told.add(code.language, KeepCode(vertex, code.code, orders))
-                told.add(code.language, PlaceCode(vertex, places_of(url, row)))
-        sends = self._alone(CONTAINMENT, [send.message for send in told.drain()])
-        found = [send.message for send in sends if isinstance(send.message, Contained)]
-        with_contained(
-            rows, ((url_of(each.vertex), each.market, each.verdict) for each in found), len(self._markets.names)
-        )
+        rules, pages = containment_rules(self._settings), self._fold.pages
+        if rules is None or not rows:
+            return
+        posted = [
+            Posted(url, row, pages[url].content)
+            for url, row in rows.items()
+            if any(verdict.winner == url for verdict in row.verdicts)
+        ]
+        found = Containing(posted, self._contents, self._markets, rules).found()
+        with_contained(rows, found, len(self._markets.names))
 
     def _resolve(self, rows: Rows) -> None:
         rows |= other_rows(self._fold, rows)

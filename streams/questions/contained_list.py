@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from dustream.core.pages.vertex import url_of
 from dustream.core.sites import site_of
+from dustream.streams.questions.pages import known_page, verdict_of
 from dustream.streams.questions.state import State
 
 PAGES_SHOWN_MAX = 5
@@ -20,7 +21,7 @@ OnProgress = Callable[[int], None]
 
 
 class ContainedPage(Struct, frozen=True):
-    """A page, and which share of its feature code its container has in one piece."""
+    """A page, and which share of its shingles its container has."""
 
     url: str
     share: float
@@ -70,10 +71,11 @@ def _pairs(state: State, market: int, on_progress: OnProgress) -> Iterator[_Pair
         return
     rows = 0
     for partition in range(state.settings.partitions):
-        for vertex, row in state.table("containment", partition, "codes").scan():
+        for _, row in state.table("tier2", partition, "containers").scan():
             rows += 1
             if rows % PROGRESS_ROWS == 0:
                 on_progress(rows)
-            each = row.markets[market]
-            if each.container:
-                yield _Pair(url_of(each.container), ContainedPage(url_of(vertex), each.share))
+            page = known_page(state, url_of(row.page))
+            verdict = None if page is None or page.row.kind != "content" else verdict_of(page, market)
+            if page is not None and verdict is not None and verdict.contained:
+                yield _Pair(verdict.winner, ContainedPage(page.url, verdict.similarity))

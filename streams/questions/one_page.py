@@ -176,7 +176,7 @@ def _words(status: DuplicateStatus, role: str, verdict: Verdict | None, page: Kn
     if role == "winner":
         return "a winner: the page to keep among those like it"
     if role == "duplicate" and verdict is not None and verdict.contained:
-        return f"contained in {winner}: {verdict.similarity:.0%} of its feature code is in that page's, in one piece"
+        return f"contained in {winner}, which has {verdict.similarity:.0%} of its shingles"
     if role == "duplicate":
         return f"a duplicate of {winner}"
     if role == "held":

@@ -14,12 +14,11 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from dustream.core.breaker import SiteRow
-from dustream.core.containment.rows import CodeRow
 from dustream.core.errors import StateMismatch
 from dustream.core.groups.rows import EdgeRow, GroupRow, TokenRow
 from dustream.core.pages.rows import DecisionRow, PageRow
 from dustream.core.settings import Settings
-from dustream.core.tier2.rows import VertexRow
+from dustream.core.tier2.rows import ContainerRow, VertexRow
 from dustream.core.topology import partition_of
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.signature import PageSignature
@@ -33,12 +32,12 @@ from dustream.streams.store.rocks import RocksStore
 Row = TypeVar("Row", covariant=True)
 
 ROWS: dict[tuple[str, str], Any] = {
-    ("containment", "codes"): CodeRow,
     ("pages", "pages"): PageRow,
     ("pages", "decisions"): DecisionRow,
     ("sites", "sites"): SiteRow,
     ("tier2", "vertices"): VertexRow,
     ("tier2", "contents"): PageSignature,
+    ("tier2", "containers"): ContainerRow,
     ("groups", "groups"): GroupRow,
     ("groups", "tokens"): TokenRow,
     ("groups", "edges"): EdgeRow,

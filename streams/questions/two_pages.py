@@ -204,7 +204,7 @@ def _containment_reasons(pages: tuple[KnownPage, KnownPage], market: int) -> lis
     for page in pages:
         verdict = verdict_of(page, market)
         if verdict.contained:
-            share = f"{verdict.similarity:.4f} of its feature code is in that of {verdict.winner}, in one piece"
+            share = f"{verdict.winner} has {verdict.similarity:.4f} of its shingles"
             reasons.append(Reason("containment", f"{page.url}: {share}"))
     return reasons
 

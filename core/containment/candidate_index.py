@@ -1,0 +1,331 @@
+"""Which pages share a term: an index of one partition of the terms, in arrays.
+
+A pair (page, container) is a *candidate* by a term if the page asks with it, the container posts it and has at least as
+many shingles; for a shingle, the container must also post at least three eighths of what the page asks for, as far as
+masks of 128 bits can tell. A term that more pages have than its cap is *common* and makes no candidates: boilerplate
+says nothing about two pages, and no page can have more than a bounded number of candidates.
+
+What is a candidate by which term is a function of the pages posted, not of their order: `post` and `unpost` give the
+differences, +1 and -1 for each pair and term, also when a term becomes common or is so no more.
+
+Terms up to their cap are chains in arrays, hashed by term. Common terms are dictionaries, out of the way.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dustream.core.containment.sketch import ASK, CODE, POST, Terms
+from dustream.core.text.tokens import fmix64
+
+TERM_CAP, CODE_CAP = 128, 16
+_ASKED_PARTS, _COMMON_PARTS = 8, 3  # of what a page asks for, the share that its container posts at the least
+
+Numbers = NDArray[np.int64]
+Changes = NDArray[np.int64]
+"""A row for each change: the page, the container, and +1 or -1."""
+
+Links = NDArray[np.int32]
+Kinds = NDArray[np.uint8]
+Masks = NDArray[np.uint64]
+
+_NONE = -1
+_NEXT, _OWNER = 0, 1  # columns of a link
+
+
+@njit(cache=True)
+def _bits(word: np.uint64) -> int:
+    count = 0
+    while word:
+        word &= word - np.uint64(1)
+        count += 1
+    return count
+
+
+@njit(cache=True)
+def _is_candidate(sizes: Links, masks: Masks, page: int, asks: int, container: int, posts: int) -> bool:
+    if not asks & ASK or not posts & POST or sizes[container] < sizes[page]:
+        return False
+    if asks & CODE:
+        return True
+    asked = _bits(masks[page, 0]) + _bits(masks[page, 1])
+    common = _bits(masks[page, 0] & masks[container, 2]) + _bits(masks[page, 1] & masks[container, 3])
+    return _ASKED_PARTS * common >= _COMMON_PARTS * asked
+
+
+@njit(cache=True)
+def _note(found: Numbers, count: int, page: int, container: int, sign: int) -> Numbers:
+    if count == len(found):
+        larger = np.empty((2 * count, 3), dtype=np.int64)
+        larger[:count] = found
+        found = larger
+    found[count, 0], found[count, 1], found[count, 2] = page, container, sign
+    return found
+
+
+@njit(cache=True)
+def _note_both(
+    ids: Numbers, sizes: Links, masks: Masks, one: int, one_kind: int, other: int, other_kind: int, sign: int,
+    found: Numbers, count: int,
+) -> tuple[Numbers, int]:  # fmt: skip
+    if _is_candidate(sizes, masks, one, one_kind, other, other_kind):
+        found = _note(found, count, ids[one], ids[other], sign)
+        count += 1
+    if _is_candidate(sizes, masks, other, other_kind, one, one_kind):
+        found = _note(found, count, ids[other], ids[one], sign)
+        count += 1
+    return found, count
+
+
+@njit(cache=True)
+def _note_all(
+    ids: Numbers, sizes: Links, masks: Masks, owners: Links, kinds: Kinds, members: int, sign: int, found: Numbers,
+    count: int,
+) -> tuple[Numbers, int]:  # fmt: skip
+    """All candidates among the first `members` pages that share a term."""
+    for i in range(members):
+        for j in range(i):
+            found, count = _note_both(
+                ids, sizes, masks, owners[i], kinds[i], owners[j], kinds[j], sign, found, count
+            )  # fmt: skip
+    return found, count
+
+
+@njit(cache=True)
+def _slot(heads: Links, term: np.uint64) -> np.uint64:
+    return fmix64(term) & np.uint64(heads.size - 1)
+
+
+@njit(cache=True)
+def _link_in(
+    heads: Links, links: Links, link_terms: Terms, link_kinds: Kinds, free: int, ids: Numbers, sizes: Links,
+    masks: Masks, owners: Links, terms: Terms, kinds: Kinds,
+) -> tuple[int, Numbers, Terms]:  # fmt: skip
+    """Link owners under terms: the first free link then, the changes, and the terms that became common."""
+    found, count = np.empty((64, 3), dtype=np.int64), 0
+    full, full_count = np.empty(terms.size, dtype=np.uint64), 0
+    met, met_kinds = np.empty(TERM_CAP + 1, dtype=np.int32), np.empty(TERM_CAP + 1, dtype=np.uint8)
+    for i in range(terms.size):
+        term, cap = terms[i], CODE_CAP if kinds[i] & CODE else TERM_CAP
+        slot = _slot(heads, term)
+        members, link = 0, heads[slot]
+        while link != _NONE and members <= cap:
+            if link_terms[link] == term:
+                met[members], met_kinds[members] = links[link, _OWNER], link_kinds[link]
+                members += 1
+            link = links[link, _NEXT]
+        if members < cap:
+            for j in range(members):
+                found, count = _note_both(
+                    ids, sizes, masks, owners[i], kinds[i], met[j], met_kinds[j], 1, found, count
+                )  # fmt: skip
+        elif members == cap:
+            found, count = _note_all(ids, sizes, masks, met, met_kinds, members, -1, found, count)
+            full[full_count] = term
+            full_count += 1
+        link, free = free, links[free, _NEXT]
+        links[link, _OWNER], link_terms[link], link_kinds[link] = owners[i], term, kinds[i]
+        links[link, _NEXT], heads[slot] = heads[slot], link
+    return free, found[:count], full[:full_count]
+
+
+@njit(cache=True)
+def _link_out(
+    heads: Links, links: Links, link_terms: Terms, link_kinds: Kinds, free: int, ids: Numbers, sizes: Links,
+    masks: Masks, owner: int, terms: Terms,
+) -> tuple[int, Numbers]:  # fmt: skip
+    """Take an owner out of terms that are not common: the first free link then, and the changes."""
+    found, count = np.empty((64, 3), dtype=np.int64), 0
+    for term in terms:
+        slot = _slot(heads, term)
+        before, link, mine, mine_before = _NONE, heads[slot], _NONE, _NONE
+        while link != _NONE:
+            if links[link, _OWNER] == owner and link_terms[link] == term:
+                mine, mine_before = link, before
+            before, link = link, links[link, _NEXT]
+        link = heads[slot]
+        while link != _NONE:
+            if link != mine and link_terms[link] == term:
+                found, count = _note_both(
+                    ids, sizes, masks, owner, link_kinds[mine], links[link, _OWNER], link_kinds[link], -1, found, count
+                )  # fmt: skip
+            link = links[link, _NEXT]
+        free = _unlink(heads, links, free, slot, mine, mine_before)
+    return free, found[:count]
+
+
+@njit(cache=True)
+def _unlink(heads: Links, links: Links, free: int, slot: np.uint64, link: int, before: int) -> int:
+    if before == _NONE:
+        heads[slot] = links[link, _NEXT]
+    else:
+        links[before, _NEXT] = links[link, _NEXT]
+    links[link, _OWNER], links[link, _NEXT] = _NONE, free
+    return link
+
+
+@njit(cache=True)
+def _take_chain(
+    heads: Links, links: Links, link_terms: Terms, link_kinds: Kinds, free: int, term: np.uint64, owners: Links,
+    kinds: Kinds,
+) -> tuple[int, int]:  # fmt: skip
+    """Take all owners of a term out: the first free link then, and how many they were."""
+    slot, count = _slot(heads, term), 0
+    before, link = _NONE, heads[slot]
+    while link != _NONE:
+        after = links[link, _NEXT]
+        if link_terms[link] == term:
+            owners[count], kinds[count] = links[link, _OWNER], link_kinds[link]
+            count += 1
+            free = _unlink(heads, links, free, slot, link, before)
+        else:
+            before = link
+        link = after
+    return free, count
+
+
+@njit(cache=True)
+def _owner_of(heads: Links, links: Links, link_terms: Terms, ids: Numbers, term: np.uint64, page: int) -> int:
+    link = heads[_slot(heads, term)]
+    while link != _NONE:
+        owner = links[link, _OWNER]
+        if link_terms[link] == term and ids[owner] == page:
+            return owner
+        link = links[link, _NEXT]
+    return _NONE
+
+
+@njit(cache=True)
+def _rehash(heads: Links, links: Links, link_terms: Terms, used: int) -> int:
+    """Chain the first `used` links anew, and all others as free: the first of these."""
+    for link in range(used):
+        slot = _slot(heads, link_terms[link])
+        links[link, _NEXT], heads[slot] = heads[slot], link
+    for link in range(used, len(links)):
+        links[link, _OWNER], links[link, _NEXT] = _NONE, link + 1
+    return used
+
+
+class CandidateIndex:
+    """Pages are known by ids; terms in several calls about one page must not repeat."""
+
+    def __init__(self) -> None:
+        self._ids = np.empty(0, dtype=np.int64)
+        self._sizes = np.empty(0, dtype=np.int32)
+        self._masks = np.empty((0, 4), dtype=np.uint64)
+        self._free_owners: list[int] = []
+        self._used_links = 0
+        self._free_link = 0
+        self._make_links(1_024)
+        self._common: dict[int, dict[int, int]] = {}  # by term and id: the owner's number and the flags, packed
+
+    def post(self, ids: Numbers, sizes: Links, masks: Masks, counts: Links, terms: Terms, kinds: Kinds) -> Changes:
+        """Pages come: so many terms each."""
+        owners = np.repeat(self._new_owners(ids, sizes, masks), counts)
+        if self._common:
+            is_rare = self._put_common(owners, terms, kinds)
+            owners, terms, kinds = owners[is_rare], terms[is_rare], kinds[is_rare]
+        self._make_room(terms.size)
+        self._free_link, found, full = _link_in(
+            self._heads, self._links, self._link_terms, self._link_kinds, self._free_link, self._ids, self._sizes,
+            self._masks, owners, terms, kinds,
+        )  # fmt: skip
+        self._used_links += terms.size
+        for term in full.tolist():
+            self._set_common(term, TERM_CAP + terms.size)
+        return found
+
+    def unpost(self, page: int, terms: Terms) -> Changes:
+        """A page goes; `terms` as it was posted with."""
+        owner = self._owner(page, int(terms[0]))
+        is_rare = np.array([term not in self._common for term in terms.tolist()], dtype=np.bool_)
+        rare = terms[is_rare]
+        self._free_link, found = _link_out(
+            self._heads, self._links, self._link_terms, self._link_kinds, self._free_link, self._ids, self._sizes,
+            self._masks, owner, rare,
+        )  # fmt: skip
+        self._used_links -= rare.size
+        changes = [found] + [self._remove_common(int(term), page) for term in terms[~is_rare]]
+        self._free_owners.append(owner)
+        return np.concatenate(changes)
+
+    def _owner(self, page: int, term: int) -> int:
+        if term in self._common:
+            return self._common[term][page] >> 3
+        owner = _owner_of(self._heads, self._links, self._link_terms, self._ids, np.uint64(term), page)
+        assert owner != _NONE
+        return int(owner)
+
+    def _new_owners(self, ids: Numbers, sizes: Links, masks: Masks) -> Links:
+        lacking = ids.size - len(self._free_owners)
+        if lacking > 0:
+            known = self._ids.size
+            more = max(lacking, known, 64)
+            self._ids = np.concatenate([self._ids, np.zeros(more, dtype=np.int64)])
+            self._sizes = np.concatenate([self._sizes, np.zeros(more, dtype=np.int32)])
+            self._masks = np.concatenate([self._masks, np.zeros((more, 4), dtype=np.uint64)])
+            self._free_owners[:0] = range(known + more - 1, known - 1, -1)
+        owners = np.array([self._free_owners.pop() for _ in range(ids.size)], dtype=np.int32)
+        self._ids[owners], self._sizes[owners], self._masks[owners] = ids, sizes, masks
+        return owners
+
+    # Common terms
+
+    def _put_common(self, owners: Links, terms: Terms, kinds: Kinds) -> NDArray[np.bool_]:
+        """Note the common ones among the terms; which are not."""
+        is_rare = np.ones(terms.size, dtype=np.bool_)
+        for i, term in enumerate(terms.tolist()):
+            pages = self._common.get(term)
+            if pages is not None:
+                pages[int(self._ids[owners[i]])] = int(owners[i]) << 3 | int(kinds[i])
+                is_rare[i] = False
+        return is_rare
+
+    def _set_common(self, term: int, pages_max: int) -> None:
+        owners, kinds = np.empty(pages_max, dtype=np.int32), np.empty(pages_max, dtype=np.uint8)
+        self._free_link, count = _take_chain(
+            self._heads, self._links, self._link_terms, self._link_kinds, self._free_link, np.uint64(term), owners,
+            kinds,
+        )  # fmt: skip
+        self._used_links -= count
+        packed = (owners[:count].astype(np.int64) << 3 | kinds[:count]).tolist()
+        self._common[term] = dict(zip(self._ids[owners[:count]].tolist(), packed, strict=True))
+
+    def _remove_common(self, term: int, page: int) -> Changes:
+        pages = self._common[term]
+        kind = pages.pop(page)
+        if len(pages) > (CODE_CAP if kind & CODE else TERM_CAP):
+            return np.empty((0, 3), dtype=np.int64)
+        del self._common[term]
+        packed = np.array(list(pages.values()), dtype=np.int64)
+        owners, kinds = (packed >> 3).astype(np.int32), (packed & 7).astype(np.uint8)
+        self._make_room(owners.size)
+        self._free_link, found, _ = _link_in(
+            self._heads, self._links, self._link_terms, self._link_kinds, self._free_link, self._ids, self._sizes,
+            self._masks, owners, np.full(owners.size, term, dtype=np.uint64), kinds,
+        )  # fmt: skip
+        self._used_links += owners.size
+        return found
+
+    # Room
+
+    def _make_links(self, size: int) -> None:
+        self._links = np.empty((size, 2), dtype=np.int32)
+        self._link_terms = np.empty(size, dtype=np.uint64)
+        self._link_kinds = np.empty(size, dtype=np.uint8)
+        self._heads = np.full(size, _NONE, dtype=np.int32)
+        self._free_link = _rehash(self._heads, self._links, self._link_terms, 0)
+
+    def _make_room(self, links: int) -> None:
+        used, size = self._used_links, len(self._links)
+        if used + links <= size:
+            return
+        in_use = self._links[:, _OWNER] != _NONE
+        owners, terms, kinds = self._links[in_use, _OWNER], self._link_terms[in_use], self._link_kinds[in_use]
+        while size < used + links:
+            size *= 2
+        self._make_links(size)
+        self._links[:used, _OWNER], self._link_terms[:used], self._link_kinds[:used] = owners, terms, kinds
+        self._free_link = _rehash(self._heads, self._links, self._link_terms, used)

@@ -1,0 +1,143 @@
+"""The terms by which pages that may contain one another meet.
+
+A page's shingles with the smallest hashes are a random sample of its text, and the same shingle is small in every page
+that has it. A page *posts* its 32 smallest and *asks* with its 8 smallest. If a longer page has a share s of it, each
+shingle asked with is in that page with probability s, and among those it posts as long as the page is not more than
+four times as long; with more, some of the 8 are beyond the 32: at 8 times half of them.
+
+A page with a feature code (Guo et al.) also posts and asks with runs of characters of its code, sampled alike: a second
+way to meet. Terms only propose: whether one page contains another is measured on their shingles (core/tier2).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dustream.core.text.repeatability import code_points
+from dustream.core.text.tokens import fmix64
+
+Terms = NDArray[np.uint64]
+
+SHINGLES_MIN = 20  # a page that says less is found in everything
+POSTED, ASKED = 32, 8
+CODE_POSTED, CODE_ASKED = 16, 8
+CODE_RUN_CHARS = 6  # of a code of 8 characters, the shortest there is, three quarters
+
+ASK, POST, CODE = 1, 2, 4
+"""Flags of a term: the page looks for containers by it, can be found by it, it is a run of the feature code."""
+
+_SAMPLED = np.uint64((1 << 52) - 1)  # the hash in a shingle; the bits above are its first token's bucket
+_ALL_BITS = np.uint64((1 << 64) - 1)
+_BASE = np.uint64(0x9E3779B185EBCA87)
+_CODE_SALT = np.uint64(0xD6E8FEB86659FD93)
+
+
+class Sketch(NamedTuple):
+    """A page's terms, each with its flags, and the masks by which the share of two pages is estimated."""
+
+    terms: Terms
+    kinds: NDArray[np.uint8]
+    masks: NDArray[np.uint64]
+
+
+@njit(cache=True)
+def _smallest_into(values: Terms, mask: np.uint64, found: Terms) -> int:
+    """The distinct values that are smallest under the mask, ascending: how many."""
+    count = 0
+    for value in values:
+        small = value & mask
+        if count == found.size and small >= (found[count - 1] & mask):
+            continue
+        at = count if count < found.size else count - 1
+        while at > 0 and (found[at - 1] & mask) > small:
+            at -= 1
+        if at > 0 and found[at - 1] == value:
+            continue
+        last = count if count < found.size else count - 1
+        for i in range(last, at, -1):
+            found[i] = found[i - 1]
+        found[at] = value
+        count = last + 1
+    return count
+
+
+@njit(cache=True)
+def _code_runs(code: NDArray[np.uint32], chars: int) -> Terms:
+    """A hash of every run of so many characters."""
+    runs = np.empty(max(code.size - chars + 1, 0), dtype=np.uint64)
+    for start in range(runs.size):
+        rolling = np.uint64(0)
+        for i in range(start, start + chars):
+            rolling = rolling * _BASE + np.uint64(code[i])
+        runs[start] = fmix64(rolling ^ _CODE_SALT)
+    return runs
+
+
+@njit(cache=True)
+def _sketch_into(shingles: Terms, terms: Terms, masks: NDArray[np.uint64]) -> int:
+    """The terms of a page, and its masks: what it asks for and what it posts, each in 128 bits; of a term the bit is
+    its lowest seven. How many terms there are."""
+    count = _smallest_into(shingles, _SAMPLED, terms)
+    masks[:] = 0
+    for i in range(count):
+        word = np.int64(terms[i] >> np.uint64(6) & np.uint64(1))
+        bit = np.uint64(1) << (terms[i] & np.uint64(63))
+        masks[2 + word] |= bit
+        if i < ASKED:
+            masks[word] |= bit
+    return count
+
+
+@njit(cache=True)
+def _sketches_into(
+    shingles: Terms, starts: NDArray[np.int64], ends: NDArray[np.int64], terms: Terms, counts: NDArray[np.int32],
+    masks: NDArray[np.uint64],
+) -> None:  # fmt: skip
+    for page in range(starts.size):
+        counts[page] = _sketch_into(shingles[starts[page] : ends[page]], terms[page], masks[page])
+
+
+def sketches_of(
+    shingles: Terms, starts: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[Terms, NDArray[np.int32], NDArray[np.uint64]]:
+    """Of many pages, whose distinct shingles stand from `starts` to `ends`: a row of terms each, how many of these
+    count, and masks. Without feature codes."""
+    terms, counts = np.empty((starts.size, POSTED), dtype=np.uint64), np.empty(starts.size, dtype=np.int32)
+    masks = np.empty((starts.size, 4), dtype=np.uint64)
+    _sketches_into(shingles, starts, ends, terms, counts, masks)
+    return terms, counts, masks
+
+
+def sketch_of(shingles: Terms, code: str) -> Sketch:
+    """A page's sketch; `shingles` are distinct."""
+    terms, masks = np.empty(POSTED, dtype=np.uint64), np.empty(4, dtype=np.uint64)
+    terms = terms[: _sketch_into(shingles, terms, masks)]
+    kinds = shingle_kinds(terms.size)
+    if code:
+        runs = code_terms(code)
+        terms, kinds = np.concatenate([terms, runs]), np.concatenate([kinds, code_kinds(runs.size)])
+    return Sketch(terms, kinds, masks)
+
+
+def code_terms(code: str) -> Terms:
+    """The terms of a feature code."""
+    found = np.empty(CODE_POSTED, dtype=np.uint64)
+    return found[: _smallest_into(_code_runs(code_points(code), CODE_RUN_CHARS), _ALL_BITS, found)]
+
+
+def shingle_kinds(count: int) -> NDArray[np.uint8]:
+    return _kinds(count, ASKED, 0)
+
+
+def code_kinds(count: int) -> NDArray[np.uint8]:
+    return _kinds(count, CODE_ASKED, CODE)
+
+
+def _kinds(count: int, asked: int, code: int) -> NDArray[np.uint8]:
+    kinds = np.full(count, POST | code, dtype=np.uint8)
+    kinds[:asked] |= ASK
+    return kinds

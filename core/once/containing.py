@@ -1,0 +1,142 @@
+"""Who contains whom, from all pages at once: the rules of core/tier2/containers.py, from the best page to the worst."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dustream.core.containment.candidate_index import CandidateIndex, Changes
+from dustream.core.containment.sketch import (
+    SHINGLES_MIN,
+    code_kinds,
+    code_terms,
+    shingle_kinds,
+    sketches_of,
+)
+from dustream.core.once.contents import Contents
+from dustream.core.pages.rows import PageRow
+from dustream.core.pages.vertex import vertex_name
+from dustream.core.text.repeatability import repeatability
+from dustream.core.text.shingles import common_shingles
+from dustream.core.tier2.containers import ContainmentRules
+from dustream.core.winners import Markets
+from dustream.schemas.pages import Verdict
+
+PAGES_AT_ONCE = 4_096
+
+Ints = NDArray[np.int64]
+
+
+class Posted(NamedTuple):
+    """A page that is nobody's duplicate in some market."""
+
+    url: str
+    row: PageRow
+    content: int
+
+
+class Containing:
+    """Pages by their place in `posted`."""
+
+    def __init__(self, posted: list[Posted], contents: Contents, markets: Markets, rules: ContainmentRules) -> None:
+        self._starts, self._shingles = contents.sets()
+        self._contents = contents
+        self._markets = markets
+        self._rules = rules
+        self._posted = [each for each in posted if self._is_looked_at(each.content)]
+        self._numbers = np.array([each.content for each in self._posted], dtype=np.int64)
+        self._orders: dict[int, tuple[bytes, ...]] = {}
+        self._index = CandidateIndex()
+
+    def found(self) -> Iterator[tuple[str, int, Verdict]]:
+        """Of each page that is contained in another, by market: the verdict."""
+        candidates = self._candidates()
+        for market in range(len(self._markets.names)):
+            for page, verdict in self._contained(candidates, market):
+                yield self._posted[page].url, market, verdict
+
+    def _is_looked_at(self, content: int) -> bool:
+        languages, size = self._rules.languages, self._starts[content + 1] - self._starts[content]
+        return bool(size >= SHINGLES_MIN) and (languages is None or self._contents.languages[content] in languages)
+
+    def _candidates(self) -> dict[int, dict[int, float]]:
+        """By page: the pages that have enough of it, and how much."""
+        changes = [self._changes(first) for first in range(0, len(self._posted), PAGES_AT_ONCE)]
+        if not changes:
+            return {}
+        pairs, inverse = np.unique(np.concatenate([each[:, :2] for each in changes]), axis=0, return_inverse=True)
+        sums = np.bincount(inverse.reshape(-1), weights=np.concatenate([each[:, 2] for each in changes]))
+        pairs = pairs[sums > 0]
+        shares = np.empty(len(pairs), dtype=np.float64)
+        _shares_into(self._starts, self._shingles, self._numbers[pairs], shares)
+        found: dict[int, dict[int, float]] = {}
+        for (page, container), share in zip(pairs.tolist(), shares.tolist(), strict=True):
+            if share >= self._rules.share_min:
+                found.setdefault(page, {})[container] = share
+        return found
+
+    def _changes(self, first: int) -> Changes:
+        """Post some pages to the index."""
+        numbers = self._numbers[first : first + PAGES_AT_ONCE]
+        starts, ends = self._starts[numbers], self._starts[numbers + 1]
+        rows, counts, masks = sketches_of(self._shingles, starts, ends)
+        terms, kinds = [], []
+        for at, (number, count) in enumerate(zip(numbers.tolist(), counts.tolist(), strict=True)):
+            terms.append(rows[at, :count])
+            kinds.append(shingle_kinds(count))
+            code = self._contents.codes.get(number)
+            if code:
+                runs = code_terms(code)
+                terms.append(runs)
+                kinds.append(code_kinds(runs.size))
+                counts[at] += runs.size
+        ids = np.arange(first, first + len(numbers), dtype=np.int64)
+        sizes = (ends - starts).astype(np.int32)
+        return self._index.post(ids, sizes, masks, counts, np.concatenate(terms), np.concatenate(kinds))
+
+    def _contained(self, candidates: dict[int, dict[int, float]], market: int) -> Iterator[tuple[int, Verdict]]:
+        """From the best page to the worst: each is contained in the best page kept that has enough of it. Only who is
+        alone in its group is contained."""
+        contained: set[int] = set()
+        ranked = [page for page in candidates if self._is_alone(page) and self._is_winner(page, market)]
+        for page in sorted(ranked, key=lambda each: self._order(each, market)):
+            order = self._order(page, market)
+            kept = [each for each in candidates[page] if each not in contained and self._is_winner(each, market)]
+            better = [each for each in kept if self._order(each, market) < order]
+            if better:
+                best = min(better, key=lambda each: self._order(each, market))
+                contained.add(page)
+                yield page, self._verdict(page, best, candidates[page][best])
+
+    def _verdict(self, page: int, container: int, share: float) -> Verdict:
+        codes = [self._contents.codes.get(self._posted[each].content) for each in (page, container)]
+        code_share = repeatability(codes[0], codes[1]) if codes[0] and codes[1] else None
+        return Verdict(self._posted[container].url, share, exact=False, contained=True, code_share=code_share)
+
+    def _is_winner(self, page: int, market: int) -> bool:
+        return self._posted[page].row.verdicts[market].winner == self._posted[page].url
+
+    def _is_alone(self, page: int) -> bool:
+        standing = self._posted[page].row.standing
+        return standing is not None and standing.alone
+
+    def _order(self, page: int, market: int) -> bytes:
+        if page not in self._orders:
+            url, row, content = self._posted[page]
+            vertex = vertex_name(row.first_seen_ms, url, row.epoch)
+            size = int(self._starts[content + 1] - self._starts[content])
+            keys = self._markets.keys(url, row.first_seen_ms, row.popularity, vertex)
+            self._orders[page] = tuple(self._rules.order(size, key) for key in keys)
+        return self._orders[page][market]
+
+
+@njit(cache=True)
+def _shares_into(starts: Ints, shingles: NDArray[np.uint64], pairs: Ints, shares: NDArray[np.float64]) -> None:
+    for i in range(len(pairs)):
+        page, container = pairs[i]
+        mine = shingles[starts[page] : starts[page + 1]]
+        shares[i] = common_shingles(mine, shingles[starts[container] : starts[container + 1]]) / mine.size

@@ -1,0 +1,359 @@
+"""Who contains the pages that are at home in a partition, in every market.
+
+Rules:
+- A page can be contained in one that has at least `share_min` of its shingles, at least as many shingles, and is
+  better in the order: more shingles, and of equally many the better by the winner criteria (or by these alone, if so
+  set).
+- Only who is kept can contain: a winner in the stars, and not contained itself.
+- A page is contained in the best page that can contain it.
+Read from the best to the worst this has one solution, whatever came first.
+
+How it comes about:
+- Entries that are winners in some market are *posted* to the index of terms (core/containment), under a serial that is
+  never used again. The index proposes candidates: pairs that share a term, with how many they share.
+- A new candidate is *weighed*: its page's shingles go to the container's home, which answers with the exact share and
+  with how the container stands: its places in the orders, and the markets in which it is kept. If the share is enough,
+  the page *depends* on it, and hears whenever that changes.
+- The page's record in `pages` hears who contains it, and answers in which markets the page is dropped for that: only a
+  page that is alone in its group is.
+A term that more than a bounded number of pages have proposes nothing, so a page has few candidates and few dependents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+
+from dustream.core.containment.rows import PostedPages, home_of, page_id, serial_of
+from dustream.core.containment.sketch import SHINGLES_MIN, Sketch, sketch_of
+from dustream.core.pages.vertex import url_of
+from dustream.core.processor import Send, Table, TaskState
+from dustream.core.text.repeatability import repeatability
+from dustream.core.text.shingles import common_shingles
+from dustream.core.tier2.rows import (
+    CandidateRow,
+    ContainerRow,
+    DependentRow,
+    SerialRow,
+    VertexRow,
+    won_markets,
+)
+from dustream.core.tier2.vertices import Vertices
+from dustream.schemas.containment import Post, Unpost
+from dustream.schemas.pages import Contained, Verdict
+from dustream.schemas.signature import PageSignature
+from dustream.schemas.tier2 import ContainmentDropped, Propose, Release, Stands, Weigh, Weighed
+
+_NEXT_SERIAL = "next"
+
+ContainerOrder = Callable[[int, bytes], bytes]
+"""(shingles, key in the winner order) → the place in the order of containers; the smaller is better."""
+
+
+def longer_first(shingles: int, key: bytes) -> bytes:
+    """The page with more shingles, and of equally long ones the better by the winner criteria."""
+    return (0xFFFFFFFF - shingles).to_bytes(4, "big") + key
+
+
+def criteria_first(shingles: int, key: bytes) -> bytes:
+    """The winner criteria alone: a page that is better by them is not dropped for a longer one."""
+    return key
+
+
+class ContainmentRules(NamedTuple):
+    """What is looked for. `partitions`: of the index of terms. `languages`: only pages in these; None: all."""
+
+    partitions: int
+    share_min: float
+    order: ContainerOrder = longer_first
+    languages: frozenset[str] | None = None
+
+
+TABLES = {
+    "candidates": CandidateRow,
+    "dependents": DependentRow,
+    "containers": ContainerRow,
+    "serials": SerialRow,
+}
+
+
+class Containers:
+    """The pages at home in one partition. Candidates and dependents are in memory, too: there are few."""
+
+    def __init__(self, state: TaskState, markets: int, vertices: Vertices, rules: ContainmentRules) -> None:
+        self._partition = state.partition
+        self._markets = markets
+        self._vertices = vertices
+        self._rules = rules
+        self._candidate_rows: Table[CandidateRow] = state.table("candidates")
+        self._dependent_rows: Table[DependentRow] = state.table("dependents")
+        self._container_rows: Table[ContainerRow] = state.table("containers")
+        self._serial_rows: Table[SerialRow] = state.table("serials")
+        next_serial = self._serial_rows.get(_NEXT_SERIAL)
+        self._next_serial = 1 if next_serial is None else next_serial.serial
+        self._numbers: dict[int, int] = {}  # by serial
+        self._candidates: dict[int, dict[int, CandidateRow]] = {}  # by the page's serial and the container's id
+        self._dependents: dict[int, set[int]] = {}  # by the container's serial: ids of pages
+        self._unposted: list[int] = []
+        self._out: list[Send] = []
+        for number in vertices.numbers():
+            row = vertices.row(number)
+            if row.post:
+                self._numbers[row.post] = number
+        for key, candidate in self._candidate_rows.scan():
+            self._candidates.setdefault(int(key[:12], 16), {})[int(key[12:], 16)] = candidate
+        for key, _ in self._dependent_rows.scan():
+            self._dependents.setdefault(int(key[:12], 16), set()).add(int(key[12:], 16))
+
+    # Pages are posted, and are so no more
+
+    def drain(self) -> list[Send]:
+        """At the end of a step: post who became a winner, take back who is none any more; all there is to say."""
+        changed, self._vertices.changed = sorted(self._vertices.changed), set()
+        posted = [entry for number in changed if (entry := self._follow(number)) is not None]
+        if posted:
+            self._serial_rows.put(_NEXT_SERIAL, SerialRow(self._next_serial))
+            self._out += self._posts(posted)
+        if self._unposted:
+            serials, self._unposted = np.array(self._unposted, dtype="<i8").tobytes(), []
+            unpost = Unpost(self._partition, serials)
+            self._out += [Send("containment", partition, unpost) for partition in range(self._rules.partitions)]
+        out, self._out = self._out, []
+        return out
+
+    def _follow(self, number: int) -> tuple[int, int, Sketch] | None:
+        """A vertex came, or its stars changed; what is to be posted of it, if it is new to the index: serial, shingles
+        and sketch."""
+        row = self._vertices.row(number)
+        is_winner = won_markets(row) != 0
+        if row.post and is_winner:
+            self._tell_dependents(row)
+            self._decide(row)
+        elif row.post:
+            self._withdraw(row)
+            self._vertices.put(number, replace(row, post=0))
+        elif is_winner:
+            return self._post(number, row)
+        return None
+
+    def _post(self, number: int, row: VertexRow) -> tuple[int, int, Sketch] | None:
+        content = self._vertices.content(number)
+        if not self._is_looked_at(content):
+            return None
+        serial, self._next_serial = self._next_serial, self._next_serial + 1
+        self._numbers[serial] = number
+        self._vertices.put(number, replace(row, post=serial))
+        shingles = _shingles(content)
+        return serial, shingles.size, sketch_of(shingles, content.code)
+
+    def _is_looked_at(self, content: PageSignature) -> bool:
+        languages = self._rules.languages
+        return _size(content) >= SHINGLES_MIN and (languages is None or content.lang in languages)
+
+    def _posts(self, posted: list[tuple[int, int, Sketch]]) -> Iterator[Send]:
+        """One message for each partition of the terms."""
+        serials = np.array([serial for serial, _, _ in posted], dtype="<i8")
+        sizes = np.array([size for _, size, _ in posted], dtype="<i4")
+        masks = np.array([sketch.masks for _, _, sketch in posted], dtype="<u8")
+        owners = np.repeat(np.arange(len(posted)), [sketch.terms.size for _, _, sketch in posted])
+        terms = np.concatenate([sketch.terms for _, _, sketch in posted])
+        kinds = np.concatenate([sketch.kinds for _, _, sketch in posted])
+        partitions = terms % np.uint64(self._rules.partitions)
+        for partition in np.unique(partitions).tolist():
+            here = partitions == partition
+            pages, counts = np.unique(owners[here], return_counts=True)
+            part = PostedPages(
+                serials[pages], sizes[pages], masks[pages], counts.astype("<i4"), terms[here], kinds[here]
+            )
+            yield Send("containment", int(partition), Post(self._partition, part.postings()))
+
+    def leave(self, row: VertexRow) -> None:
+        """A vertex goes."""
+        if row.post:
+            self._withdraw(row, is_gone=True)
+
+    def _withdraw(self, row: VertexRow, *, is_gone: bool = False) -> None:
+        """The page is posted no more: its candidates and dependents go. What was proposed and is on its way is of a
+        serial that nobody has."""
+        serial = row.post
+        self._unposted.append(serial)
+        del self._numbers[serial]
+        for container in list(self._candidates.get(serial, ())):
+            self._drop_candidate(serial, container)
+        for page in self._dependents.pop(serial, ()):
+            self._dependent_rows.delete(_pair_key(serial, page))
+        told = self._container_rows.get(_key(serial))
+        if told is not None:
+            self._container_rows.delete(_key(serial))
+            for market, verdict in enumerate(told.verdicts):
+                if verdict is not None and not is_gone:
+                    self._tell_page(row, market, None)
+
+    # Candidates
+
+    def propose(self, message: Propose) -> None:
+        """The index found pairs that share terms, or no longer do."""
+        columns = (message.pages, message.containers, message.changes)
+        pages, containers, changes = (np.frombuffer(column, dtype="<i8").tolist() for column in columns)
+        for page, container, change in zip(pages, containers, changes, strict=True):
+            serial = serial_of(page)
+            if serial in self._numbers:
+                self._change_candidate(serial, container, change)
+
+    def _change_candidate(self, serial: int, container: int, change: int) -> None:
+        known = self._candidates.get(serial, {}).get(container)
+        if known is None:
+            self._put_candidate(serial, container, CandidateRow(change))
+            content = self._vertices.content(self._numbers[serial])
+            weigh = Weigh(page_id(self._partition, serial), serial_of(container), content.shingles, content.code)
+            self._out.append(Send("tier2", home_of(container), weigh))
+        elif known.terms + change:
+            self._put_candidate(serial, container, replace(known, terms=known.terms + change))
+        else:
+            self._drop_candidate(serial, container)
+            self._decide(self._vertices.row(self._numbers[serial]))
+
+    def _put_candidate(self, serial: int, container: int, row: CandidateRow) -> None:
+        self._candidates.setdefault(serial, {})[container] = row
+        self._candidate_rows.put(_pair_key(serial, container), row)
+
+    def _drop_candidate(self, serial: int, container: int) -> None:
+        mine = self._candidates[serial]
+        row = mine.pop(container)
+        if not mine:
+            del self._candidates[serial]
+        self._candidate_rows.delete(_pair_key(serial, container))
+        if row.share is None or row.share >= self._rules.share_min:
+            release = Release(serial_of(container), page_id(self._partition, serial))
+            self._out.append(Send("tier2", home_of(container), release))
+
+    def weigh(self, message: Weigh) -> None:
+        """At the container's home: which share of the page it has, and how it stands."""
+        number = self._numbers.get(message.container)
+        if number is None:
+            return
+        content, row = self._vertices.content(number), self._vertices.row(number)
+        page = np.frombuffer(message.shingles, dtype="<u8")
+        share = int(common_shingles(page, _shingles(content))) / page.size
+        code_share = repeatability(message.code, content.code) if message.code and content.code else None
+        if share >= self._rules.share_min:
+            self._dependents.setdefault(message.container, set()).add(message.page)
+            self._dependent_rows.put(_pair_key(message.container, message.page), DependentRow())
+        orders, kept = self._standing(number, row)
+        own = page_id(self._partition, message.container)
+        answer = Weighed(serial_of(message.page), own, share, code_share, row.vertex, orders, kept)
+        self._out.append(Send("tier2", home_of(message.page), answer))
+
+    def weighed(self, message: Weighed) -> None:
+        known = self._candidates.get(message.page, {}).get(message.container)
+        if known is None:
+            return
+        measured = message.share, message.code_share, message.vertex, message.orders, message.kept
+        self._put_candidate(message.page, message.container, CandidateRow(known.terms, *measured))
+        if message.share >= self._rules.share_min:
+            self._decide(self._vertices.row(self._numbers[message.page]))
+
+    def stands(self, message: Stands) -> None:
+        """A container stands otherwise than before."""
+        for page in message.pages:
+            known = self._candidates.get(page, {}).get(message.container)
+            if known is not None and known.share is not None:
+                row = replace(known, orders=message.orders, kept=message.kept)
+                self._put_candidate(page, message.container, row)
+                self._decide(self._vertices.row(self._numbers[page]))
+
+    def release(self, message: Release) -> None:
+        """A page depends on this container no more."""
+        pages = self._dependents.get(message.container)
+        if pages is not None and message.page in pages:
+            pages.remove(message.page)
+            if not pages:
+                del self._dependents[message.container]
+            self._dependent_rows.delete(_pair_key(message.container, message.page))
+
+    # Decisions
+
+    def _decide(self, row: VertexRow) -> None:
+        """Tell the page who contains it, where that changed."""
+        serial = row.post
+        told = self._container_rows.get(_key(serial))
+        before = told.verdicts if told is not None else (None,) * self._markets
+        candidates = [each for each in self._candidates.get(serial, {}).values() if self._is_enough(each)]
+        if not candidates and told is None:
+            return
+        orders, _ = self._standing(self._numbers[serial], row)
+        verdicts = tuple(
+            _best(candidates, market, orders[market]) if row.stars[market].winner else None
+            for market in range(self._markets)
+        )
+        for market, (was, now) in enumerate(zip(before, verdicts, strict=True)):
+            if was != now:
+                self._tell_page(row, market, now)
+        if any(verdicts):
+            self._container_rows.put(_key(serial), ContainerRow(row.vertex, verdicts))
+        elif told is not None:
+            self._container_rows.delete(_key(serial))
+
+    def _is_enough(self, candidate: CandidateRow) -> bool:
+        return candidate.share is not None and candidate.share >= self._rules.share_min
+
+    def _tell_page(self, row: VertexRow, market: int, verdict: Verdict | None) -> None:
+        self._out.append(Send("pages", url_of(row.vertex), Contained(row.vertex, market, verdict)))
+
+    def dropped(self, message: ContainmentDropped) -> None:
+        """The page says in which markets it is dropped because it is contained."""
+        number = self._vertices.number(message.vertex)
+        if number is None:
+            return
+        row = replace(self._vertices.row(number), dropped=message.markets)
+        self._vertices.put(number, row)
+        if row.post:
+            self._tell_dependents(row)
+
+    def _standing(self, number: int, row: VertexRow) -> tuple[tuple[bytes, ...], int]:
+        """Its places in the orders, and the markets in which it is kept."""
+        shingles = _size(self._vertices.content(number))
+        orders = tuple([self._rules.order(shingles, star.key) for star in row.stars])
+        return orders, won_markets(row) & ~row.dropped
+
+    def _tell_dependents(self, row: VertexRow) -> None:
+        dependents = self._dependents.get(row.post)
+        if not dependents:
+            return
+        orders, kept = self._standing(self._numbers[row.post], row)
+        by_home: dict[int, list[int]] = {}
+        for page in sorted(dependents):
+            by_home.setdefault(home_of(page), []).append(serial_of(page))
+        own = page_id(self._partition, row.post)
+        self._out += [
+            Send("tier2", home, Stands(tuple(pages), own, orders, kept)) for home, pages in by_home.items()
+        ]
+
+
+def _best(candidates: list[CandidateRow], market: int, order: bytes) -> Verdict | None:
+    """The best container that is kept in a market and better than `order`."""
+    kept = [each for each in candidates if each.kept >> market & 1 and each.orders[market] < order]
+    if not kept:
+        return None
+    best = min(kept, key=lambda each: each.orders[market])
+    assert best.share is not None
+    return Verdict(url_of(best.container), best.share, exact=False, contained=True, code_share=best.code_share)
+
+
+def _shingles(content: PageSignature) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    return np.frombuffer(content.shingles, dtype="<u8")
+
+
+def _size(content: PageSignature) -> int:
+    return len(content.shingles) // 8
+
+
+def _key(serial: int) -> str:
+    return f"{serial:012x}"
+
+
+def _pair_key(serial: int, other: int) -> str:
+    return f"{serial:012x}{other:016x}"
