@@ -94,25 +94,32 @@ class Propose(Struct, frozen=True, array_like=True, tag="propose"):
 
 
 class Weigh(Struct, frozen=True, array_like=True, tag="weigh"):
-    """Which share of page `page` (its id) has `container` (its serial here)? The page's shingles and feature code."""
+    """Which share of page `page` (its id) do these containers (serials here) have? The page's shingles and feature
+    code."""
 
     page: int
-    container: int
+    containers: tuple[int, ...]
     shingles: bytes
     code: str
 
 
-class Weighed(Struct, frozen=True, array_like=True, tag="weighed"):
-    """The container `container` (its id) is `vertex`, and has this share of `page` (its serial here), and of its
-    feature code if both have one; and how it stands: its places in the orders, the markets in which it is kept."""
+class Weight(Struct, frozen=True, array_like=True):
+    """The share of a page that a container (its id) has. If it is enough: that of the page's feature code, if both have
+    one; which vertex the container is, and how it stands: its places in the orders, the markets in which it is kept."""
 
-    page: int
     container: int
     share: float
-    code_share: float | None
-    vertex: str
-    orders: tuple[bytes, ...]
-    kept: int
+    code_share: float | None = None
+    vertex: str = ""
+    orders: tuple[bytes, ...] = ()
+    kept: int = 0
+
+
+class Weighed(Struct, frozen=True, array_like=True, tag="weighed"):
+    """The answer about `page` (its serial here)."""
+
+    page: int
+    weights: tuple[Weight, ...]
 
 
 class Stands(Struct, frozen=True, array_like=True, tag="stands"):

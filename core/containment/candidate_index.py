@@ -1,8 +1,8 @@
 """Which pages share a term: an index of one partition of the terms, in arrays.
 
 A pair (page, container) is a *candidate* by a term if the page asks with it, the container posts it and has at least as
-many shingles; for a shingle, the container must also post at least three eighths of what the page asks for, as far as
-masks of 128 bits can tell. A term that more pages have than its cap is *common* and makes no candidates: boilerplate
+many shingles; for a shingle, the container must also post at least half of what the page asks for, as far as masks of
+128 bits can tell. A term that more pages have than its cap is *common* and makes no candidates: boilerplate
 says nothing about two pages, and no page can have more than a bounded number of candidates.
 
 What is a candidate by which term is a function of the pages posted, not of their order: `post` and `unpost` give the
@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from dustream.core.containment.sketch import ASK, CODE, POST, Terms
 from dustream.core.text.tokens import fmix64
 
-TERM_CAP, CODE_CAP = 128, 16
-_ASKED_PARTS, _COMMON_PARTS = 8, 3  # of what a page asks for, the share that its container posts at the least
+TERM_CAP, CODE_CAP = 64, 16
 
 Numbers = NDArray[np.int64]
 Changes = NDArray[np.int64]
@@ -52,7 +51,7 @@ def _is_candidate(sizes: Links, masks: Masks, page: int, asks: int, container: i
         return True
     asked = _bits(masks[page, 0]) + _bits(masks[page, 1])
     common = _bits(masks[page, 0] & masks[container, 2]) + _bits(masks[page, 1] & masks[container, 3])
-    return _ASKED_PARTS * common >= _COMMON_PARTS * asked
+    return 2 * common >= asked
 
 
 @njit(cache=True)
@@ -101,14 +100,15 @@ def _slot(heads: Links, term: np.uint64) -> np.uint64:
 @njit(cache=True)
 def _link_in(
     heads: Links, links: Links, link_terms: Terms, link_kinds: Kinds, free: int, ids: Numbers, sizes: Links,
-    masks: Masks, owners: Links, terms: Terms, kinds: Kinds,
+    masks: Masks, owners: Links, terms: Terms, kinds: Kinds, term_cap: int, code_cap: int,
 ) -> tuple[int, Numbers, Terms]:  # fmt: skip
     """Link owners under terms: the first free link then, the changes, and the terms that became common."""
     found, count = np.empty((64, 3), dtype=np.int64), 0
     full, full_count = np.empty(terms.size, dtype=np.uint64), 0
-    met, met_kinds = np.empty(TERM_CAP + 1, dtype=np.int32), np.empty(TERM_CAP + 1, dtype=np.uint8)
+    room = max(term_cap, code_cap) + 1
+    met, met_kinds = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.uint8)
     for i in range(terms.size):
-        term, cap = terms[i], CODE_CAP if kinds[i] & CODE else TERM_CAP
+        term, cap = terms[i], code_cap if kinds[i] & CODE else term_cap
         slot = _slot(heads, term)
         members, link = 0, heads[slot]
         while link != _NONE and members <= cap:
@@ -211,7 +211,9 @@ def _rehash(heads: Links, links: Links, link_terms: Terms, used: int) -> int:
 class CandidateIndex:
     """Pages are known by ids; terms in several calls about one page must not repeat."""
 
-    def __init__(self) -> None:
+    def __init__(self, term_cap: int = TERM_CAP, code_cap: int = CODE_CAP) -> None:
+        self._term_cap = term_cap
+        self._code_cap = code_cap
         self._ids = np.empty(0, dtype=np.int64)
         self._sizes = np.empty(0, dtype=np.int32)
         self._masks = np.empty((0, 4), dtype=np.uint64)
@@ -230,11 +232,11 @@ class CandidateIndex:
         self._make_room(terms.size)
         self._free_link, found, full = _link_in(
             self._heads, self._links, self._link_terms, self._link_kinds, self._free_link, self._ids, self._sizes,
-            self._masks, owners, terms, kinds,
+            self._masks, owners, terms, kinds, self._term_cap, self._code_cap,
         )  # fmt: skip
         self._used_links += terms.size
         for term in full.tolist():
-            self._set_common(term, TERM_CAP + terms.size)
+            self._set_common(term, max(self._term_cap, self._code_cap) + terms.size)
         return found
 
     def unpost(self, page: int, terms: Terms) -> Changes:
@@ -296,7 +298,7 @@ class CandidateIndex:
     def _remove_common(self, term: int, page: int) -> Changes:
         pages = self._common[term]
         kind = pages.pop(page)
-        if len(pages) > (CODE_CAP if kind & CODE else TERM_CAP):
+        if len(pages) > (self._code_cap if kind & CODE else self._term_cap):
             return np.empty((0, 3), dtype=np.int64)
         del self._common[term]
         packed = np.array(list(pages.values()), dtype=np.int64)
@@ -304,7 +306,7 @@ class CandidateIndex:
         self._make_room(owners.size)
         self._free_link, found, _ = _link_in(
             self._heads, self._links, self._link_terms, self._link_kinds, self._free_link, self._ids, self._sizes,
-            self._masks, owners, np.full(owners.size, term, dtype=np.uint64), kinds,
+            self._masks, owners, np.full(owners.size, term, dtype=np.uint64), kinds, self._term_cap, self._code_cap,
         )  # fmt: skip
         self._used_links += owners.size
         return found

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from dustream.core.containment.candidate_index import CandidateIndex, Changes
+from dustream.core.containment.candidate_index import CODE_CAP, TERM_CAP, CandidateIndex, Changes
 from dustream.core.containment.rows import SERIAL_BITS, PostedPages, page_id, row_key
 from dustream.core.processor import Send, Table, TaskState
 from dustream.schemas.containment import ContainmentMessage, Post, Postings
 from dustream.schemas.tier2 import Propose
 
 PAIRS_MAX = 10_000  # in one message
-ROWS_AT_ONCE = 1_024  # taken into the index together when the task opens
 
 TABLES: dict[str, Any] = {"posted": Postings}
 
@@ -27,9 +26,12 @@ TABLES: dict[str, Any] = {"posted": Postings}
 class ContainmentProcessor:
     """One task of `containment`. The index is derived from the table."""
 
+    def __init__(self, *, term_cap: int = TERM_CAP, code_cap: int = CODE_CAP) -> None:
+        self._caps = term_cap, code_cap
+
     def open(self, state: TaskState) -> None:
         self._posted: Table[Postings] = state.table("posted")
-        self._index = CandidateIndex()
+        self._index = CandidateIndex(*self._caps)
         for key, row in self._posted.scan():
             self._index_pages(int(key[:3], 16), PostedPages.of(row))
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dustream.core.containment.candidate_index import CandidateIndex, Changes
 from dustream.core.containment.sketch import (
-    SHINGLES_MIN,
     code_kinds,
     code_terms,
     shingle_kinds,
@@ -61,7 +60,7 @@ class Containing:
 
     def _is_looked_at(self, content: int) -> bool:
         languages, size = self._rules.languages, self._starts[content + 1] - self._starts[content]
-        return bool(size >= SHINGLES_MIN) and (languages is None or self._contents.languages[content] in languages)
+        return bool(size >= self._rules.shingles_min) and (languages is None or self._contents.languages[content] in languages)
 
     def _candidates(self) -> dict[int, dict[int, float]]:
         """By page: the pages that have enough of it, and how much."""

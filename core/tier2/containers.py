@@ -10,7 +10,8 @@ Read from the best to the worst this has one solution, whatever came first.
 
 How it comes about:
 - Entries that are winners in some market are *posted* to the index of terms (core/containment), under a serial that is
-  never used again. The index proposes candidates: pairs that share a term, with how many they share.
+  never used again. The index proposes candidates: pairs that share a term, with how many they share. Posting waits
+  until the task is at rest, or many wait: most new pages turn out to be duplicates, and terms to be common.
 - A new candidate is *weighed*: its page's shingles go to the container's home, which answers with the exact share and
   with how the container stands: its places in the orders, and the markets in which it is kept. If the share is enough,
   the page *depends* on it, and hears whenever that changes.
@@ -26,6 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from dustream.core.containment.rows import PostedPages, home_of, page_id, serial_of
 from dustream.core.containment.sketch import SHINGLES_MIN, Sketch, sketch_of
@@ -45,10 +47,12 @@ from dustream.core.tier2.vertices import Vertices
 from dustream.schemas.containment import Post, Unpost
 from dustream.schemas.pages import Contained, Verdict
 from dustream.schemas.signature import PageSignature
-from dustream.schemas.tier2 import ContainmentDropped, Propose, Release, Stands, Weigh, Weighed
+from dustream.schemas.tier2 import ContainmentDropped, Propose, Release, Stands, Weigh, Weighed, Weight
 
+WAITING_MAX = 2_000  # entries that wait to be posted while pages keep coming
 _NEXT_SERIAL = "next"
 
+Shingles = NDArray[np.uint64]
 ContainerOrder = Callable[[int, bytes], bytes]
 """(shingles, key in the winner order) → the place in the order of containers; the smaller is better."""
 
@@ -70,6 +74,8 @@ class ContainmentRules(NamedTuple):
     share_min: float
     order: ContainerOrder = longer_first
     languages: frozenset[str] | None = None
+    shingles_min: int = SHINGLES_MIN
+    waiting_max: int = WAITING_MAX
 
 
 TABLES = {
@@ -97,12 +103,15 @@ class Containers:
         self._numbers: dict[int, int] = {}  # by serial
         self._candidates: dict[int, dict[int, CandidateRow]] = {}  # by the page's serial and the container's id
         self._dependents: dict[int, set[int]] = {}  # by the container's serial: ids of pages
+        self._waiting: set[int] = set()  # winners that are not posted yet
         self._unposted: list[int] = []
         self._out: list[Send] = []
         for number in vertices.numbers():
             row = vertices.row(number)
             if row.post:
                 self._numbers[row.post] = number
+            elif row.entry and won_markets(row):
+                self._waiting.add(number)
         for key, candidate in self._candidate_rows.scan():
             self._candidates.setdefault(int(key[:12], 16), {})[int(key[12:], 16)] = candidate
         for key, _ in self._dependent_rows.scan():
@@ -110,13 +119,13 @@ class Containers:
 
     # Pages are posted, and are so no more
 
-    def drain(self) -> list[Send]:
-        """At the end of a step: post who became a winner, take back who is none any more; all there is to say."""
+    def drain(self, *, at_rest: bool = False) -> list[Send]:
+        """At the end of a step: follow the stars, post who waits if it is time, and say all there is to say."""
         changed, self._vertices.changed = sorted(self._vertices.changed), set()
-        posted = [entry for number in changed if (entry := self._follow(number)) is not None]
-        if posted:
-            self._serial_rows.put(_NEXT_SERIAL, SerialRow(self._next_serial))
-            self._out += self._posts(posted)
+        for number in changed:
+            self._follow(number)
+        if self._waiting and (at_rest or len(self._waiting) >= self._rules.waiting_max):
+            self._post_waiting()
         if self._unposted:
             serials, self._unposted = np.array(self._unposted, dtype="<i8").tobytes(), []
             unpost = Unpost(self._partition, serials)
@@ -124,9 +133,8 @@ class Containers:
         out, self._out = self._out, []
         return out
 
-    def _follow(self, number: int) -> tuple[int, int, Sketch] | None:
-        """A vertex came, or its stars changed; what is to be posted of it, if it is new to the index: serial, shingles
-        and sketch."""
+    def _follow(self, number: int) -> None:
+        """A vertex came, or its stars changed."""
         row = self._vertices.row(number)
         is_winner = won_markets(row) != 0
         if row.post and is_winner:
@@ -136,22 +144,31 @@ class Containers:
             self._withdraw(row)
             self._vertices.put(number, replace(row, post=0))
         elif is_winner:
-            return self._post(number, row)
-        return None
+            self._waiting.add(number)
+        else:
+            self._waiting.discard(number)
 
-    def _post(self, number: int, row: VertexRow) -> tuple[int, int, Sketch] | None:
-        content = self._vertices.content(number)
-        if not self._is_looked_at(content):
-            return None
-        serial, self._next_serial = self._next_serial, self._next_serial + 1
-        self._numbers[serial] = number
-        self._vertices.put(number, replace(row, post=serial))
-        shingles = _shingles(content)
-        return serial, shingles.size, sketch_of(shingles, content.code)
+    def _post_waiting(self) -> None:
+        posted: list[tuple[int, int, Sketch]] = []  # serial, shingles, sketch
+        for number in sorted(self._waiting):
+            content = self._vertices.content(number)
+            if self._is_looked_at(content):
+                serial, self._next_serial = self._next_serial, self._next_serial + 1
+                self._numbers[serial] = number
+                self._vertices.put(number, replace(self._vertices.row(number), post=serial))
+                shingles = _shingles(content)
+                posted.append((serial, shingles.size, sketch_of(shingles, content.code)))
+        self._waiting.clear()
+        if posted:
+            self._keep_serial()
+            self._out += self._posts(posted)
+
+    def _keep_serial(self) -> None:
+        self._serial_rows.put(_NEXT_SERIAL, SerialRow(self._next_serial))
 
     def _is_looked_at(self, content: PageSignature) -> bool:
         languages = self._rules.languages
-        return _size(content) >= SHINGLES_MIN and (languages is None or content.lang in languages)
+        return _size(content) >= self._rules.shingles_min and (languages is None or content.lang in languages)
 
     def _posts(self, posted: list[tuple[int, int, Sketch]]) -> Iterator[Send]:
         """One message for each partition of the terms."""
@@ -170,8 +187,9 @@ class Containers:
             )
             yield Send("containment", int(partition), Post(self._partition, part.postings()))
 
-    def leave(self, row: VertexRow) -> None:
+    def leave(self, number: int, row: VertexRow) -> None:
         """A vertex goes."""
+        self._waiting.discard(number)
         if row.post:
             self._withdraw(row, is_gone=True)
 
@@ -198,23 +216,28 @@ class Containers:
         """The index found pairs that share terms, or no longer do."""
         columns = (message.pages, message.containers, message.changes)
         pages, containers, changes = (np.frombuffer(column, dtype="<i8").tolist() for column in columns)
+        new: dict[tuple[int, int], list[int]] = {}  # containers by page and their home
         for page, container, change in zip(pages, containers, changes, strict=True):
             serial = serial_of(page)
-            if serial in self._numbers:
-                self._change_candidate(serial, container, change)
+            if serial in self._numbers and self._change_candidate(serial, container, change):
+                new.setdefault((serial, home_of(container)), []).append(serial_of(container))
+        for (serial, home), serials in new.items():
+            content = self._vertices.content(self._numbers[serial])
+            weigh = Weigh(page_id(self._partition, serial), tuple(serials), content.shingles, content.code)
+            self._out.append(Send("tier2", home, weigh))
 
-    def _change_candidate(self, serial: int, container: int, change: int) -> None:
+    def _change_candidate(self, serial: int, container: int, change: int) -> bool:
+        """Whether it is a new one."""
         known = self._candidates.get(serial, {}).get(container)
         if known is None:
             self._put_candidate(serial, container, CandidateRow(change))
-            content = self._vertices.content(self._numbers[serial])
-            weigh = Weigh(page_id(self._partition, serial), serial_of(container), content.shingles, content.code)
-            self._out.append(Send("tier2", home_of(container), weigh))
         elif known.terms + change:
             self._put_candidate(serial, container, replace(known, terms=known.terms + change))
         else:
             self._drop_candidate(serial, container)
-            self._decide(self._vertices.row(self._numbers[serial]))
+            if self._is_enough(known):
+                self._decide(self._vertices.row(self._numbers[serial]))
+        return known is None
 
     def _put_candidate(self, serial: int, container: int, row: CandidateRow) -> None:
         self._candidates.setdefault(serial, {})[container] = row
@@ -231,36 +254,43 @@ class Containers:
             self._out.append(Send("tier2", home_of(container), release))
 
     def weigh(self, message: Weigh) -> None:
-        """At the container's home: which share of the page it has, and how it stands."""
-        number = self._numbers.get(message.container)
-        if number is None:
-            return
-        content, row = self._vertices.content(number), self._vertices.row(number)
+        """At the containers' home: which share of the page they have, and how they stand."""
         page = np.frombuffer(message.shingles, dtype="<u8")
-        share = int(common_shingles(page, _shingles(content))) / page.size
+        weights = [
+            self._weight(message, page, serial, self._numbers[serial])
+            for serial in message.containers
+            if serial in self._numbers
+        ]
+        if weights:
+            answer = Weighed(serial_of(message.page), tuple(weights))
+            self._out.append(Send("tier2", home_of(message.page), answer))
+
+    def _weight(self, message: Weigh, page: Shingles, serial: int, number: int) -> Weight:
+        content = self._vertices.content(number)
+        own, share = page_id(self._partition, serial), int(common_shingles(page, _shingles(content))) / page.size
+        if share < self._rules.share_min:
+            return Weight(own, share)
+        self._dependents.setdefault(serial, set()).add(message.page)
+        self._dependent_rows.put(_pair_key(serial, message.page), DependentRow())
+        row = self._vertices.row(number)
         code_share = repeatability(message.code, content.code) if message.code and content.code else None
-        if share >= self._rules.share_min:
-            self._dependents.setdefault(message.container, set()).add(message.page)
-            self._dependent_rows.put(_pair_key(message.container, message.page), DependentRow())
-        orders, kept = self._standing(number, row)
-        own = page_id(self._partition, message.container)
-        answer = Weighed(serial_of(message.page), own, share, code_share, row.vertex, orders, kept)
-        self._out.append(Send("tier2", home_of(message.page), answer))
+        return Weight(own, share, code_share, row.vertex, *self._standing(number, row))
 
     def weighed(self, message: Weighed) -> None:
-        known = self._candidates.get(message.page, {}).get(message.container)
-        if known is None:
-            return
-        measured = message.share, message.code_share, message.vertex, message.orders, message.kept
-        self._put_candidate(message.page, message.container, CandidateRow(known.terms, *measured))
-        if message.share >= self._rules.share_min:
+        candidates = self._candidates.get(message.page, {})
+        for weight in message.weights:
+            known = candidates.get(weight.container)
+            if known is not None:
+                measured = weight.share, weight.code_share, weight.vertex, weight.orders, weight.kept
+                self._put_candidate(message.page, weight.container, CandidateRow(known.terms, *measured))
+        if any(map(self._is_enough, candidates.values())):
             self._decide(self._vertices.row(self._numbers[message.page]))
 
     def stands(self, message: Stands) -> None:
         """A container stands otherwise than before."""
         for page in message.pages:
             known = self._candidates.get(page, {}).get(message.container)
-            if known is not None and known.share is not None:
+            if known is not None and self._is_enough(known):
                 row = replace(known, orders=message.orders, kept=message.kept)
                 self._put_candidate(page, message.container, row)
                 self._decide(self._vertices.row(self._numbers[page]))
@@ -343,7 +373,7 @@ def _best(candidates: list[CandidateRow], market: int, order: bytes) -> Verdict 
     return Verdict(url_of(best.container), best.share, exact=False, contained=True, code_share=best.code_share)
 
 
-def _shingles(content: PageSignature) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+def _shingles(content: PageSignature) -> Shingles:
     return np.frombuffer(content.shingles, dtype="<u8")
 
 

@@ -140,6 +140,9 @@ class Tier2Processor:
             self._out += self._containers.drain()
         return self._out
 
+    def at_rest(self, state: TaskState) -> list[Send]:
+        return [] if self._containers is None else self._containers.drain(at_rest=True)
+
     def _some(self, messages: Sequence[Any]) -> None:
         pages = [message.signature for message in messages if isinstance(message, Store | Probe)]
         queries = iter(self._present.queries(pages) if pages else ())
@@ -225,7 +228,7 @@ class Tier2Processor:
         for stars in self._stars:
             stars.leave(number, row)
         if self._containers is not None:
-            self._containers.leave(row)
+            self._containers.leave(number, row)
         self._forest.remove(number)
         self._vertices.remove(number, vertex)
 

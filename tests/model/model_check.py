@@ -6,12 +6,14 @@ from collections import Counter
 from typing import Any
 
 import msgspec
+import numpy as np
 from model_network import Network
 from model_oracle import Page, expected, last_pages, pages_at_epochs
-from model_world import History, site_of
+from model_world import SHARE, History, site_of
 
+from dustream.core.containment.rows import PostedPages, page_id
+from dustream.core.containment.sketch import sketch_of
 from dustream.core.pages.small_changes import ByRepresentative
-from dustream.core.pages.verdicts import places_of
 from dustream.core.pages.vertex import group_key, url_of, vertex_name
 
 _EMPTY_AT_REST = {
@@ -54,7 +56,7 @@ def check(network: Network) -> None:
     live = _check_pages_and_groups(network, oracle.groups)
     _check_tier2(network, live, oracle.winner_of)
     _check_sites(network)
-    _check_codes(network)
+    _check_containment(network)
 
 
 def _check_last_contents(network: Network, last: dict[str, Page]) -> None:
@@ -181,16 +183,32 @@ def _check_sites(network: Network) -> None:
     assert not pages
 
 
-def _check_codes(network: Network) -> None:
-    """Containment knows the codes of the pages as they are, and no others."""
-    expected, known = {}, {}
+def _check_containment(network: Network) -> None:
+    """The winners are posted, and nobody else; every candidate is weighed, and who is enough of one hears of it; pages
+    know what was decided."""
+    tier2 = {task.partition: task.tables for task in network.tasks.values() if task.name == "tier2"}
+    posted: Counter[int] = Counter()
     for task in network.tasks.values():
-        if task.name == "pages":
-            for url, page in task.tables["pages"].scan():
-                if page.kind == "content" and page.code_language is not None:
-                    expected[vertex_name(page.first_seen_ms, url, page.epoch)] = places_of(url, page)
-        elif task.name == "containment":
-            rows = [each for _, row in task.tables["codes"].scan() for each in row.markets]
-            assert not any(each.waiting for each in rows), "a page that nobody looked at"
-            known |= {vertex: tuple(each.place for each in row.markets) for vertex, row in task.tables["codes"].scan()}
-    assert known == expected, "codes"
+        for key, row in task.tables["posted"].scan() if task.name == "containment" else ():
+            pages = PostedPages.of(row)
+            assert pages.counts.all() and pages.counts.sum() == pages.terms.size
+            ids = [page_id(int(key[:3], 16), serial) for serial in pages.serials.tolist()]
+            posted.update(dict(zip(ids, pages.counts.tolist(), strict=True)))
+    expected: dict[int, int] = {}
+    depends, dependents = set(), set()
+    for partition, tables in tier2.items():
+        for key, row in tables["vertices"].scan():
+            is_posted = row.entry and any(star.winner for star in row.stars)
+            assert is_posted == (row.post > 0), "not posted, or posted though a duplicate"
+            if is_posted:
+                content = tables["contents"].get(key)
+                terms = sketch_of(np.frombuffer(content.shingles, dtype="<u8"), content.code).terms
+                expected[page_id(partition, row.post)] = terms.size
+        for key, row in tables["candidates"].scan():
+            assert row.share is not None, "a candidate that nobody weighed"
+            if row.share >= SHARE:
+                depends.add((page_id(partition, int(key[:12], 16)), int(key[12:], 16)))
+        for key, _ in tables["dependents"].scan():
+            dependents.add((int(key[12:], 16), page_id(partition, int(key[:12], 16))))
+    assert posted == expected, "the index"
+    assert depends == dependents, "dependents are not the inverse of containers"

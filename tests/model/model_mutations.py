@@ -7,29 +7,28 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
+import numpy as np
 from model_check import run_history
 from model_world import random_history
 from msgspec.structs import replace
 
 from dustream.core import breaker
-from dustream.core.containment.containers import Containers
-from dustream.core.containment.language_codes import LanguageCodes
-from dustream.core.containment.processor import ContainmentProcessor
-from dustream.core.containment.rows import MarketRow
+from dustream.core.containment.candidate_index import CandidateIndex
 from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.groups.searches import Searches
 from dustream.core.pages import status as page_status
 from dustream.core.pages.processor import PagesProcessor
 from dustream.core.pages.site_pages import SiteHoldRow, SitePages
 from dustream.core.pages.vertex import url_of, vertex_name
+from dustream.core.tier2 import containers
 from dustream.core.tier2 import processor as tier2_processor
 from dustream.core.tier2.cleared import Cleared
+from dustream.core.tier2.containers import Containers
 from dustream.core.tier2.forest import Forest
 from dustream.core.tier2.processor import Tier2Processor
 from dustream.core.tier2.rows import StarRow
 from dustream.core.tier2.stars import AgendaRow, Stars
 from dustream.core.tier2.vertices import Present
-from dustream.schemas.containment import ReorderCode
 from dustream.schemas.tier2 import Cover, Covered, Win
 
 HISTORIES_MAX = 3_000
@@ -69,41 +68,53 @@ def _answers_no_lone_page(self: Any, vertex: str, *, alone: bool) -> None:
 
 def _contained_of_any_epoch(self: Any, message: Any) -> None:
     page = self._pages.get(url_of(message.vertex))
-    if page is not None and page.kind == "content" and page.contained:
-        contained = (*page.contained[: message.market], message.verdict, *page.contained[message.market + 1 :])
-        self._save(url_of(message.vertex), page, replace(page, contained=contained))
+    if page is not None and page.kind == "content":
+        url = url_of(message.vertex)
+        _CONTAINED(self, replace(message, vertex=vertex_name(page.first_seen_ms, url, page.epoch)))
 
 
-def _retires_all_but_the_code(self: Any, url: str, page: Any) -> None:
-    _RETIRE(self, url, replace(page, code_language=None))
+def _follows_no_fall(self: Any, number: int) -> None:
+    """A page that is a winner no more stays posted."""
+    if any(star.winner for star in self._vertices.row(number).stars):
+        _FOLLOW(self, number)
 
 
-def _concerns_nobody(self: Any, vertex: str, code: str, row: Any) -> None:
-    """A vertex goes, or changes, and who is contained in it is not looked at again."""
-    with mock.patch.object(self, "_not_kept_now", _nothing):
-        _GO(self, vertex, code, row)
+def _forgets_who_waits(self: Any, *args: Any) -> None:
+    _CONTAINERS(self, *args)
+    self._waiting.clear()
 
 
-def _adds_nobody_who_waits(self: Any, vertex: str, row: Any) -> None:
-    _ADD_CODE(self, vertex, replace(row, markets=tuple(replace(each, waiting=False) for each in row.markets)))
+def _rekeys_in_silence(self: Any, message: Any) -> None:
+    changed = set(self._vertices.changed)
+    _REKEY(self, message)
+    self._vertices.changed = changed
 
 
-def _forgets_who_is_left(self: Any) -> None:
-    self._due, self._nobody_waits = [], False
+def _keeps_the_dropped(self: Any, number: int, row: Any) -> Any:
+    return _STANDING(self, number, replace(row, dropped=0))
 
 
-def _takes_no_order(self: Any, news: Any) -> None:
-    if not isinstance(news, ReorderCode):
-        _TAKE(self, news)
+def _worst_container(candidates: Any, market: int, order: bytes) -> Any:
+    """Any page that contains it, instead of the best."""
+    kept = [each for each in candidates if each.kept >> market & 1 and each.orders[market] < order]
+    return _BEST([max(kept, key=lambda each: each.orders[market])], market, order) if kept else None
 
 
-def _worst_container(self: Any, rank: Any, code: str, row: Any, found: Any) -> tuple[str, float]:
-    """Any page that may contain it, instead of the best."""
-    containers = []
-    for other, _, common in found if row.place == "alone" else ():
-        kept = [each for each in self._kept.get(other, ()) if each < rank]
-        containers += [(each[1], common / len(code)) for each in kept if common / len(code) >= self._delta]
-    return max(containers, default=("", 0.0))
+def _weighs_without_dependence(self: Any, *args: Any) -> Any:
+    """A container does not remember who depends on it."""
+    weight = _WEIGHT(self, *args)
+    if weight.vertex:
+        self._dependents[args[2]].discard(args[0].page)
+    return weight
+
+
+def _never_rare_again(self: Any, term: int, page: int) -> Any:
+    self._common[term].pop(page)
+    return np.empty((0, 3), dtype=np.int64)
+
+
+def _nothing_common(self: Any, term_cap: int, code_cap: int) -> None:
+    _INDEX(self, 1_000, 1_000)
 
 
 def _forgets_unsaid(self: Any, message: Any) -> None:
@@ -227,11 +238,14 @@ def _last_word(row: Any, decision: Any) -> Any:
 _SYNC = PagesProcessor._sync
 _PLACED = PagesProcessor._placed
 _SAY_PLACED = Tier2Processor._say_placed
-_GO = Containers.go
-_ADD_CODE = LanguageCodes.add
-_RETIRE = PagesProcessor._retire
-_OF = ContainmentProcessor._of
-_TAKE = LanguageCodes.take
+_CONTAINED = PagesProcessor._contained
+_CONTAINERS = Containers.__init__
+_FOLLOW = Containers._follow
+_STANDING = Containers._standing
+_WEIGHT = Containers._weight
+_BEST = containers._best
+_INDEX = CandidateIndex.__init__
+_REKEY = Tier2Processor._rekey
 _DECISION = PagesProcessor._decision
 _ADD = SitePages._add
 _HEAR = SitePages.hear
@@ -287,19 +301,20 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "a decision on a page not yet seen is dropped": [(PagesProcessor, "_decision", _known_pages_only)],
     "the last decision on a site counts, not the latest": [(breaker, "_decided", _last_word)],
     "a new group does not hear what was decided": [(PagesProcessor, "_pass_from", _nothing)],
-    "a removed code stays": [(LanguageCodes, "_drop", _nothing)],
-    "a removed code goes on containing": [(PagesProcessor, "_retire", _retires_all_but_the_code)],
+    "a page that goes stays posted": [(Containers, "leave", _nothing)],
+    "a page that became a duplicate stays posted": [(Containers, "_follow", _follows_no_fall)],
+    "who waits to be posted is forgotten in a restart": [(Containers, "__init__", _forgets_who_waits)],
     "an answer about a former version counts": [(PagesProcessor, "_contained", _contained_of_any_epoch)],
-    "a container's death is not told": [(Containers, "go", _concerns_nobody)],
-    "what a page is without containment is not told": [(PagesProcessor, "_say_place", _nothing)],
-    "who is contained contains": [(MarketRow, "is_kept", property(lambda row: row.place != "duplicate"))],
-    "a new container takes nobody": [(Containers, "_kept_now", _nothing)],
-    "who is contained keeps its own": [(Containers, "_not_kept_now", _nothing)],
-    "who waits is forgotten in a restart": [(LanguageCodes, "add", _adds_nobody_who_waits)],
-    "work that was cut is not gone on with": [(Containers, "_postpone", _forgets_who_is_left)],
-    "languages of one task meet": [(ContainmentProcessor, "_of", lambda self, language: _OF(self, ""))],
-    "a code's new place in the order is not told": [(LanguageCodes, "take", _takes_no_order)],
-    "any container, not the best": [(Containers, "_container", _worst_container)],
+    "a container that falls or rises is not told of": [(Containers, "_tell_dependents", _nothing)],
+    "who depends on a container is not remembered": [(Containers, "_weight", _weighs_without_dependence)],
+    "a container is not released": [(Containers, "release", _nothing)],
+    "that a page is dropped for its container is not told": [(PagesProcessor, "_tell_dropped", _nothing)],
+    "who is contained contains": [(Containers, "_standing", _keeps_the_dropped)],
+    "a new place in the order of containers is not told": [(Tier2Processor, "_rekey", _rekeys_in_silence)],
+    "any container, not the best": [(containers, "_best", _worst_container)],
+    "serials are used again": [(Containers, "_keep_serial", _nothing)],
+    "common terms propose": [(CandidateIndex, "__init__", _nothing_common)],
+    "a term that is common no more proposes nothing": [(CandidateIndex, "_remove_common", _never_rare_again)],
     "a split changes no verdict": [(page_status, "effective", lambda url, standing, verdict: verdict)],
 }
 

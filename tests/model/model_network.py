@@ -7,11 +7,12 @@ import random
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
-from model_world import DELTA, THRESHOLD, Contents, History, site_of
+from model_world import SHARE, THRESHOLD, Contents, History, site_of
 from numpy.typing import NDArray
 
 from dustream.core.breaker import TABLES as SITES_TABLES
@@ -23,6 +24,7 @@ from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.pages.processor import TABLES as PAGES_TABLES
 from dustream.core.pages.processor import PagesProcessor
 from dustream.core.processor import Processor, Resting, Send
+from dustream.core.tier2.containers import ContainmentRules
 from dustream.core.tier2.processor import TABLES as TIER2_TABLES
 from dustream.core.tier2.processor import Tier2Processor
 from dustream.core.tier2.search_protocol import BruteForceSearch, Query, Search, ShinglesOf
@@ -163,7 +165,6 @@ class Network:
                 self.markets,
                 site_of,
                 small_changes=history.small_changes,
-                code_order=history.code_order,
                 redirect_hops_max=limits.redirect_hops,
                 followers_told_max=limits.followers_told,
                 unparked_max=limits.followers_told,
@@ -174,10 +175,12 @@ class Network:
                 history.partitions["pages"], share_max=limits.site_share, pages_min=limits.site_pages
             )
         if name == "containment":
-            limits = {"settle_news": limits.settle_news, "looks_max": limits.looks}
-            return lambda: ContainmentProcessor(DELTA, len(history.markets), **limits)
+            return lambda: ContainmentProcessor(term_cap=limits.term_cap, code_cap=limits.code_cap)
         if name == "tier2":
-            return lambda: Tier2Processor(self.markets, self._make_search, work_max=limits.stars_work)
+            order, shards = history.container_order, history.partitions["containment"]
+            rules = ContainmentRules(shards, SHARE, order, shingles_min=1, waiting_max=limits.waiting)
+            make = partial(Tier2Processor, self.markets, self._make_search, containment=rules)
+            return lambda: make(work_max=limits.stars_work)
         return lambda: GroupsProcessor(
             group_size_max=limits.group_size, work_max=limits.groups_work, transfer_rows_max=limits.transfer_rows
         )
@@ -232,8 +235,7 @@ class Network:
     def _feed(self, event: Crawl | Decision) -> None:
         if isinstance(event, Crawl) and event.kind == "content":
             number = int(event.via)
-            signature, code = self.history.contents.signatures[number], self.history.codes[number]
-            event = msgspec.structs.replace(event, signature=signature, code=code, via="http")
+            event = msgspec.structs.replace(event, signature=self.history.contents.signatures[number], via="http")
         partition = partition_of(event.url, self.history.partitions["pages"])
         self.tasks["pages", partition].log.append(_ENCODE(event))
 
@@ -265,7 +267,7 @@ class Network:
         assert send.key == status.url
         assert self._said.setdefault((status.url, status.version), status) == status, "two statuses of one version"
         if status.role == "duplicate":
-            least = DELTA if status.relation == "contained" else THRESHOLD
+            least = SHARE if status.relation == "contained" else THRESHOLD
             assert status.similarity is not None and status.similarity >= least, "a duplicate that is not verified"
         known = self.statuses.get(status.url)
         assert known is None or status.version > known.version, "a status that cannot win"

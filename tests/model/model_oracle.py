@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
-from model_world import DELTA, THRESHOLD, History, site_of
+from model_world import SHARE, THRESHOLD, History, site_of
 
+from dustream.core.containment.sketch import code_terms
 from dustream.core.pages.small_changes import ByAnchor
+from dustream.core.text.repeatability import repeatability
 from dustream.core.winners import Markets
 from dustream.schemas.pages import Crawl, Decision
 
@@ -140,7 +143,8 @@ def expected(history: History, pages: dict[str, Page]) -> Expected:
         for market, winner in enumerate(winner_of):
             winner |= winners(history, pages, market, urls)
     kept_for = [_with_splits(history, pages, group_of, winner) for winner in winner_of]
-    shares = [containers(history, pages, group_of, market, kept_for[market]) for market in range(len(kept_for))]
+    candidates = containment_candidates(history, pages, winner_of)
+    shares = [containers(history, pages, group_of, market, winner_of[market], candidates) for market in range(len(kept_for))]
     kept_for = [
         winner | {url: share[0] for url, share in each.items()} for winner, each in zip(kept_for, shares, strict=True)
     ]
@@ -190,39 +194,77 @@ def _with_splits(
     }
 
 
+@dataclass(frozen=True)
+class Terms:
+    """By what a page asks for containers, and can be found; and the bits of both in the masks of 128."""
+
+    asks: set[Any]
+    posts: set[Any]
+    asked_bits: set[int]
+    posted_bits: set[int]
+
+
+def _terms(history: History, content: int) -> Terms:
+    smallest = sorted(history.contents.sets[content], key=lambda shingle: shingle & (1 << 52) - 1)[:32]
+    code = history.contents.signatures[content].code
+    runs = [("code", int(run)) for run in code_terms(code)] if code else []
+    asked_bits, posted_bits = {shingle & 127 for shingle in smallest[:8]}, {shingle & 127 for shingle in smallest}
+    return Terms({*smallest[:8], *runs[:8]}, {*smallest, *runs}, asked_bits, posted_bits)
+
+
+def containment_candidates(
+    history: History, pages: dict[str, Page], winner_of: list[dict[str, str]]
+) -> dict[tuple[str, str], float]:
+    """Pairs (page, container) of winners in any market that share a term which is not common, and the exact share of
+    the page that the container has, if it is enough. Every pair is tried."""
+    posted = [url for url in winner_of[0] if any(winner[url] == url for winner in winner_of)]
+    terms = {url: _terms(history, pages[url].content) for url in posted}
+    counts = Counter(term for each in terms.values() for term in each.posts)
+    found = {}
+    for page in posted:
+        mine, elements = terms[page], history.contents.sets[pages[page].content]
+        for container in posted:
+            others = history.contents.sets[pages[container].content]
+            share = len(elements & others) / len(elements)
+            if page != container and len(others) >= len(elements) and share >= SHARE:
+                if any(_meets(history, mine, terms[container], term, counts[term]) for term in mine.asks):
+                    found[page, container] = share
+    return found
+
+
+def _meets(history: History, page: Terms, container: Terms, term: Any, count: int) -> bool:
+    if term not in container.posts:
+        return False
+    if isinstance(term, tuple):
+        return count <= history.limits.code_cap
+    return count <= history.limits.term_cap and 2 * len(page.asked_bits & container.posted_bits) >= len(page.asked_bits)
+
+
 def containers(
-    history: History, pages: dict[str, Page], group_of: dict[str, Group], market: int, winner_of: dict[str, str]
+    history: History,
+    pages: dict[str, Page],
+    group_of: dict[str, Group],
+    market: int,
+    winner_of: dict[str, str],
+    candidates: dict[tuple[str, str], float],
 ) -> dict[str, tuple[str, float]]:
-    """By page: the best page kept that has enough of its code, and how much. Every pair is compared, both ways."""
-    names, coded = Markets(history.markets), [url for url in winner_of if history.codes[pages[url].content]]
+    """By page that is alone in its group: the best page kept that contains it, and the share it has of it."""
+    names = Markets(history.markets)
 
     def place(url: str) -> tuple[bytes, int, str]:
         page = pages[url]
         key = names.keys(url, page.first_seen, page.popularity, "")[market]
-        code = history.codes[page.content]
-        assert code is not None
-        return history.code_order(len(code.code), key), page.first_seen, url
+        return history.container_order(len(history.contents.sets[page.content]), key), page.first_seen, url
 
     kept: list[str] = []
     contained: dict[str, tuple[str, float]] = {}
-    for url in sorted(coded, key=place):
-        shares = ((better, _share(history, pages, url, better)) for better in kept)
-        found = next((each for each in shares if each[1] >= DELTA), None)
-        if group_of[url].size == 1 and found is not None:
-            contained[url] = found
-        elif winner_of[url] == url:
+    for url in sorted((url for url, winner in winner_of.items() if winner == url), key=place):
+        better = next((each for each in kept if (url, each) in candidates), None)
+        if group_of[url].size == 1 and better is not None:
+            contained[url] = better, candidates[url, better]
+        else:
             kept.append(url)
     return contained
-
-
-def _share(history: History, pages: dict[str, Page], url: str, better: str) -> float:
-    """How much of a page's code another one's of the same language has in one piece, by trying all pieces."""
-    one, other = history.codes[pages[url].content], history.codes[pages[better].content]
-    assert one is not None and other is not None
-    code = one.code
-    pieces = (code[start:end] for start in range(len(code)) for end in range(start + 1, len(code) + 1))
-    longest = max(len(piece) for piece in pieces if piece in other.code or len(piece) == 1)
-    return longest / len(code) if one.language == other.language else 0.0
 
 
 def _held_sites(history: History, winner_of: dict[str, str]) -> set[str]:
@@ -252,12 +294,14 @@ def _content(
     relation, similarity = "exact" if one == other else "near", history.contents.similar[one][other]
     if contained is not None:
         relation, similarity = "contained", contained[1]
-    return {
+    status = {
         "role": "held" if held else "duplicate",
         "winner": winner,
         "relation": relation,
         "similarity": similarity,
     }
+    codes = [history.contents.signatures[content].code for content in (one, other)]
+    return status | ({"code_share": repeatability(*codes)} if contained is not None and all(codes) else {})
 
 
 def _markets(history: History, views: list[dict[str, Any]]) -> dict[str, Any]:

@@ -10,15 +10,14 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from dustream.core.pages.code_order import CodeOrder, criteria_first, longer_first
 from dustream.core.pages.small_changes import ByAnchor, ByRepresentative, SmallChanges
+from dustream.core.tier2.containers import ContainerOrder, criteria_first, longer_first
 from dustream.core.winners import Market
-from dustream.schemas.pages import Crawl, Decision, PageCode
+from dustream.schemas.pages import Crawl, Decision
 from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
 
 THRESHOLD = 0.8
-DELTA = 0.75
-_LANGUAGES = ("zh", "zh", "ja", "")
+SHARE = 0.75
 _CODE_STOCK = "".join(chr(0x4E00 + number) for number in range(64))
 SHAPES = ("sparse", "dense", "chain", "hub", "cliques")
 _MULTIPLIERS = np.random.default_rng(1).integers(1, 1 << 63, 128, dtype=np.uint64) | np.uint64(1)
@@ -38,7 +37,10 @@ class Contents:
     """Shingle sets by number, their signatures and exact similarities."""
 
     def __init__(self, rng: random.Random, count: int, shape: str, *, with_minhash: bool) -> None:
-        sets = [_shape_set(rng, shape, number) for number in range(count)]
+        sets: list[set[int]] = []
+        for number in range(count):
+            sets.append(_part_or_whole(rng, sets) or _shape_set(rng, shape, number))
+        self._codes = [_random_code(rng) for _ in range(count)]
         self.sets = [frozenset(_spread(element) for element in each) for each in sets]
         self.signatures = [self._signature(number, with_minhash) for number in range(count)]
         self.similar = [[_jaccard(one, other) for other in self.sets] for one in self.sets]
@@ -47,23 +49,26 @@ class Contents:
         elements = np.array(sorted(self.sets[number]), dtype=np.uint64)
         minhash = _minhash(elements) if with_minhash else b""
         content_hash = number.to_bytes(16, "big")
-        return PageSignature(SIGNATURE_VERSION, content_hash, elements.astype("<u8").tobytes(), minhash, (), 0, "en")
+        shingles = elements.astype("<u8").tobytes()
+        return PageSignature(SIGNATURE_VERSION, content_hash, shingles, minhash, (), 0, "en", self._codes[number])
 
     def __len__(self) -> int:
         return len(self.sets)
 
 
-def _random_codes(seed: int, count: int) -> list[PageCode | None]:
-    """Pieces of one text, so that many are in one another; some contents have none, and some histories too. From a
-    random source of its own: whether codes are looked at changes nothing else of a history."""
-    rng = random.Random(~seed)
-    without = rng.choice((0.0, 0.2, 1.0))
-    return [None if rng.random() < without else _random_code(rng) for _ in range(count)]
+def _part_or_whole(rng: random.Random, sets: list[set[int]]) -> set[int]:
+    """Often a content that contains an earlier one, or is a part of it, with some elements of its own."""
+    if not sets or rng.random() < 0.6:
+        return set()
+    known = sorted(rng.choice(sets))
+    own = {9_000 + rng.randrange(50) for _ in range(rng.choice((0, 1, 2, 6, 12)))}
+    return set(known if rng.random() < 0.5 else known[: len(known) * 3 // 4]) | own
 
 
-def _random_code(rng: random.Random) -> PageCode:
-    start = rng.randrange(12)
-    return PageCode(rng.choice(_LANGUAGES), _CODE_STOCK[start : start + rng.choice((8, 9, 12, 16, 24, 40))])
+def _random_code(rng: random.Random) -> str:
+    """Pieces of one text, so that many are in one another; some contents have none."""
+    start, chars = rng.randrange(12), rng.choice((0, 0, 8, 9, 12, 16, 24, 40))
+    return _CODE_STOCK[start : start + chars]
 
 
 def _shape_set(rng: random.Random, shape: str, number: int) -> set[int]:
@@ -124,8 +129,9 @@ class Limits:
     site_pages_told: int
     site_pages: int
     site_share: float
-    looks: int = 2_000
-    settle_news: int = 1_000
+    waiting: int = 2_000
+    term_cap: int = 64
+    code_cap: int = 16
 
 
 @dataclass(frozen=True)
@@ -140,8 +146,7 @@ class History:
     small_changes: SmallChanges
     limits: Limits
     real_index: bool
-    codes: list[PageCode | None]
-    code_order: CodeOrder
+    container_order: ContainerOrder
     events: list[Crawl | Decision] = field(repr=False)
 
 
@@ -160,10 +165,11 @@ def random_history(seed: int, *, big: bool = False, real_index: bool = False, re
     events = _random_events(rng, url_count, len(contents), rng.randint(url_count, 4 * url_count))
     if representative:  # whether a page passes a split hangs on a similarity that depends on timing
         events = [event for event in events if not (isinstance(event, Decision) and event.pass_from)]
-    codes = _random_codes(seed, len(contents)), (longer_first, criteria_first)[seed // 3 % 2]
-    containment = {"looks": (1, 3, 2_000)[seed % 3], "settle_news": (1, 4, 1_000)[seed // 7 % 3]}
+    order = (longer_first, criteria_first)[seed // 3 % 2]
+    caps = {"term_cap": (1, 2, 3, 64)[seed // 5 % 4], "code_cap": (1, 2, 16)[seed // 11 % 3]}
+    containment = {"waiting": (1, 4, 2_000)[seed // 7 % 3], **caps}
     settings = markets, small_changes, dataclasses.replace(limits(rng), **containment), real_index
-    return History(seed, contents, partitions, tier2_map, *settings, *codes, events)
+    return History(seed, contents, partitions, tier2_map, *settings, order, events)
 
 
 _ONE_MARKET = (Market(criteria=("popularity", "static", "url_hash")),)

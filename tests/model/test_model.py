@@ -61,9 +61,9 @@ def test_histories_with_representatives() -> None:
         "no Win",
         "no replacement edges",
         _SITE_RULE,
-        "a removed code stays",
+        "a page that goes stays posted",
         "an answer about a former version counts",
-        "a container's death is not told",
+        "a container that falls or rises is not told of",
     ],
 )
 def test_a_disabled_rule_is_caught(rule: str) -> None:
