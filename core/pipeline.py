@@ -88,9 +88,7 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
             ProcessorSpec(TIER2, TIER2, (PAGES, TIER2, CONTAINMENT), _specs(TIER2_TABLES), count, tier2),
             ProcessorSpec(GROUPS, GROUPS, (PAGES, GROUPS), _specs(GROUPS_TABLES), count, groups),
             ProcessorSpec(SITES, SITES, (PAGES, ALARMS), _specs(SITES_TABLES), count, sites),
-            ProcessorSpec(
-                CONTAINMENT, CONTAINMENT, (TIER2,), _specs(CONTAINMENT_TABLES), count, ContainmentProcessor
-            ),
+            ProcessorSpec(CONTAINMENT, CONTAINMENT, (TIER2,), _specs(CONTAINMENT_TABLES), count, ContainmentProcessor),
             ProcessorSpec(RULES, UPDATES, (URL_RULES,), _specs(RULES_TABLES), count, rules),
         ),
     )

@@ -190,7 +190,7 @@ def _take_chain(
 def _owner_of(heads: Links, links: Links, link_terms: Terms, ids: Numbers, term: np.uint64, page: int) -> int:
     link = heads[_slot(heads, term)]
     while link != _NONE:
-        owner = links[link, _OWNER]
+        owner = int(links[link, _OWNER])
         if link_terms[link] == term and ids[owner] == page:
             return owner
         link = links[link, _NEXT]

@@ -27,7 +27,7 @@ def code_chooser(codes: CodesFor, parameters: CodeParameters) -> CodeOf:
 
 
 def _code(utf8: bytes, parameters: CodeParameters, *, is_cjk: bool) -> str:
-    """"" if there is too little in the text, or if it must be in Chinese, Japanese or Korean and is not."""
+    """ "" if there is too little in the text, or if it must be in Chinese, Japanese or Korean and is not."""
     found = feature_code(utf8.decode("utf-8", "replace"), parameters)
     is_wanted = len(found.code) >= parameters.code_chars_min and not (is_cjk and found.language == OTHER_SCRIPTS)
     return found.code if is_wanted else ""

@@ -15,7 +15,7 @@ _ROW_BITS = 4  # pages of a row: so many that few rows are written, so few that 
 
 
 def page_id(home: int, serial: int) -> int:
-    """A page posted, wherever it is spoken of: its tier-2 partition, and its serial there, which is never used again."""
+    """A posted page: its tier-2 partition, and its serial there, which is never used again."""
     return home << SERIAL_BITS | serial
 
 
@@ -67,7 +67,8 @@ class PostedPages(NamedTuple):
         )  # fmt: skip
 
     def joined(self, others: PostedPages) -> PostedPages:
-        return PostedPages(*(np.concatenate(columns) for columns in zip(self, others, strict=True)))
+        columns = [np.concatenate([mine, other]) for mine, other in zip(self, others, strict=True)]
+        return PostedPages(*columns)
 
     def postings(self) -> Postings:
         return Postings(*(column.tobytes() for column in self))

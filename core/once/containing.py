@@ -59,8 +59,10 @@ class Containing:
                 yield self._posted[page].url, market, verdict
 
     def _is_looked_at(self, content: int) -> bool:
-        languages, size = self._rules.languages, self._starts[content + 1] - self._starts[content]
-        return bool(size >= self._rules.shingles_min) and (languages is None or self._contents.languages[content] in languages)
+        languages, size = self._rules.languages, int(self._starts[content + 1] - self._starts[content])
+        return bool(size >= self._rules.shingles_min) and (
+            languages is None or self._contents.languages[content] in languages
+        )
 
     def _candidates(self) -> dict[int, dict[int, float]]:
         """By page: the pages that have enough of it, and how much."""

@@ -358,9 +358,7 @@ class Containers:
         for page in sorted(dependents):
             by_home.setdefault(home_of(page), []).append(serial_of(page))
         own = page_id(self._partition, row.post)
-        self._out += [
-            Send("tier2", home, Stands(tuple(pages), own, orders, kept)) for home, pages in by_home.items()
-        ]
+        self._out += [Send("tier2", home, Stands(tuple(pages), own, orders, kept)) for home, pages in by_home.items()]
 
 
 def _best(candidates: list[CandidateRow], market: int, order: bytes) -> Verdict | None:

@@ -144,7 +144,9 @@ def expected(history: History, pages: dict[str, Page]) -> Expected:
             winner |= winners(history, pages, market, urls)
     kept_for = [_with_splits(history, pages, group_of, winner) for winner in winner_of]
     candidates = containment_candidates(history, pages, winner_of)
-    shares = [containers(history, pages, group_of, market, winner_of[market], candidates) for market in range(len(kept_for))]
+    shares = [
+        containers(history, pages, group_of, market, winner, candidates) for market, winner in enumerate(winner_of)
+    ]
     kept_for = [
         winner | {url: share[0] for url, share in each.items()} for winner, each in zip(kept_for, shares, strict=True)
     ]
@@ -226,9 +228,9 @@ def containment_candidates(
         for container in posted:
             others = history.contents.sets[pages[container].content]
             share = len(elements & others) / len(elements)
-            if page != container and len(others) >= len(elements) and share >= SHARE:
-                if any(_meets(history, mine, terms[container], term, counts[term]) for term in mine.asks):
-                    found[page, container] = share
+            is_enough = page != container and len(others) >= len(elements) and share >= SHARE
+            if is_enough and any(_meets(history, mine, terms[container], term, counts[term]) for term in mine.asks):
+                found[page, container] = share
     return found
 
 

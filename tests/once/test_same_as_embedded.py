@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dustream.core.containment.levels import CODE_CHARS_MIN
 from dustream.core.errors import BadSetting
 from dustream.core.intake import take_in
 from dustream.core.once.contents import COLUMNS_AT_ONCE, Contents, MemorySpool
@@ -21,7 +20,7 @@ from dustream.core.settings import Settings
 from dustream.core.text.extractors import TextSource
 from dustream.core.text.signature import sign
 from dustream.core.winners import Market
-from dustream.schemas.pages import Crawl, Decision, PageCode
+from dustream.schemas.pages import Crawl, Decision
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.embedded.results import StoredResults, write_outcome
 from dustream.streams.generate import generate
@@ -114,8 +113,8 @@ def random_crawl(rng: random.Random, urls: list[str], pool: list[str], settings:
 def content(url: str, version: int, text: str, popularity: float | None = None, *, with_code: bool) -> Crawl:
     """A page whose feature code has a character for each of its words."""
     code = "".join(chr(0x4E00 + int(word[1:])) for word in text.split())
-    page_code = PageCode("zh", code) if with_code and len(code) >= CODE_CHARS_MIN else None
-    return Crawl(url, version, "content", signature=sign(text, "en"), popularity=popularity, code=page_code)
+    signature = msgspec.structs.replace(sign(text, "en"), code=code if with_code else "")
+    return Crawl(url, version, "content", signature=signature, popularity=popularity)
 
 
 def random_sends(seed: int, settings: Settings) -> list[Send]:

@@ -7,13 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dustream.core.errors import BadSetting
-from dustream.core.text.feature_code import (
-    DEFAULT_ANCHORS,
-    DEFAULT_PARAMETERS,
-    CodeParameters,
-    feature_code,
-    purified_paragraphs,
-)
+from dustream.core.text.code_parameters import DEFAULT_ANCHORS, DEFAULT_PARAMETERS, CodeParameters
+from dustream.core.text.feature_code import feature_code, purified_paragraphs
 from dustream.core.text.repeatability import repeatability
 from dustream.core.text.scan import scan
 
