@@ -34,7 +34,7 @@ CDX, CDXJ; gzip and zstd are seen through. The format is found out from the cont
 Written to --out:
   status.jsonl    one line per URL: its role, group, winner and the similarity to it
   groups.jsonl    one line per group of more than one page
-  keep.txt        the URLs to keep
+  keep.txt        the URLs to keep: unique pages, winners, and pages that are held
   alarms.jsonl    groups and sites held back by the circuit breaker (see dustream breaker --help)
   rules.jsonl     one line per site: how its duplicate URLs are made (see `dustream rules show OUT`)
   rejected.jsonl  what could not be used, with file, offset and reason
@@ -267,15 +267,15 @@ class TerminalWatcher:
 def describe(summary: RunSummary, out: Path, *, keeps_state: bool = True) -> str:
     """The summary for people."""
     roles = summary.roles
-    kept = roles.get("unique", 0) + roles.get("winner", 0)
+    held = f", {roles['held']:,} held" if roles.get("held") else ""
     lines = [
         f"{summary.events_now:,} events in {summary.seconds:.1f} s ({summary.pages_per_second:,.0f} a second, "
         f"{summary.peak_memory_mb:,} MB)",
         "",
         f"  {summary.pages:>9,} URLs known",
-        f"  {kept:>9,} to keep: {roles.get('unique', 0):,} unique, {roles.get('winner', 0):,} winners",
+        f"  {summary.kept:>9,} to keep: {roles.get('unique', 0):,} unique, {roles.get('winner', 0):,} winners{held}",
     ]
-    for role in ("duplicate", "redirect", "gone", "held"):
+    for role in ("duplicate", "redirect", "gone"):
         if roles.get(role):
             how = _relations(summary) if role == "duplicate" else ""
             lines.append(f"  {roles[role]:>9,} {role}{how}")

@@ -21,6 +21,7 @@ from dustream.core.processor import Send
 from dustream.core.settings import Settings, differing
 from dustream.core.tier2.partition_map import PartitionMap, default_map, map_from_bytes, map_to_bytes
 from dustream.schemas.dead_letter import DeadLetter
+from dustream.schemas.status import Role
 from dustream.streams.compiling import compile_clock
 from dustream.streams.embedded.alarms import AlarmLine
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed, Opening
@@ -94,7 +95,8 @@ class RunSummary(Struct, frozen=True):
     events: int
     events_now: int
     pages: int
-    roles: dict[str, int]
+    kept: int
+    roles: dict[Role, int]
     relations: dict[str, int]
     groups: int
     largest_group: int
@@ -339,6 +341,7 @@ def outcome_fields(outcome: Outcome) -> dict[str, Any]:
     """What summary.json says of the outcome, whoever wrote it."""
     return {
         "pages": sum(outcome.roles.values()),
+        "kept": outcome.kept,
         "roles": outcome.roles,
         "relations": outcome.relations,
         "groups": outcome.groups,
