@@ -8,6 +8,9 @@ from msgspec import Struct
 
 from dustream.schemas.signature import PageSignature
 
+Canonical = Literal["self", "none", "other"]
+"""What a page's rel=canonical link says about the page (core/canonical.py)."""
+
 
 class PageCode(Struct, frozen=True, array_like=True):
     """A page's feature code, and the language whose anchors it was taken with ("": general ones)."""
@@ -22,7 +25,7 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     content: `signature` is the page. redirect: `target` is where it leads, `via` how (http, meta, revisit).
     gone: the page is dead (404, 410). seen: fetched again and unchanged (304, revisit); only the version moves.
     `origin`: where the event stands in its input (written and read by the engine), so that it can be read again.
-    `code`: where containment is looked for.
+    `code`: where containment is looked for. `canonical`: of content only.
     """
 
     url: str
@@ -34,6 +37,7 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     popularity: float | None = None
     origin: str = ""
     code: PageCode | None = None
+    canonical: Canonical = "none"
 
 
 class Consult(Struct, frozen=True, array_like=True, tag="consult"):

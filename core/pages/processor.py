@@ -215,7 +215,8 @@ class PagesProcessor:
 
     def _update(self, url: str, page: PageRow, crawl: Crawl, verdict: Verdict | None) -> None:
         popularity = page.popularity if crawl.popularity is None else crawl.popularity
-        now = replace(page, version=crawl.version, popularity=popularity)
+        canonical = crawl.canonical if crawl.kind == "content" else page.canonical
+        now = replace(page, version=crawl.version, popularity=popularity, canonical=canonical)
         settled = self._settled(url, page, now, crawl, verdict)
         if settled is not None:
             self._rekey(url, page, settled)
@@ -303,12 +304,13 @@ class PagesProcessor:
         self._take(page, message.crawl, message.verdict)
 
     def _rekey(self, url: str, before: PageRow, now: PageRow) -> None:
-        """The page's popularity may give it another place in the winner order."""
-        if now.kind != "content" or now.popularity == before.popularity:
+        """The page's popularity or canonical link may give it another place in the winner order."""
+        unchanged = (now.popularity, now.canonical) == (before.popularity, before.canonical)
+        if now.kind != "content" or unchanged:
             return
         vertex = vertex_name(now.first_seen_ms, url, now.epoch)
-        keys = self._markets.keys(url, now.first_seen_ms, now.popularity, vertex)
-        if keys != self._markets.keys(url, now.first_seen_ms, before.popularity, vertex):
+        keys = self._markets.keys(url, now, vertex)
+        if keys != self._markets.keys(url, before, vertex):
             self._out.append(Send("tier2", now.home, Rekey(vertex, keys)))
             self._say_code(now, ReorderCode(vertex, self._code_orders(url, now)))
 
@@ -352,7 +354,8 @@ class PagesProcessor:
         assert signature is not None
         vertex = vertex_name(page.first_seen_ms, url, epoch)
         home, probes = self._map.route(_shingles(signature.shingles), tie_of(url), signature.lang)
-        keys = self._markets.keys(url, page.first_seen_ms, page.popularity, vertex)
+        page = replace(page, canonical=crawl.canonical)
+        keys = self._markets.keys(url, page, vertex)
         self._out.append(Send("tier2", home, Store(vertex, signature, keys, probes)))
         if self._small_changes.keeps_shingles:
             self._anchors.put(url, AnchorRow(signature.shingles))
@@ -377,7 +380,7 @@ class PagesProcessor:
 
     def _code_orders(self, url: str, page: PageRow) -> tuple[bytes, ...]:
         """Without the vertex's name, by which containment tells equal ones apart."""
-        keys = self._markets.keys(url, page.first_seen_ms, page.popularity, "")
+        keys = self._markets.keys(url, page, "")
         return tuple(self._code_order(page.code_chars, key) for key in keys)
 
     def _say_code(self, page: PageRow, news: CodeNews) -> None:

@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 
 from dustream.core.processor import Table
-from dustream.schemas.pages import Request, Resolution, Standing, Verdict
+from dustream.schemas.pages import Canonical, Request, Resolution, Standing, Verdict
 
 Row = TypeVar("Row")
 
@@ -26,6 +26,7 @@ class PageRow(Struct, frozen=True, array_like=True, gc=False):
     follower_count: int = 0
     spread_after: str | None = None
     popularity: float | None = None
+    canonical: Canonical = "none"
     # content
     content_hash: bytes = b""
     home: int = 0

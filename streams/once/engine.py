@@ -151,7 +151,7 @@ class OnceEngine:
             code = pages[url].code
             if code is not None:
                 vertex = vertex_name(row.first_seen_ms, url, row.epoch)
-                keys = self._markets.keys(url, row.first_seen_ms, row.popularity, "")
+                keys = self._markets.keys(url, row, "")
                 orders = tuple(order(len(code.code), key) for key in keys)
                 told.add(code.language, KeepCode(vertex, code.code, orders))
                 told.add(code.language, PlaceCode(vertex, places_of(url, row)))

@@ -9,7 +9,7 @@ from model_world import DELTA, THRESHOLD, History, site_of
 
 from dustream.core.pages.small_changes import ByAnchor
 from dustream.core.winners import Markets
-from dustream.schemas.pages import Crawl, Decision
+from dustream.schemas.pages import Canonical, Crawl, Decision
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,11 @@ class Page:
     latest: int = -1
     target: str = ""
     popularity: float | None = None
+    canonical: Canonical = "none"
+
+    @property
+    def first_seen_ms(self) -> int:
+        return self.first_seen
 
 
 def last_pages(history: History) -> dict[str, Page]:
@@ -38,7 +43,7 @@ def last_pages(history: History) -> dict[str, Page]:
         popularity = page.popularity if event.popularity is None else event.popularity
         page = replace(page, version=event.version, popularity=popularity)
         if event.kind == "content":
-            page = _with_content(history, page, int(event.via))
+            page = _with_content(history, replace(page, canonical=event.canonical), int(event.via))
         elif event.kind != "seen" and (event.kind, event.target or "") != (page.kind, page.target):
             page = Page(
                 page.version,
@@ -96,7 +101,7 @@ def winners(history: History, pages: dict[str, Page], market: int, urls: set[str
 
     def place(url: str) -> tuple[bytes, int, str]:
         page = pages[url]
-        key = names.keys(url, page.first_seen, page.popularity, "")[market]
+        key = names.keys(url, page, "")[market]
         assert len(key) == order.width
         return key, page.first_seen, url
 
@@ -198,7 +203,7 @@ def containers(
 
     def place(url: str) -> tuple[bytes, int, str]:
         page = pages[url]
-        key = names.keys(url, page.first_seen, page.popularity, "")[market]
+        key = names.keys(url, page, "")[market]
         code = history.codes[page.content]
         assert code is not None
         return history.code_order(len(code.code), key), page.first_seen, url

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from model_pipeline import Pipeline, gone, page, redirect
+from msgspec.structs import replace
 
 from dustream.core.pages.processor import FOLLOWERS_TOLD_MAX
 from dustream.core.pages.small_changes import ByAnchor, ByRepresentative
@@ -212,6 +213,16 @@ class TestMarkets:
         assert pipeline.roles() == {A: "duplicate", B: "winner"}
         pipeline.feed(Crawl(A, 4, "seen", popularity=10_000.0))
         assert pipeline.roles() == {A: "winner", B: "duplicate"}
+
+    def test_a_change_of_the_canonical_link_alone_changes_the_winner(self) -> None:
+        pipeline = Pipeline(markets=(Market(),)).feed(page(A, 1, TEXT), replace(page(B, 2, NEAR), canonical="self"))
+        assert pipeline.roles() == {A: "duplicate", B: "winner"}
+        pipeline.feed(Crawl(B, 3, "seen"))
+        assert pipeline.roles() == {A: "duplicate", B: "winner"}
+        pipeline.feed(replace(page(B, 4, NEAR), canonical="other"))
+        assert pipeline.roles() == {A: "winner", B: "duplicate"}
+        pipeline.feed(gone(B, 5), replace(page(B, 6, NEAR), canonical="self"))
+        assert pipeline.roles() == {A: "duplicate", B: "winner"}
 
     def test_each_market_has_its_winner(self) -> None:
         markets = (Market(criteria=("preferred_tld",), preferred_tlds=("fr",)), Market(name="de", criteria=()))
