@@ -97,7 +97,7 @@ def add_field_map(parser: argparse.ArgumentParser) -> None:
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """The options that decide the outcome, here or in --config."""
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings as TOML; options given here win")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings as TOML, markets too (docs/configuration.md); options given here override it")
     parser.add_argument(
         "--threshold", type=float, metavar="T", help="Jaccard similarity that makes a duplicate (default 0.9)"
     )
