@@ -1,7 +1,7 @@
 """bench/results/NAME.json: the figures of a benchmark, with the command, commit and machine that gave them.
 
-A file is written when its benchmark is complete, and replaces the former one at once. Tables in docs are made from these
-files: `python bench/result_files.py` prints those of NAME, or of all.
+A file is written when its benchmark is complete, and replaces the former one at once. Tables in docs are made from
+these files: `python bench/result_files.py` prints those of NAME, or of all.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def machine() -> str:
     """Processor, cores and memory."""
     model = platform.processor() or platform.machine()
     if (cpuinfo := Path("/proc/cpuinfo")).exists():
-        model = next((line.partition(":")[2].strip() for line in cpuinfo.open() if line.startswith("model name")), model)
+        named = [line.partition(":")[2].strip() for line in cpuinfo.open() if line.startswith("model name")]
+        model = named[0] if named else model
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return f"{model}, {os.cpu_count()} cores, {memory_gb:.0f} GB, Python {platform.python_version()}"
 

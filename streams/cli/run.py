@@ -97,7 +97,12 @@ def add_field_map(parser: argparse.ArgumentParser) -> None:
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """The options that decide the outcome, here or in --config."""
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings as TOML, markets too (docs/configuration.md); options given here override it")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="settings as TOML, winner criteria and markets too (docs/configuration.md); options override it",
+    )
     parser.add_argument(
         "--threshold", type=float, metavar="T", help="Jaccard similarity that makes a duplicate (default 0.9)"
     )
@@ -111,7 +116,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="D",
         help="a page that changes no more than this (Jaccard distance to the version that was last compared) keeps its "
-        "verdict without a search. Default 0: every change is searched, verdicts are exact. The outcome is the same in "
+        "verdict without a search. Default 0: every change is searched. The outcome is the same in "
         "every run; pairs within D of the threshold may be judged by an older version",
     )
     parser.add_argument(
@@ -119,7 +124,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         choices=("anchor", "representative"),
         help="who decides that a changed page keeps its verdict: its own anchor, by --anchor-distance (default), or "
         "the winner of its group, if the page still matches it (Zhu et al., for comparison). With representatives the "
-        "outcome depends on who was the winner when the fetch came: runs may differ, and verdicts are not exact",
+        "outcome depends on who was the winner when the fetch came: runs may differ, and similarities may be those of older versions",
     )
     parser.add_argument(
         "--containment",
