@@ -124,7 +124,8 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         choices=("anchor", "representative"),
         help="who decides that a changed page keeps its verdict: its own anchor, by --anchor-distance (default), or "
         "the winner of its group, if the page still matches it (Zhu et al., for comparison). With representatives the "
-        "outcome depends on who was the winner when the fetch came: runs may differ, and similarities may be those of older versions",
+        "outcome depends on who was the winner when the fetch came: runs may differ, and similarities may be those of "
+        "older versions",
     )
     parser.add_argument(
         "--containment",

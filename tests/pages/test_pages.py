@@ -195,9 +195,11 @@ class TestRepresentatives:
         assert pipeline.counts() == {"new": 2, "settled_by_representative": 2}
         assert pipeline.roles() == {A: "winner", B: "duplicate"}
 
-    def test_a_page_alone_has_none(self) -> None:
+    def test_a_page_alone_is_a_group_of_one(self) -> None:
         pipeline = Pipeline(pages={"small_changes": ByRepresentative(0.8)}).feed(page(A, 1, TEXT), page(A, 2, NEAR))
-        assert pipeline.counts() == {"new": 1, "changed": 1}
+        assert pipeline.counts() == {"new": 1, "settled_by_representative": 1}
+        pipeline.feed(page(A, 3, OTHER))
+        assert pipeline.counts() == {"new": 1, "settled_by_representative": 1, "changed": 1}
 
     def test_fetches_do_not_overtake_each_other(self) -> None:
         """The page was seen again with its new content: that content counts."""
