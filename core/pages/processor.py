@@ -35,8 +35,10 @@ from dustream.core.pages.rows import (
     DecisionRow,
     DyingRow,
     FollowerRow,
+    HomeRow,
     PageRow,
     ParkedRow,
+    home_key,
     rows_after,
 )
 from dustream.core.pages.same_find import finds_same
@@ -104,6 +106,7 @@ TABLES: dict[str, Any] = {
     "parked": ParkedRow,
     "anchors": AnchorRow,
     "counts": CountRow,
+    "homes": HomeRow,
     "decisions": DecisionRow,
     "lost": LostRow,
     "site_holds": SiteHoldRow,
@@ -140,6 +143,8 @@ class PagesProcessor:
         self._unparked_max = unparked_max
         self._out: list[Send] = []
         self._counted: Counter[str] = Counter()
+        self._homed: Counter[int] = Counter()
+        self._remapped: Counter[int] = Counter()
         self._handlers: dict[type, Callable[[Any], None]] = {
             Crawl: self._crawl,
             Consult: self._consult,
@@ -170,21 +175,31 @@ class PagesProcessor:
         self._parked: Table[ParkedRow] = state.table("parked")
         self._anchors: Table[AnchorRow] = state.table("anchors")
         self._counts: Table[CountRow] = state.table("counts")
+        self._homes: Table[HomeRow] = state.table("homes")
         self._decisions: Table[DecisionRow] = state.table("decisions")
         self._site_pages.open(state)
 
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
         self._out = []
         self._counted.clear()
+        self._homed.clear()
+        self._remapped.clear()
         for message in messages:
             self._handlers[type(message)](message)
         for name, count in self._counted.items():
             before = self._counts.get(name)
             self._counts.put(name, CountRow(count + (before.count if before else 0)))
+        self._count_homes()
         self._out += self._site_pages.tallies()
         self._out += self._codes.drain()
         self._out += self._updates.drain()
         return self._out
+
+    def _count_homes(self) -> None:
+        for home in sorted(self._homed.keys() | self._remapped.keys()):
+            row = self._homes.get(home_key(home)) or HomeRow(0, 0)
+            row = HomeRow(row.pages + self._homed[home], row.remapped + self._remapped[home])
+            self._homes.put(home_key(home), row)
 
     # A fetch
 
@@ -230,7 +245,10 @@ class PagesProcessor:
         bare = PageRow(now.version, now.first_seen_ms, "unknown", 0, now.status_counter, now.follower_count)
         bare = replace(bare, spread_after=now.spread_after, popularity=popularity)
         bare = replace(bare, consulted=now.consulted, consulted_count=now.consulted_count)
-        self._save(url, page, self._become(bare, crawl))
+        now = self._become(bare, crawl)
+        if page.kind == now.kind == "content" and now.home != page.home:
+            self._remapped[now.home] += 1
+        self._save(url, page, now)
 
     # A fetch that does not move the page
 
@@ -322,6 +340,7 @@ class PagesProcessor:
             return
         vertex = vertex_name(page.first_seen_ms, url, page.epoch)
         self._out.append(Send("tier2", page.home, Remove(vertex)))
+        self._homed[page.home] -= 1
         self._say_code(page, DropCode(vertex))
         if page.owner is not None:
             self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, Leave())))
@@ -357,6 +376,7 @@ class PagesProcessor:
         page = replace(page, canonical=crawl.canonical)
         keys = self._markets.keys(url, page, vertex)
         self._out.append(Send("tier2", home, Store(vertex, signature, keys, probes)))
+        self._homed[home] += 1
         if self._small_changes.keeps_shingles:
             self._anchors.put(url, AnchorRow(signature.shingles))
         return replace(

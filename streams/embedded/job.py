@@ -25,7 +25,7 @@ from dustream.schemas.status import Role
 from dustream.streams.compiling import compile_clock
 from dustream.streams.embedded.alarms import AlarmLine
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed, Opening
-from dustream.streams.embedded.results import Outcome, Results, StoredResults, write_outcome
+from dustream.streams.embedded.results import Outcome, Results, StoredResults, Tier2Load, write_outcome
 from dustream.streams.embedded.signing import Chunk, SignedChunk, sign_chunks
 from dustream.streams.embedded.sources import InputPlan, Place, plan_inputs, read_chunks
 from dustream.streams.embedded.state_rows import COUNTS_KEY, MAP_KEY, STATE_FORMAT, STATE_KEY, Counts, StateHeader
@@ -102,6 +102,7 @@ class RunSummary(Struct, frozen=True):
     largest_group: int
     rejected: int
     fetches: dict[str, int]
+    tier2: Tier2Load | None
     rules: dict[str, int]
     held_groups: int
     held_sites: int
@@ -324,6 +325,7 @@ class _Run:
             events=counts.records,
             events_now=events_now,
             fetches=self._results.fetch_counts(),
+            tier2=self._results.tier2_load(),
             **outcome_fields(outcome),
             ignored=counts.ignored,
             skipped=counts.skipped,

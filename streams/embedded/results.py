@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dustream.core.pages.rows import CountRow
+from dustream.core.pages.rows import CountRow, HomeRow, imbalance
 from dustream.schemas.alarms import Alarm
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.rules import RuleSet
@@ -122,6 +122,19 @@ def read_fetch_counts(store: Store, partitions: int) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
+def read_tier2_load(store: Store, partitions: int) -> Tier2Load:
+    """How the pages of a state lie in tier 2."""
+    decoder = msgspec.msgpack.Decoder(HomeRow)
+    pages, remapped = [0] * partitions, 0
+    for partition in range(partitions):
+        prefix = f"task/pages/{partition:05d}/homes/".encode()
+        for key, data in store.scan(prefix):
+            row = decoder.decode(data)
+            pages[int(key[len(prefix) :])] += row.pages
+            remapped += row.remapped
+    return Tier2Load(pages, imbalance(pages), remapped)
+
+
 def read_rule_sets(store: Store) -> Iterator[RuleSet]:
     """The rules of every site that has any. How often they were revised on the way depends on timing and is left out,
     as for statuses."""
@@ -130,6 +143,15 @@ def read_rule_sets(store: Store) -> Iterator[RuleSet]:
         rule_set = decoder.decode(data)
         if rule_set.rules:
             yield replace(rule_set, version=1)
+
+
+class Tier2Load(Struct, frozen=True):
+    """Pages by the tier-2 partition that is their home; the fullest over the mean (Zhu et al., 6.1); and how many pages
+    changed so much that they were remapped to another partition."""
+
+    pages: list[int]
+    imbalance: float
+    remapped: int
 
 
 class Results(Protocol):
@@ -146,6 +168,9 @@ class Results(Protocol):
     def dead_letters(self) -> Iterator[DeadLetter]: ...
     def fetch_counts(self) -> dict[str, int]:
         """How many fetches went which way."""
+
+    def tier2_load(self) -> Tier2Load | None:
+        """How pages lie in tier 2; None of an engine that has none."""
 
 
 class StoredResults:
@@ -172,6 +197,9 @@ class StoredResults:
 
     def fetch_counts(self) -> dict[str, int]:
         return read_fetch_counts(self._store, self._partitions)
+
+    def tier2_load(self) -> Tier2Load:
+        return read_tier2_load(self._store, self._partitions)
 
 
 def write_results(store: Store, out: Path) -> Outcome:
