@@ -84,6 +84,11 @@ def recompute(collection: Collection, tau: float) -> Answer:
     return Answer(groups, _stars(urls, [_key(url, pages[url]) for url in urls], matches))
 
 
+def match_count(collection: Collection, tau: float) -> int:
+    """Pairs of pages at this similarity or more."""
+    return sum(map(len, _matches([page.signature for page in collection.pages.values()], tau))) // 2
+
+
 def _key(url: str, page: LastPage) -> bytes:
     vertex = vertex_name(page.first_seen_ms, url, page.epoch)
     return Markets().keys(url, page, vertex)[0]
