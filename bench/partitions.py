@@ -1,12 +1,12 @@
-"""Partition maps: Zhu et al.'s Figures 4 to 6, recall against exact pairs, and ours beside theirs.
+"""Partition maps: Zhu et al.'s Figures 4 and 5, recall against exact pairs, and ours beside theirs.
 
     python bench/partitions.py [--generated N] [--quick]
 
 Real pages come from the folder that DUSTREAM_DATA names; without it those tables are left out, and the report says so.
 All is counted, except the time to build a map. On real pages, maps come from one half and are measured on the other.
 On the generated web, the sample is drawn from the web and maps are measured on all of it; samples of other pages stand
-beside. Tables go to docs/results-partitions.md, plots to docs/img/, in about four minutes of processor time, over two
-processes; --quick writes both to bench/out/.
+beside. Figure 6 is bench/speedup.py's. Tables go to docs/results-partitions.md and bench/results/partitions.json, plots
+to docs/img/, in a few minutes of processor time, over two processes; --quick writes to bench/out/ alone.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from line_chart import line_chart
 from numba import njit
 from numpy.typing import NDArray
 from pages import REAL_FILES, data_folder, family, real_pages
+from result_files import FOLDER, Table, cell, read_tables, write_result
 
 from dustream.core.errors import BadEvent
 from dustream.core.settings import Settings
@@ -44,7 +45,7 @@ from dustream.core.tier2.partition_map import (
 )
 from dustream.core.tier2.points import PointBatch, batch_of, count_by_table, tie_of
 from dustream.core.tier2.sub_dictionaries import Mask, bucket_profile, principal_components
-from dustream.core.tier2.zhu_map import hashed_sub_dictionaries, learn_zhu_map, measure_variation
+from dustream.core.tier2.zhu_map import ONE_CELL, Packing, hashed_sub_dictionaries, learn_zhu_map, measure_variation
 from dustream.streams.generate.bulk import shingle_sets
 from dustream.streams.generate.draws import mix64
 
@@ -58,32 +59,36 @@ WEB_SEED, OTHER_WEB_SEED = 7, 99
 SAMPLE_SHARE = 0.4  # of the generated web
 SAMPLE_STEPS = (20, 2)  # smaller samples: every so many-th page of that one
 FIRST_PAGES = 8_000
-FINE_CELLS = 64
-CELLS_TRIED = (1, 4, 16, 64)
+GRIDS_TRIED: tuple[tuple[int, Packing], ...] = (
+    (ONE_CELL, "spread"), (16, "spread"), (16, "morton"), (32, "spread"), (32, "morton"), (64, "morton"),
+)  # fmt: skip
 ZHU_CHUNKS = 5  # of the generated chunks one in so many is run past Zhu's maps, which take most of the time
 
 
 class Kind(NamedTuple):
-    """A way to build a map. Zhu's paper does not say how many cells of its grid a machine has: both readings."""
+    """A way to build a map. Zhu's paper does not say how many intervals a dimension has and which cells of the grid
+    share a machine: several readings."""
 
     name: str
     dimensions: int  # 0: ours
-    cells_per_partition: int = 1
+    intervals: int = ONE_CELL
+    packing: Packing = "spread"
 
     def build(self, sample: PointBatch, partitions: int, rho: float = 1.1) -> PartitionMap:
         if self.dimensions == 0:
             return build_map(sample, partitions, TAU)
-        return learn_zhu_map(sample, partitions, TAU, self.dimensions, rho, self.cells_per_partition)
+        return learn_zhu_map(sample, partitions, TAU, self.dimensions, rho, self.intervals, self.packing)
 
 
 OURS = Kind("ours", 0)
-ZHU_3_FINE = Kind("Zhu 3-D, fine cells", 3, FINE_CELLS)
+ZHU_3_BEST = Kind("Zhu 3-D, 32 intervals, Morton", 3, 32, "morton")
 KINDS = (
     Kind("Zhu 1-D", 1),
-    Kind("Zhu 2-D, one cell", 2),
     Kind("Zhu 3-D, one cell", 3),
-    Kind("Zhu 2-D, fine cells", 2, FINE_CELLS),
-    ZHU_3_FINE,
+    Kind("Zhu 3-D, 16 intervals, spread", 3, 16, "spread"),
+    Kind("Zhu 2-D, 32 intervals, Morton", 2, 32, "morton"),
+    Kind("Zhu 3-D, 16 intervals, Morton", 3, 16, "morton"),
+    ZHU_3_BEST,
     OURS,
 )
 
@@ -128,16 +133,6 @@ class Work(NamedTuple):
         """Figure 5: of the sends that comparing all with all needs, those not made."""
         return 1 - (self.contacts - 1) / (len(self.load) - 1)
 
-    @property
-    def speedup(self) -> float:
-        """Figure 6: comparisons on one machine over the busiest one's; a page meets all stored where it asks."""
-        return float(self.load.sum() ** 2 / (self.visits * self.load).max())
-
-    @property
-    def lookup_speedup(self) -> float:
-        """The same where a page costs one index lookup in each partition it asks, whatever is stored there."""
-        return float(self.load.sum() / self.visits.max())
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -159,7 +154,14 @@ def main() -> None:
             parts.insert(0, pool.submit(bench_real_pages, folder, 8 if args.quick else 1))
         for part in parts:
             report.say("\n".join(part.result().lines))
-            report.write()
+            report.tables += part.result().tables
+    if not args.quick and (FOLDER / "speedup.json").exists():
+        report.say("\n## Figure 6: processor time of tier-2 tasks, measured by `python bench/speedup.py`")
+        for table in read_tables("speedup"):
+            report.table(table.title, table.columns, [[cell(value) for value in row] for row in table.rows])
+    report.write()
+    if not args.quick:
+        write_result("partitions", report.tables)
     print("\n".join(report.lines))
 
 
@@ -171,12 +173,14 @@ class Report:
         self.images = folder / "img"
         self.images.mkdir(parents=True, exist_ok=True)
         self.lines: list[str] = []
+        self.tables: list[Table] = []
 
     def say(self, text: str = "") -> None:
         self.lines.append(text)
 
     def table(self, title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-        columns = list(head)
+        columns, rows = list(head), [list(row) for row in rows]
+        self.tables.append(Table(title, columns, rows))
         self.say(f"\n### {title}\n")
         self.say("| " + " | ".join(columns) + " |")
         self.say("|" + "---|" * len(columns))
@@ -228,8 +232,6 @@ def report_figures(
     figures: list[tuple[str, str, Callable[[Work], float], str]] = [
         (f"Figure 4: load imbalance factor, {measured_on}", "figure-4", lambda w: w.imbalance, ".3f"),
         ("Figure 5: communication avoided", "figure-5", lambda w: w.communication_avoided, ".1%"),
-        ("Figure 6: simulated speedup, comparisons counted", "figure-6", lambda w: w.speedup, ".1f"),
-        ("Simulated speedup, index lookups counted", "", lambda w: w.lookup_speedup, ".1f"),
         ("Partitions contacted per page", "", lambda w: w.contacts, ".2f"),
     ]
     for title, file, value, form in figures:
@@ -370,7 +372,7 @@ def bench_recall(report: Report, pages: Points, sample: Points, ours: PartitionM
     learned_from, measured = (
         _with_lengths(points.batches[0], points.batches[3].token_lengths, languages=True) for points in (sample, pages)
     )
-    add("Zhu 3-D, fine cells, languages first", 1.1, ZHU_3_FINE.build(learned_from, 64), measured)
+    add(f"{ZHU_3_BEST.name}, languages first", 1.1, ZHU_3_BEST.build(learned_from, 64), measured)
     head = ["map", "ρ", "pairs lost", "recall", "imbalance", "contacts", "contacts / ours"]
     report.table(
         f"Recall at 64 partitions: {len(pairs)} pairs of different shingle sets at Jaccard ≥ {TAU}", head, rows
@@ -388,13 +390,13 @@ def bench_recall(report: Report, pages: Points, sample: Points, ours: PartitionM
 def bench_zhu_cells(
     report: Report, pages: Points, sample: Points, pairs: NDArray[np.int64], our_contacts: float
 ) -> None:
-    """Section 4.1 maps "larger numbers of partitions" evenly to machines and leaves open how many: several numbers.
+    """Section 4.1 maps "larger numbers of partitions" evenly to machines and leaves open how: several ways.
 
     For each the least ρ that loses no pair, as ours loses none.
     """
     rows = []
-    for cells in CELLS_TRIED:
-        kind = Kind("", 3, cells)
+    for intervals, packing in GRIDS_TRIED:
+        kind = Kind("", 3, intervals, packing)
         for rho in RHOS_TRIED:
             one = kind.build(sample.seen_by(kind), 64, rho)
             lost = lost_pairs(one, pages.seen_by(kind), pairs)
@@ -402,8 +404,9 @@ def bench_zhu_cells(
                 break
         work = work_of(one, [pages.seen_by(kind)])
         ratio = f"{our_contacts / work.contacts:.2f}"
-        rows.append([f"{cells}", f"{work.imbalance:.3f}", f"{rho:.3g}", f"{lost}", f"{work.contacts:.2f}", ratio])
-    head = ["cells for each partition", "imbalance", "ρ", "pairs lost", "contacts", "ours contacts, of these"]
+        grid = [f"{intervals}" if intervals else "one cell for each partition", packing]
+        rows.append([*grid, f"{work.imbalance:.3f}", f"{rho:.3g}", f"{lost}", f"{work.contacts:.2f}", ratio])
+    head = ["intervals", "packing", "imbalance", "ρ", "pairs lost", "contacts", "ours contacts, of these"]
     report.table("Zhu 3-D at the recall of ours: the least ρ tried that loses no pair, or the greatest", head, rows)
     report.say(f"\nρ tried: {', '.join(f'{rho:g}' for rho in RHOS_TRIED)}. Ours contacts {our_contacts:.2f}.")
 

@@ -17,20 +17,27 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from line_chart import line_chart
 from recrawl_streams import Recrawl, first_fetches, flink, generated, url_of_page
-from recrawl_truth import Answer, Collection, Errors, errors, recompute, said
+from recrawl_truth import Answer, Collection, Errors, errors, match_count, recompute, said
+from result_files import Table, write_result
 from search import SimilarityIndex, synthetic_page, synthetic_shingles
 
 from dustream.core.pipeline import PAGES, RULES, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.core.tier2.forest import order_key
+from dustream.core.tier2.partition_map import PartitionMap
+from dustream.core.tier2.points import PointBatch, batch_of
+from dustream.core.tier2.zhu_map import learn_zhu_map
 from dustream.core.topology import Topology
 from dustream.schemas.pages import Crawl
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
@@ -42,6 +49,8 @@ FEED_EVENTS = 128
 PARTITIONS = (12, 24, 36)
 SETTLED = ("settled_by_anchor", "settled_by_representative")
 FAMILY_PAGES = 4
+ZHU_RHO = 1.1
+SAMPLE_PAGES = 20_000
 GROWTH_THRESHOLD = 0.8
 GROWTH_CHUNK = 10_000
 START_MS = 1_600_000_000_000
@@ -64,8 +73,8 @@ class Sizes:
 
 
 FULL = Sizes(
-    table_pages=8_000,
-    table_moments=6,
+    table_pages=100_000,
+    table_moments=4,
     figure_7_pages=(1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000),
     figure_7_updates=1_000,
     figure_8_generated_pages=8_000,
@@ -83,10 +92,12 @@ QUICK = Sizes(2_000, 3, (1_000, 3_000, 10_000), 300, 2_000, 4, (0.0, 0.01, 0.05)
 class Run:
     """A stream into a fresh state."""
 
-    def __init__(self, settings: Settings, store: RocksStore, with_rules: bool = False) -> None:
+    def __init__(
+        self, settings: Settings, store: RocksStore, with_rules: bool = False, cells: PartitionMap | None = None
+    ) -> None:
         self._settings = settings
         self._store = store
-        topology = pipeline(settings)
+        topology = pipeline(settings, cells)
         self.engine = EmbeddedEngine(topology if with_rules else without_rules(topology), store)
         self.seconds = 0.0
 
@@ -117,11 +128,11 @@ def without_rules(topology: Topology) -> Topology:
 
 
 @contextmanager
-def running(settings: Settings, with_rules: bool = False) -> Iterator[Run]:
+def running(settings: Settings, with_rules: bool = False, cells: PartitionMap | None = None) -> Iterator[Run]:
     with tempfile.TemporaryDirectory() as folder:
         store = RocksStore(Path(folder))
         try:
-            yield Run(settings, store, with_rules)
+            yield Run(settings, store, with_rules, cells)
         finally:
             store.close()
 
@@ -166,9 +177,11 @@ class Measured:
         return 100.0 * settled / max(1, settled + self.fetches.get("changed", 0))
 
 
-def measure(crawls: Sequence[Crawl], at: Sequence[Moment], settings: Settings) -> Measured:
+def measure(
+    crawls: Sequence[Crawl], at: Sequence[Moment], settings: Settings, cells: PartitionMap | None = None
+) -> Measured:
     result, before = Measured(), 0
-    with running(settings) as run:
+    with running(settings, cells=cells) as run:
         for moment in at:
             run.feed(crawls[before : moment.events])
             result.errors.append(errors(run.answer(), moment.truth))
@@ -188,12 +201,14 @@ class Report:
         if docs is not None:
             (docs / "img").mkdir(parents=True, exist_ok=True)
         self._lines: list[str] = []
+        self.tables: list[Table] = []
 
     def say(self, text: str = "") -> None:
         print(text, flush=True)
         self._lines.append(text)
 
-    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    def table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self.tables.append(Table(title, list(head), [list(row) for row in rows]))
         self.say("| " + " | ".join(head) + " |")
         self.say("|" + "---|" * len(head))
         for row in rows:
@@ -204,6 +219,10 @@ class Report:
         if self._docs is not None:
             (self._docs / "img" / f"{name}.svg").write_text(svg)
             self.say(f"![{name}](img/{name}.svg)\n")
+
+    def take_tables(self) -> list[Table]:
+        tables, self.tables = self.tables, []
+        return tables
 
     def write(self) -> None:
         if self._docs is not None:
@@ -224,9 +243,10 @@ def count_of(value: int) -> str:
 def table_1(report: Report, sizes: Sizes) -> None:
     report.say("## Table 1: relative error in precision (REP) and recall (RER)\n")
     report.say(
-        "Pairs of pages that share a group, against the recomputation from scratch at each moment, with 12, 24 and 36\n"
-        "partitions at the defaults; below, the same for a duplicate with its winner. Zhu et al.: REP .8 to 1.3 %,\n"
-        "RER 1.5 to 1.74 %.\n"
+        "Pairs of pages that share a group, and of a duplicate and its winner, against the recomputation from scratch\n"
+        "at each moment, with 12, 24 and 36 partitions. *Ours*: the defaults. *Zhu's*: his map (3-D, 32 intervals,\n"
+        f"Morton, ρ = {ZHU_RHO}, from the first {SAMPLE_PAGES:,} pages) and representatives. Zhu et al.: REP .8 to\n"
+        "1.3 %, RER 1.5 to 1.74 %.\n"
     )
     table_1_of(report, "A generated recrawl", generated(sizes.table_pages), sizes)
     real = flink()
@@ -240,16 +260,44 @@ def table_1_of(report: Report, name: str, crawls: list[Crawl], sizes: Sizes) -> 
     at = moments(crawls, sizes.table_moments, Settings().threshold)
     duplicates, pages = len(at[-1].truth.winners), len(at[-1].truth.groups)
     report.say(
-        f"**{name}**: {len(crawls):,} events; at the end {pages:,} pages with content, {duplicates:,} duplicates.\n"
+        f"**{name}**: {len(crawls):,} events; at the end {pages:,} pages with content, {duplicates:,} duplicates; "
+        f"{pairs_near(crawls)}.\n"
     )
-    head = ["pages known", *(count_of(moment.pages) for moment in at)]
-    rows: dict[str, list[list[str]]] = {"": [], ", duplicate and winner": []}
-    for partitions in PARTITIONS:
-        measured = measure(crawls, at, Settings(partitions=partitions))
-        for place, (what, kind) in enumerate([(what, kind) for kind in rows for what in ("REP", "RER")]):
-            values = [percent(each.percent[place]) for each in measured.errors]
-            rows[kind].append([f"{what}, {partitions}{kind}", *values])
-    report.table(head, [row for kind in rows.values() for row in kind])
+    head = ["configuration", "partitions", "pairs", "error", *(count_of(moment.pages) for moment in at)]
+    head += ["settled in tier 1", "CPU µs an event"]
+    report.table(f"Table 1: {name}", head, [row for each in table_1_rows(crawls, at) for row in each])
+
+
+def table_1_rows(crawls: list[Crawl], at: list[Moment]) -> Iterator[list[list[str]]]:
+    """Of each configuration: both errors, of both kinds of pairs."""
+    for name in ("ours", "Zhu's"):
+        for partitions in PARTITIONS:
+            settings, cells = Settings(partitions=partitions), None
+            if name != "ours":
+                settings = Settings(partitions=partitions, small_changes="representative")
+                cells = learn_zhu_map(first_points(crawls), partitions, settings.threshold, rho=ZHU_RHO)
+            measured = measure(crawls, at, settings, cells)
+            costs = f"{measured.settled_percent:.1f} %", f"{measured.seconds / len(crawls) * 1e6:.0f}"
+            rows = []
+            for place, (pairs, error) in enumerate(product(("in a group", "with winner"), ("REP", "RER"))):
+                values = [percent(each.percent[place]) for each in measured.errors]
+                rows.append([name, f"{partitions}", pairs, error, *values, *costs])
+            print(*rows, sep="\n", file=sys.stderr, flush=True)
+            yield rows
+
+
+def first_points(crawls: list[Crawl]) -> PointBatch:
+    """The pages that a map is learned from."""
+    signatures = [crawl.signature for crawl in crawls if crawl.signature is not None][:SAMPLE_PAGES]
+    return batch_of([np.frombuffer(signature.shingles, "<u8") for signature in signatures])
+
+
+def pairs_near(crawls: list[Crawl]) -> str:
+    """How many pairs lie just below and just above the threshold at the end."""
+    collection = Collection()
+    collection.add(crawls)
+    below, at, above = (match_count(collection, tau) for tau in (0.88, 0.9, 0.92))
+    return f"{below - at:,} pairs at .88 to .9 and {at - above:,} at .9 to .92, of {at:,} at .9 or more"
 
 
 # ---- Figure 8
@@ -286,7 +334,7 @@ def figure_8_of(report: Report, name: str, crawls: list[Crawl], sizes: Sizes) ->
         f"**{name}**: {len(crawls):,} events: " + ", ".join(f"{n:,} {way}" for way, n in fetches.items()) + ".\n"
     )
     head = ["settled by", "share", "REP", "RER", "REP, winner", "RER, winner", "tier-2 messages", "CPU µs an event"]
-    report.table(head, rows)
+    report.table(f"Figure 8: {name}", head, rows)
     return shares
 
 
@@ -321,7 +369,7 @@ def figure_7(report: Report, sizes: Sizes) -> None:
         "incremental µs a fetch",
     ]
     grown = list(grow(sizes))
-    report.table(head, [each.row(sizes.figure_7_updates) for each in grown])
+    report.table("Figure 7", head, [each.row(sizes.figure_7_updates) for each in grown])
     ratios = [each.batch_s / each.updates_s for each in grown]
     names = [count_of(each.pages) for each in grown]
     chart = line_chart("Figure 7: from scratch over incremental", "pages", names, {"times": ratios})
@@ -438,7 +486,7 @@ def paths(report: Report, sizes: Sizes) -> None:
         "to tier 2",
         "to groups",
     ]
-    report.table(head, rows)
+    report.table("What a fetch costs", head, rows)
 
 
 def path_cost(settings: Settings, kind: str, sizes: Sizes) -> list[str]:
@@ -500,6 +548,8 @@ def main() -> None:
     for name, part in PARTS.items():
         if options.only in (None, name):
             part(report, replace(QUICK if options.quick else FULL, with_rules=options.with_rules))
+            if not options.quick:
+                write_result(f"recrawl-{name}", report.take_tables(), f"python bench/recrawl.py --only {name}")
     report.write()
 
 

@@ -29,6 +29,7 @@ SMALLEST_CHANGE, LARGEST_CHANGE = 0.0005, 0.3
 AGAIN = ("unchanged", "small change", "rewrite", "gone", "redirect")
 AGAIN_SHARES = (0.4, 0.4, 0.08, 0.06, 0.06)
 AGAIN_PER_PAGE = 1.5
+REWRITE_SIMILARITY = (0.85, 1.0)
 SECOND_MS = 1_000
 
 
@@ -118,10 +119,11 @@ class Recrawl:
         return before
 
     def _rewritten(self, number: int) -> NDArray[np.uint64]:
-        """Half of the rewrites make a page that is like another one."""
+        """Half of the rewrites make a page that is like another one, at a Jaccard similarity around the threshold."""
         other = self._texts.get(int(self._random.integers(len(self._contents))))
         if other is not None and self._random.random() < 0.5:
-            return changed(other, 0.01, self._random)
+            similarity = self._random.uniform(*REWRITE_SIMILARITY)
+            return changed(other, (1 - similarity) / (1 + similarity), self._random)
         return changed(self._contents[number], 0.9, self._random)
 
 

@@ -11,7 +11,7 @@ its winner.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from search import Corpus, exact_pairs
 
 from dustream.core.pages.vertex import vertex_name
 from dustream.core.winners import Markets
-from dustream.schemas.pages import Crawl
+from dustream.schemas.pages import Canonical, Crawl
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.status import DuplicateStatus
 
@@ -35,6 +35,8 @@ class LastPage:
     first_seen_ms: int
     epoch: int
     signature: PageSignature | None
+    canonical: Canonical = "none"
+    popularity: float | None = None
 
 
 class Collection:
@@ -47,7 +49,8 @@ class Collection:
         for crawl in crawls:
             known = self.pages.get(crawl.url)
             if known is None:
-                self.pages[crawl.url] = LastPage(crawl.version, crawl.version, crawl.version, crawl.signature)
+                first = LastPage(crawl.version, crawl.version, crawl.version, crawl.signature, crawl.canonical)
+                self.pages[crawl.url] = first
             elif crawl.version > known.version:
                 self.pages[crawl.url] = _next(known, crawl)
 
@@ -55,9 +58,10 @@ class Collection:
 def _next(known: LastPage, crawl: Crawl) -> LastPage:
     before, now = known.signature, crawl.signature
     same = before is not None and now is not None and before.content_hash == now.content_hash
-    if crawl.kind == "seen" or same:
-        return LastPage(crawl.version, known.first_seen_ms, known.epoch, before)
-    return LastPage(crawl.version, known.first_seen_ms, crawl.version, now)
+    if crawl.kind == "seen":
+        return replace(known, version=crawl.version)
+    epoch = known.epoch if same else crawl.version
+    return LastPage(crawl.version, known.first_seen_ms, epoch, now, crawl.canonical)
 
 
 class Answer(NamedTuple):
@@ -80,9 +84,14 @@ def recompute(collection: Collection, tau: float) -> Answer:
     return Answer(groups, _stars(urls, [_key(url, pages[url]) for url in urls], matches))
 
 
+def match_count(collection: Collection, tau: float) -> int:
+    """Pairs of pages at this similarity or more."""
+    return sum(map(len, _matches([page.signature for page in collection.pages.values()], tau))) // 2
+
+
 def _key(url: str, page: LastPage) -> bytes:
     vertex = vertex_name(page.first_seen_ms, url, page.epoch)
-    return Markets().keys(url, page.first_seen_ms, None, vertex)[0]
+    return Markets().keys(url, page, vertex)[0]
 
 
 def _matches(signatures: list[PageSignature | None], tau: float) -> list[list[int]]:

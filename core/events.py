@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from datetime import date, datetime
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
@@ -26,6 +25,7 @@ from urllib.parse import urljoin
 from msgspec import Struct
 
 from dustream.core.errors import BadEvent
+from dustream.core.hosts import ascii_host
 from dustream.schemas.crawl import CRAWL_EVENT_VERSION, CrawlEvent
 
 url_bytes_max: Final = 8192
@@ -160,7 +160,6 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _AUTHORITY_END: Final = re.compile(r"[/?#]")
 _PORT: Final = re.compile(r":(\d*)$", re.ASCII)
 _HOST: Final = re.compile(r"(?=.*[a-z0-9_])[a-z0-9._-]{1,253}\.?|\[[0-9a-f:.]{2,45}\]", re.ASCII)
-_HOST_DOTS: Final = re.compile("[\u3002\uff0e\uff61]")  # UTS #46 section 2.3: other full stops that separate labels
 _DEFAULT_PORT: Final = {"http": 80, "https": 443}
 
 
@@ -248,24 +247,10 @@ def _normal_port(scheme: str, digits: str) -> str:
 
 
 def _normal_host(host: str) -> str:
-    if host.isascii():
-        return host.lower()
-    labels = _HOST_DOTS.sub(".", host).split(".")
-    return ".".join(_punycode_label(label) for label in labels)
-
-
-def _punycode_label(label: str) -> str:
-    """One label as browsers send it (UTS #46, nontransitional): ß and ς stay themselves, unlike in Python's idna codec,
-    which would take straße.de for strasse.de, another site."""
-    if label.isascii():
-        return label.lower()
-    mapped = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", label).lower())
-    if mapped.isascii():
-        return mapped
     try:
-        return "xn--" + mapped.encode("punycode").decode("ascii")
+        return ascii_host(host)
     except UnicodeError:
-        raise BadEvent(f"URL with an impossible host: {_excerpt(label)}") from None
+        raise BadEvent(f"URL with an impossible host: {_excerpt(host)}") from None
 
 
 def _check_length(identity: str) -> None:

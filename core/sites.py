@@ -20,6 +20,8 @@ from typing import Final
 
 from publicsuffixlist import PublicSuffixList
 
+from dustream.core.hosts import ascii_host
+
 SITES_CACHED_MAX: Final = 65_536
 HOST_CHARS_MAX: Final = 253
 
@@ -56,9 +58,7 @@ def _suffixes() -> PublicSuffixList:
 
 
 def _to_ascii(host: str) -> str:
-    if host.isascii():
-        return host
     try:
-        return host.encode("idna").decode("ascii")
+        return ascii_host(host)
     except UnicodeError:
         return host

@@ -16,18 +16,25 @@ import math
 import re
 import struct
 from collections.abc import Callable
+from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
 
 from dustream.core.errors import BadSetting
+from dustream.schemas.pages import Canonical
 
 MARKETS_MAX = 16
 PREFERENCES_MAX = 10_000
 DAY_MS = 86_400_000
 URL_LENGTH_STEP = 8  # coarse: page=9 and page=10 are in one class more often than not
 NOT_PREFERRED = 0xFFFF
-DEFAULT_CRITERIA = ("popularity", "preferred_host", "https", "static", "depth", "url_length", "url_hash")
+_CANONICAL_PLACES: dict[Canonical, int] = {"self": 0, "none": 1, "other": 2}
+# Who names another page of its site as canonical is not kept if another page matches it, however popular it is; only a
+# host that the user prefers comes before that (docs/configuration.md has the figures).
+DEFAULT_CRITERIA = ("preferred_host", "canonical", "popularity", "https", "static", "depth", "url_length", "url_hash")
+USED_BY = {"preferred_hosts": "preferred_host", "preferred_tlds": "preferred_tld", "first_seen_step_days": "first_seen"}
+"""Setting of a market: the criterion that uses it."""
 
 # http and https, a host in printable ASCII without brackets, nothing that `urlsplit` would take out.
 _PLAIN_URL = re.compile(
@@ -45,17 +52,29 @@ class Market(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     first_seen_step_days: int = 365
 
 
+class RankedPage(Protocol):
+    """What the order takes from a page beside its URL."""
+
+    @property
+    def first_seen_ms(self) -> int: ...
+    @property
+    def popularity(self) -> float | None: ...
+    @property
+    def canonical(self) -> Canonical: ...
+
+
 class PageFacts(Struct, frozen=True, gc=False):
     """What the criteria look at."""
 
     url: str
     first_seen_ms: int
     popularity: float | None
+    canonical: Canonical
     parts: SplitResult
 
     @classmethod
-    def of(cls, url: str, first_seen_ms: int, popularity: float | None) -> PageFacts:
-        return cls(url, first_seen_ms, popularity, url_parts(url))
+    def of(cls, url: str, page: RankedPage) -> PageFacts:
+        return cls(url, page.first_seen_ms, page.popularity, page.canonical, url_parts(url))
 
     @property
     def host(self) -> str:
@@ -79,6 +98,10 @@ def _popularity(page: PageFacts, market: Market) -> int:
     if value is None or not value > 0:
         return 255
     return 127 - max(-127, min(127, math.frexp(min(value, 1e38))[1]))
+
+
+def _canonical(page: PageFacts, market: Market) -> int:
+    return _CANONICAL_PLACES[page.canonical]
 
 
 def _static(page: PageFacts, market: Market) -> int:
@@ -122,6 +145,7 @@ def _url_hash(page: PageFacts, market: Market) -> int:
 Value = Callable[[PageFacts, Market], int]
 
 CRITERIA: dict[str, tuple[int, Value]] = {
+    "canonical": (1, _canonical),
     "popularity": (1, _popularity),
     "static": (1, _static),
     "url_length": (2, _url_length),
@@ -177,11 +201,11 @@ class Markets:
         self.orders = tuple(WinnerOrder(market) for market in markets)
         self.names = tuple(market.name for market in markets)
 
-    def keys(self, url: str, first_seen_ms: int, popularity: float | None, vertex: str) -> tuple[bytes, ...]:
-        page = PageFacts(url, first_seen_ms, popularity, url_parts(url))
+    def keys(self, url: str, page: RankedPage, vertex: str) -> tuple[bytes, ...]:
+        facts = PageFacts.of(url, page)
         if len(self.orders) == 1:
-            return (self.orders[0].key(page, vertex),)
-        return tuple([order.key(page, vertex) for order in self.orders])
+            return (self.orders[0].key(facts, vertex),)
+        return tuple([order.key(facts, vertex) for order in self.orders])
 
 
 def _check(market: Market) -> None:
@@ -194,3 +218,12 @@ def _check(market: Market) -> None:
         raise BadSetting(f"market {market.name}: at most {PREFERENCES_MAX} preferred hosts or TLDs")
     if market.first_seen_step_days < 1:
         raise BadSetting(f"market {market.name}: first_seen_step_days must be at least 1")
+    for setting, criterion in USED_BY.items():
+        if getattr(market, setting) != getattr(_DEFAULTS, setting) and criterion not in market.criteria:
+            raise BadSetting(
+                f"market {market.name}: {setting} has no effect, because {criterion} is not among the criteria: "
+                f'add it, as in criteria = ["{criterion}", …], or leave {setting} out'
+            )
+
+
+_DEFAULTS = Market()

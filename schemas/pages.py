@@ -8,6 +8,9 @@ from msgspec import Struct
 
 from dustream.schemas.signature import PageSignature
 
+Canonical = Literal["self", "none", "other"]
+"""What a page's rel=canonical link says about the page (core/canonical.py)."""
+
 
 class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     """A fetch, checked and signed. `version` is fetched_at in milliseconds.
@@ -15,6 +18,7 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     content: `signature` is the page. redirect: `target` is where it leads, `via` how (http, meta, revisit).
     gone: the page is dead (404, 410). seen: fetched again and unchanged (304, revisit); only the version moves.
     `origin`: where the event stands in its input (written and read by the engine), so that it can be read again.
+    `canonical`: of content only.
     """
 
     url: str
@@ -25,6 +29,7 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     via: str = "http"
     popularity: float | None = None
     origin: str = ""
+    canonical: Canonical = "none"
 
 
 class Consult(Struct, frozen=True, array_like=True, tag="consult"):

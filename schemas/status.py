@@ -9,15 +9,22 @@ from msgspec import Meta, Struct
 DUPLICATE_STATUS_VERSION = 1
 
 Role = Literal["unique", "winner", "duplicate", "redirect", "gone", "held"]
+KEPT_ROLES: frozenset[Role] = frozenset({"unique", "winner", "held"})
 Relation = Literal["exact", "near", "contained", "redirect", "revisit"]
 Problem = Literal["redirect_cut", "target_gone", "target_unknown"]
+
+
+def is_kept(role: Role) -> bool:
+    """Whether a URL with this role is to be kept. A `held` page is: the circuit breaker does not believe that it is a
+    duplicate, and nobody has released it."""
+    return role in KEPT_ROLES
 
 
 class MarketStatus(Struct, frozen=True, kw_only=True):
     """The verdict in one of several markets."""
 
     role: Annotated[Role, Meta(description="as in the status, by this market's winner order")]
-    winner: Annotated[str | None, Meta(description="the URL to keep instead")] = None
+    winner: Annotated[str | None, Meta(description="the URL kept for this page (`held`: the one that would be)")] = None
     relation: Annotated[Relation | None, Meta(description="how the page relates to its winner")] = None
     similarity: Annotated[
         float | None,
@@ -37,11 +44,11 @@ class DuplicateStatus(Struct, frozen=True, kw_only=True, gc=False):
 
     url: Annotated[str, Meta(description="the page")]
     version: Annotated[tuple[int, int], Meta(description="fetched_at in ms, then a counter: compare in this order")]
-    role: Annotated[Role, Meta(description="keep unique and winner; the others are spoken for")]
+    role: Annotated[Role, Meta(description="keep `unique`, `winner` and `held`; drop the others")]
     since: Annotated[int, Meta(description="fetched_at in ms of the fetch that brought what the page is now")]
     v: Annotated[int, Meta(description="schema version")] = DUPLICATE_STATUS_VERSION
     group: Annotated[str | None, Meta(description="group id: URL of its earliest member")] = None
-    winner: Annotated[str | None, Meta(description="the URL to keep instead")] = None
+    winner: Annotated[str | None, Meta(description="the URL kept for this page (`held`: the one that would be)")] = None
     relation: Annotated[Relation | None, Meta(description="how the page relates to its winner")] = None
     similarity: Annotated[
         float | None,

@@ -6,7 +6,8 @@ are Σ C(n_cg, 2), those of the run Σ_g C(n_g, 2), those of the truth Σ_c C(n_
 Who counts: pages with content at the end of the log. Grey pages (too near the threshold to call, or unreadable as
 declared) are left out on both sides before anything is counted, so a pair with a grey page is neither right nor wrong;
 a wrong merger that a grey page brings about between two other clusters does count. A page the run does not know, or
-calls gone, stands alone. Redirects are judged by where they lead: to the group of the page at which they end.
+calls gone, stands alone. Redirects are judged by where they lead: to the group of the page at which they end. A
+cluster is lost if none of its pages, grey ones included, is kept.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ import msgspec
 from msgspec import Struct
 
 from dustream.core.errors import BadInput
+from dustream.schemas.status import Role, is_kept
 from dustream.streams.generate.truth import TRUTH_VERSION, PageTruth
 
 EXAMPLES_MAX = 5
 URLS_PER_EXAMPLE_MAX = 4
 WRITE_AGAIN = "write it again with dustream generate"
 
-ROLE_CLASS = {
+ROLE_CLASS: dict[Role, str] = {
     "unique": "content",
     "winner": "content",
     "duplicate": "content",
@@ -39,7 +41,7 @@ class StatusLine(Struct, frozen=True):
     """What is read of a line of status.jsonl."""
 
     url: str
-    role: str
+    role: Role
     group: str | None = None
 
 
@@ -69,6 +71,8 @@ class Scores:
     pairs_right: int
     clusters: int
     clusters_found: int
+    kept: int
+    clusters_lost: int
     roles_right: int
     redirects: int
     redirects_right: int
@@ -100,6 +104,8 @@ class Scores:
             "pairs_right": self.pairs_right,
             "clusters": self.clusters,
             "clusters_found": self.clusters_found,
+            "kept": self.kept,
+            "clusters_lost": self.clusters_lost,
             "redirects": self.redirects,
             "redirects_right": self.redirects_right,
             "grey_left_out": self.grey_left_out,
@@ -119,6 +125,7 @@ def score(status_lines: Iterable[bytes | str], truth_lines: Iterable[bytes | str
     counted = [truth for truth in truths.values() if truth.role == "content" and not truth.grey]
     said = {truth.url: _group(statuses.get(truth.url), truth.url) for truth in counted}
     cells = Counter((truth.cluster, said[truth.url]) for truth in counted)
+    kept = [url for url in truths if url in statuses and is_kept(statuses[url].role)]
     redirects, redirect_errors = _redirects(truths, statuses)
     clusters, found = _clusters_found(cells)
     role_errors = [truth for truth in truths.values() if not _role_is_right(truth, statuses.get(truth.url))]
@@ -130,6 +137,8 @@ def score(status_lines: Iterable[bytes | str], truth_lines: Iterable[bytes | str
         pairs_right=_pairs(cells),
         clusters=clusters,
         clusters_found=found,
+        kept=len(kept),
+        clusters_lost=len({truth.cluster for truth in counted} - {truths[url].cluster for url in kept}),
         roles_right=len(truths) - len(role_errors),
         redirects=redirects,
         redirects_right=redirects - len(redirect_errors),

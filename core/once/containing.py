@@ -130,7 +130,7 @@ class Containing:
             url, row, content = self._posted[page]
             vertex = vertex_name(row.first_seen_ms, url, row.epoch)
             size = int(self._starts[content + 1] - self._starts[content])
-            keys = self._markets.keys(url, row.first_seen_ms, row.popularity, vertex)
+            keys = self._markets.keys(url, row, vertex)
             self._orders[page] = tuple(self._rules.order(size, key) for key in keys)
         return self._orders[page][market]
 

@@ -13,7 +13,7 @@ from dustream.core.pages.decisions import weight
 from dustream.core.pages.same_find import finds_same
 from dustream.core.pages.small_changes import ByAnchor
 from dustream.core.pages.vertex import END
-from dustream.schemas.pages import Crawl, Decision
+from dustream.schemas.pages import Canonical, Crawl, Decision
 from dustream.schemas.signature import PageSignature
 
 NO_CONTENT = -1
@@ -27,6 +27,7 @@ class FoldedPage(Struct, gc=False):
     kind: Literal["unknown", "content", "redirect", "gone"] = "unknown"
     epoch: int = 0
     popularity: float | None = None
+    canonical: Canonical = "none"
     content: int = NO_CONTENT
     content_hash: bytes = b""
     target: str = ""
@@ -79,6 +80,8 @@ class Fold:
         page.version = crawl.version
         if crawl.popularity is not None:
             page.popularity = crawl.popularity
+        if crawl.kind == "content":
+            page.canonical = crawl.canonical
         if finds_same(page, crawl):
             self.counts["unchanged"] += 1
         elif page.kind == "content" and crawl.signature is not None and self._stands(page, crawl.signature):
@@ -92,7 +95,7 @@ class Fold:
         if crawl.kind == "seen":
             return
         page.kind, page.epoch = crawl.kind, crawl.version
-        page.target, page.via = crawl.target or "", crawl.via
+        page.target, page.via, page.canonical = crawl.target or "", crawl.via, crawl.canonical
         page.content, page.content_hash = NO_CONTENT, b""
         if crawl.signature is not None:
             page.content, page.content_hash = self._contents.add(crawl.signature), crawl.signature.content_hash

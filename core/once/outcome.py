@@ -72,7 +72,7 @@ class Grouping:
         """By market: the verdicts on these pages."""
         pages = [self._fold.pages[self._urls[number]] for number in numbers]
         keys = [
-            self._markets.keys(self._urls[number], page.first_seen_ms, page.popularity, names[number])
+            self._markets.keys(self._urls[number], page, names[number])
             for number, page in zip(numbers, pages, strict=True)
         ]
         for market in range(len(self._markets.names)):
@@ -115,6 +115,7 @@ class Grouping:
             page.epoch,
             1,
             popularity=page.popularity,
+            canonical=page.canonical,
             standing=standing,
             verdicts=verdicts,
         )

@@ -33,8 +33,10 @@ from dustream.core.pages.rows import (
     DecisionRow,
     DyingRow,
     FollowerRow,
+    HomeRow,
     PageRow,
     ParkedRow,
+    home_key,
     rows_after,
 )
 from dustream.core.pages.same_find import finds_same
@@ -100,6 +102,7 @@ TABLES: dict[str, Any] = {
     "parked": ParkedRow,
     "anchors": AnchorRow,
     "counts": CountRow,
+    "homes": HomeRow,
     "decisions": DecisionRow,
     "lost": LostRow,
     "site_holds": SiteHoldRow,
@@ -133,6 +136,8 @@ class PagesProcessor:
         self._unparked_max = unparked_max
         self._out: list[Send] = []
         self._counted: Counter[str] = Counter()
+        self._homed: Counter[int] = Counter()
+        self._remapped: Counter[int] = Counter()
         self._handlers: dict[type, Callable[[Any], None]] = {
             Crawl: self._crawl,
             Consult: self._consult,
@@ -163,20 +168,30 @@ class PagesProcessor:
         self._parked: Table[ParkedRow] = state.table("parked")
         self._anchors: Table[AnchorRow] = state.table("anchors")
         self._counts: Table[CountRow] = state.table("counts")
+        self._homes: Table[HomeRow] = state.table("homes")
         self._decisions: Table[DecisionRow] = state.table("decisions")
         self._site_pages.open(state)
 
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
         self._out = []
         self._counted.clear()
+        self._homed.clear()
+        self._remapped.clear()
         for message in messages:
             self._handlers[type(message)](message)
         for name, count in self._counted.items():
             before = self._counts.get(name)
             self._counts.put(name, CountRow(count + (before.count if before else 0)))
+        self._count_homes()
         self._out += self._site_pages.tallies()
         self._out += self._updates.drain()
         return self._out
+
+    def _count_homes(self) -> None:
+        for home in sorted(self._homed.keys() | self._remapped.keys()):
+            row = self._homes.get(home_key(home)) or HomeRow(0, 0)
+            row = HomeRow(row.pages + self._homed[home], row.remapped + self._remapped[home])
+            self._homes.put(home_key(home), row)
 
     # A fetch
 
@@ -207,7 +222,8 @@ class PagesProcessor:
 
     def _update(self, url: str, page: PageRow, crawl: Crawl, verdict: Verdict | None) -> None:
         popularity = page.popularity if crawl.popularity is None else crawl.popularity
-        now = replace(page, version=crawl.version, popularity=popularity)
+        canonical = crawl.canonical if crawl.kind == "content" else page.canonical
+        now = replace(page, version=crawl.version, popularity=popularity, canonical=canonical)
         settled = self._settled(url, page, now, crawl, verdict)
         if settled is not None:
             self._rekey(url, page, settled)
@@ -221,7 +237,10 @@ class PagesProcessor:
         bare = PageRow(now.version, now.first_seen_ms, "unknown", 0, now.status_counter, now.follower_count)
         bare = replace(bare, spread_after=now.spread_after, popularity=popularity)
         bare = replace(bare, consulted=now.consulted, consulted_count=now.consulted_count)
-        self._save(url, page, self._become(bare, crawl))
+        now = self._become(bare, crawl)
+        if page.kind == now.kind == "content" and now.home != page.home:
+            self._remapped[now.home] += 1
+        self._save(url, page, now)
 
     # A fetch that does not move the page
 
@@ -295,12 +314,13 @@ class PagesProcessor:
         self._take(page, message.crawl, message.verdict)
 
     def _rekey(self, url: str, before: PageRow, now: PageRow) -> None:
-        """The page's popularity may give it another place in the winner order."""
-        if now.kind != "content" or now.popularity == before.popularity:
+        """The page's popularity or canonical link may give it another place in the winner order."""
+        unchanged = (now.popularity, now.canonical) == (before.popularity, before.canonical)
+        if now.kind != "content" or unchanged:
             return
         vertex = vertex_name(now.first_seen_ms, url, now.epoch)
-        keys = self._markets.keys(url, now.first_seen_ms, now.popularity, vertex)
-        if keys != self._markets.keys(url, now.first_seen_ms, before.popularity, vertex):
+        keys = self._markets.keys(url, now, vertex)
+        if keys != self._markets.keys(url, before, vertex):
             self._out.append(Send("tier2", now.home, Rekey(vertex, keys)))
 
     def _retire(self, url: str, page: PageRow) -> None:
@@ -311,6 +331,7 @@ class PagesProcessor:
             return
         vertex = vertex_name(page.first_seen_ms, url, page.epoch)
         self._out.append(Send("tier2", page.home, Remove(vertex)))
+        self._homed[page.home] -= 1
         if page.owner is not None:
             self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, Leave())))
             self._dying.put(vertex, DyingRow(page.owner, page.token_counter))
@@ -341,8 +362,10 @@ class PagesProcessor:
         assert signature is not None
         vertex = vertex_name(page.first_seen_ms, url, epoch)
         home, probes = self._map.route(_shingles(signature.shingles), tie_of(url), signature.lang)
-        keys = self._markets.keys(url, page.first_seen_ms, page.popularity, vertex)
+        page = replace(page, canonical=crawl.canonical)
+        keys = self._markets.keys(url, page, vertex)
         self._out.append(Send("tier2", home, Store(vertex, signature, keys, probes)))
+        self._homed[home] += 1
         if self._small_changes.keeps_shingles:
             self._anchors.put(url, AnchorRow(signature.shingles))
         return replace(

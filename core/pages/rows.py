@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Literal, TypeVar
 
 from msgspec import Struct
 
 from dustream.core.processor import Table
-from dustream.schemas.pages import Request, Resolution, Standing, Verdict
+from dustream.schemas.pages import Canonical, Request, Resolution, Standing, Verdict
 
 Row = TypeVar("Row")
 
@@ -26,6 +27,7 @@ class PageRow(Struct, frozen=True, array_like=True, gc=False):
     follower_count: int = 0
     spread_after: str | None = None
     popularity: float | None = None
+    canonical: Canonical = "none"
     # content
     content_hash: bytes = b""
     home: int = 0
@@ -96,6 +98,23 @@ class CountRow(Struct, frozen=True, array_like=True):
     """Table `counts`, by name: how many events went which way."""
 
     count: int
+
+
+class HomeRow(Struct, frozen=True, array_like=True):
+    """Table `homes`, by tier-2 partition: the pages whose home it is, and how often a page that changed was remapped to
+    it from another partition."""
+
+    pages: int
+    remapped: int
+
+
+def home_key(home: int) -> str:
+    return f"{home:05d}"
+
+
+def imbalance(pages: Sequence[int]) -> float:
+    """Pages of the fullest partition over the mean (Zhu et al., section 6.1); 1 if there are none."""
+    return max(pages) * len(pages) / sum(pages) if any(pages) else 1.0
 
 
 def rows_after(table: Table[Row], prefix: str, after: str, limit: int) -> list[tuple[str, Row]]:

@@ -3,10 +3,10 @@
 By its anchor: the version of the page that tier 2 knows stands for every later one within a small distance. That
 depends on the page's own history alone, so the outcome is the same in every run.
 
-By its representative, as Zhu et al. do: a page of a group stays if it still matches the group's winner. A winner is its
-own representative, and each version that stays is the next to be compared with. Who is the winner when the fetch comes
-depends on timing, and what tier 2 knows may be far behind: replays may differ, and pairs are missed or kept wrongly.
-A page alone has no duplicate group: its changes go to tier 2.
+By its representative, as Zhu et al. do: a page stays if it still matches its group's winner. A winner is its own
+representative, and each version that stays is the next to be compared with; a page alone is a group of one, and its
+winner. Who is the winner when the fetch comes depends on timing, and what tier 2 knows may be far behind: replays may
+differ, and pairs are missed or kept wrongly.
 """
 
 from __future__ import annotations
@@ -60,10 +60,8 @@ EXACT = ByAnchor(0.0)
 
 
 def representative_of(page: PageRow) -> str | None:
-    """The winner that the page's next version is compared with; None if it is in no group."""
-    if page.kind != "content" or page.standing is None or page.standing.alone:
-        return None
-    return page.verdicts[0].winner
+    """The winner that the page's next version is compared with, itself if it is alone; None if it has no content."""
+    return page.verdicts[0].winner if page.kind == "content" else None
 
 
 def _shingles(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

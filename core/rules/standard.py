@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from dustream.core.hosts import ascii_host
+
 URL_CHARS_MAX: Final = 65_536
 """Longer URLs are left as they are: no page lives there, and everything stays bounded."""
 
@@ -43,7 +45,7 @@ class Parsed(NamedTuple):
 
 
 def scheme_and_host_to_lower_case(url: Parsed) -> Parsed:
-    return url._replace(scheme=url.scheme.lower(), host=_host_to_ascii(url.host.lower()))
+    return url._replace(scheme=url.scheme.lower(), host=_host_to_ascii(url.host))
 
 
 def default_port_removed(url: Parsed) -> Parsed:
@@ -157,12 +159,10 @@ def _trimmed(url: str) -> str:
 
 
 def _host_to_ascii(host: str) -> str:
-    if host.isascii():
-        return host
     try:
-        return host.encode("idna").decode("ascii")
+        return ascii_host(host)
     except UnicodeError:
-        return host
+        return host.lower()
 
 
 def _one_form(text: str) -> str:

@@ -24,6 +24,7 @@ from dustream.core.text.one_pass import (
     SIGN,
     TELL_LANGUAGE,
     TEXT_BYTES,
+    UTF8,
     Room,
     one_pass,
     one_pass_decoded,
@@ -99,31 +100,37 @@ def scan_signer(mode: TextMode, with_text: bool) -> PageSigner:
             text = _without_nul(_utf8(page, content_type))
             return SignedPage(sign(text, lang), utf8=text)
         language = primary_subtag(lang) if lang else ""
-        room = _signed(page, content_type, task if language else task | TELL_LANGUAGE)
+        room, utf8 = _signed(page, content_type, task if language else task | TELL_LANGUAGE)
         found = room.result()
         if found[TEXT_BYTES] > TEXT_BYTES_MAX:
             raise text_too_long(found[TEXT_BYTES])
         text = room.text[: found[TEXT_BYTES]].tobytes() if with_text else b""
         target, delay_s, named = "", 0.0, found[LANGUAGE]
         if found[HAS_REFRESH] or named == NAMED_ODDLY:
-            utf8, places = _utf8(page, content_type), room.facts.tolist()
+            places = room.facts.tolist()
             target, delay_s = _refresh(utf8, places)
             language = language or primary_subtag(_lang(utf8, places))
         elif named > NOT_NAMED:
             language = language or subtag_of(named)
-        return SignedPage(signature_in(room, found, None, language), target, delay_s, text)
+        canonical = _attribute(utf8, room.facts[FACT_CANONICAL].tolist())
+        return SignedPage(signature_in(room, found, None, language), target, delay_s, canonical, text)
 
     return scan_and_sign
 
 
-def _signed(page: str | bytes, content_type: str | None, task: int) -> Room:
-    """What compiled code made of a page."""
+def _signed(page: str | bytes, content_type: str | None, task: int) -> tuple[Room, NDArray[np.uint8]]:
+    """What compiled code made of a page, and the page in UTF-8, which the facts of its head point into."""
     if isinstance(page, str):
         room = one_pass_decoded(page, task)
+        if room is not None:
+            return room, utf8_array(page) if page.isascii() else room.parts[UTF8]
     else:
         check_size(len(page))
         room = one_pass_if_utf8(page, task) if is_utf8_where_valid(page, content_type) else None
-    return one_pass(_utf8(page, content_type), task) if room is None else room
+        if room is not None:
+            return room, np.frombuffer(page, dtype=np.uint8)
+    utf8 = _utf8(page, content_type)
+    return one_pass(utf8, task), utf8
 
 
 def _utf8(page: str | bytes, content_type: str | None) -> NDArray[np.uint8]:

@@ -37,6 +37,7 @@ class SignedPage(Struct, frozen=True, gc=False):
     signature: PageSignature
     refresh_target: str = ""
     refresh_delay_s: float = 0.0
+    canonical: str = ""  # as the page writes it
     utf8: bytes = b""  # the text, where it was asked for
 
 
@@ -98,7 +99,7 @@ def _read_and_sign(
 ) -> SignedPage:
     found = read(page, content_type=content_type, mode=source.mode)
     signature = sign(found.utf8, primary_subtag(lang) or found.lang)
-    return SignedPage(signature, found.refresh_target, found.refresh_delay_s, found.utf8)
+    return SignedPage(signature, found.refresh_target, found.refresh_delay_s, found.canonical, found.utf8)
 
 
 def sign_page(

@@ -19,7 +19,7 @@ from dustream.core.errors import BadSetting, StateMismatch
 from dustream.core.tier2.cut_learning import learn_lossless_map
 from dustream.core.tier2.cut_tree import BY_LENGTH, LOSSLESS_VERSION, Cut, LosslessMap, LosslessMapData
 from dustream.core.tier2.points import PAGE_SHINGLES_MAX, PointBatch, require_partitions, tau_parts
-from dustream.core.tier2.zhu_map import ZHU_VERSION, ZhuMap, ZhuMapData, learn_zhu_map
+from dustream.core.tier2.zhu_map import INTERVALS_DEFAULT, ZHU_VERSION, Packing, ZhuMap, ZhuMapData, learn_zhu_map
 
 MapKind = Literal["ours", "zhu1", "zhu2", "zhu3"]
 KINDS: tuple[MapKind, ...] = ("ours", "zhu1", "zhu2", "zhu3")
@@ -46,14 +46,20 @@ class Balance(NamedTuple):
 
 
 def build_map(
-    sample: PointBatch, partitions: int, tau: float, kind: MapKind = "ours", rho: float = 1.1
+    sample: PointBatch,
+    partitions: int,
+    tau: float,
+    kind: MapKind = "ours",
+    rho: float = 1.1,
+    intervals: int = INTERVALS_DEFAULT,
+    packing: Packing = "morton",
 ) -> PartitionMap:
-    """The map for pages like these; `rho` concerns Zhu's only."""
+    """The map for pages like these; `rho`, `intervals` and `packing` concern Zhu's only."""
     if kind not in KINDS:
         raise BadSetting(f"unknown kind of partition map {kind!r}: choose one of {', '.join(KINDS)}")
     if kind == "ours":
         return learn_lossless_map(sample, partitions, tau)
-    return learn_zhu_map(sample, partitions, tau, int(kind.removeprefix("zhu")), rho)
+    return learn_zhu_map(sample, partitions, tau, int(kind.removeprefix("zhu")), rho, intervals, packing)
 
 
 def default_map(partitions: int, tau: float = 0.9) -> LosslessMap:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -33,9 +33,17 @@ ZHU_VERSION = 1
 DIMENSIONS_MAX = 3
 RHO_PARTS = 10_000
 # A page's lengths in hashed sub-dictionaries rise and fall together, so most cells of a grid are nearly empty. With one
-# cell for each partition 2-D and 3-D are less even than 1-D; dealt out from many cells they are the more even ones.
-CELLS_PER_PARTITION = {1: 1, 2: 64, 3: 64}
+# cell for each partition 2-D and 3-D are less even than 1-D; packed from many cells they are the more even ones.
+INTERVALS_DEFAULT = 32
+INTERVALS_MAX = 64
+ONE_CELL = 0
+"""Intervals per dimension: as few as give each partition a cell of its own."""
 FINE_INTERVALS_MAX = 4096
+
+Packing = Literal["morton", "spread"]
+"""How cells become partitions: runs of equal load along the Morton order, so that neighbours stay together; or the
+heaviest first, each to the emptiest partition, so that loads are as equal as can be."""
+PACKINGS: tuple[Packing, ...] = ("morton", "spread")
 
 
 class LanguageGrid(Struct, frozen=True, array_like=True):
@@ -131,21 +139,26 @@ def learn_zhu_map(
     tau: float,
     dimensions: int = DIMENSIONS_MAX,
     rho: float = 1.1,
-    cells_per_partition: int | None = None,
+    intervals: int = INTERVALS_DEFAULT,
+    packing: Packing = "morton",
 ) -> ZhuMap:
-    """Sections 4.1 and 4.3 on a sample."""
+    """Sections 4.1 and 4.3 on a sample. The paper does not say how many intervals a dimension has, nor which cells
+    share a machine."""
     require_partitions(partitions)
     parts = tau_parts(tau)
     if not 1 <= dimensions <= DIMENSIONS_MAX:
         raise BadSetting(f"{dimensions} dimensions: Zhu's map has 1 to {DIMENSIONS_MAX}")
     if not 1.0 <= rho <= 100.0:
         raise BadSetting(f"rho is {rho}: the interval enlarging factor lies between 1 and 100, such as 1.1")
-    cells = cells_per_partition or CELLS_PER_PARTITION[dimensions]
+    if not 0 <= intervals <= INTERVALS_MAX:
+        raise BadSetting(
+            f"{intervals} intervals: from 1 to {INTERVALS_MAX} for each dimension; 0: one cell a partition"
+        )
     lengths = length_vectors(batch, hashed_sub_dictionaries(dimensions), dimensions)
     grids = []
     first = 0
     for languages, pages, share in _language_shares(batch, partitions):
-        grids.append(_language_grid(languages, lengths[pages], first, share, parts, cells))
+        grids.append(_language_grid(languages, lengths[pages], first, share, parts, intervals, packing))
         first += share
     return ZhuMap(
         ZhuMapData(
@@ -278,14 +291,22 @@ def _proportional(loads: list[int], partitions: int) -> list[int]:
 
 
 def _language_grid(
-    languages: tuple[str, ...], lengths: NDArray[np.int64], first: int, share: int, tau: int, cells_per_partition: int
+    languages: tuple[str, ...],
+    lengths: NDArray[np.int64],
+    first: int,
+    share: int,
+    tau: int,
+    intervals: int,
+    packing: Packing,
 ) -> LanguageGrid:
-    targets = _intervals_per_dimension(share * cells_per_partition if share > 1 else 1, lengths.shape[1])
+    targets = _intervals_per_dimension(share, lengths.shape[1])
+    targets = tuple(max(count, intervals) for count in targets) if share > 1 else targets
     bounds = tuple(coarse_bounds(lengths[:, i], count, tau / TAU_PARTS) for i, count in enumerate(targets))
     own = [np.searchsorted(np.array(b), lengths[:, i], "right") - 1 for i, b in enumerate(bounds)]
     shape = tuple(len(b) for b in bounds)
     loads = np.bincount(np.ravel_multi_index(tuple(own), shape), minlength=math.prod(shape))
-    return LanguageGrid(languages, bounds, tuple(first + one for one in _spread_evenly(loads, share)))
+    packed = _spread_evenly(loads, share) if packing == "spread" else _equal_runs(loads, morton_order(shape), share)
+    return LanguageGrid(languages, bounds, tuple(first + one for one in packed))
 
 
 def _intervals_per_dimension(cells: int, dimensions: int) -> tuple[int, ...]:
@@ -311,6 +332,36 @@ def _spread_evenly(loads: NDArray[np.int64], partitions: int) -> list[int]:
         load, cells = filled[target]
         filled[target] = (load + int(loads[cell]), cells + 1)
     return assigned
+
+
+def morton_order(shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """The cells of a grid along the Morton curve: the bits of their coordinates interleaved."""
+    coordinates = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape))
+    code = np.zeros(coordinates.shape[1], np.int64)
+    for bit in range(max(shape).bit_length()):
+        for i, one in enumerate(coordinates):
+            code |= (one >> bit & 1) << (bit * len(shape) + i)
+    return np.argsort(code, kind="stable")
+
+
+def _equal_runs(loads: NDArray[np.int64], order: NDArray[np.int64], partitions: int) -> list[int]:
+    """Cells to partitions: consecutive runs of the order whose greatest load is the least possible."""
+    reach = np.concatenate([np.zeros(1, np.int64), np.cumsum(loads[order])])
+    low, high = max(int(loads.max()), -(-int(reach[-1]) // partitions)), int(reach[-1])
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if len(_run_ends(reach, middle)) <= partitions else (middle + 1, high)
+    assigned = np.zeros(len(loads), np.int64)
+    assigned[order] = np.searchsorted(_run_ends(reach, low), np.arange(len(loads)), "right")
+    return [int(one) for one in assigned]
+
+
+def _run_ends(reach: NDArray[np.int64], load_max: int) -> list[int]:
+    """Ends of the runs, each as long as its load allows; `reach`: loads added up."""
+    ends = [0]
+    while ends[-1] < len(reach) - 1:
+        ends.append(int(np.searchsorted(reach, reach[ends[-1]] + load_max, "right")) - 1)
+    return ends[1:]
 
 
 @njit(cache=True)

@@ -87,6 +87,7 @@ def describe_scores(scores: Scores, truth: Path) -> str:
         f"  {scores.recall:9.4f} recall: of {scores.pairs_true:,} pairs that belong together, so many were",
         f"  {scores.clusters_found:>9,} of {scores.clusters:,} clusters whole, "
         f"{scores.redirects_right:,} of {scores.redirects:,} redirects in the right group",
+        f"  {scores.kept:>9,} pages kept; {scores.clusters_lost:,} clusters lost: none of their pages is kept",
     ]
     for wrong in scores.worst[:WORST_SHOWN]:
         lines.append(f"            {wrong.what}: {wrong.said}: {', '.join(wrong.urls[:2])}")

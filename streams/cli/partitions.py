@@ -29,6 +29,7 @@ examples:
   dustream partitions crawl.warc.gz --partitions 64 --picture map.svg
   dustream partitions 'crawl/*.jsonl.zst' --partitions 16 --tau 0.8 --out map.bin
   dustream partitions crawl.warc.gz --kind zhu3 --rho 1.2 --json
+  dustream partitions crawl.warc.gz --kind zhu3 --intervals 16 --packing spread
 """
 
 
@@ -47,6 +48,20 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--tau", type=float, default=0.9, metavar="T", help="similarity threshold (default 0.9)")
     parser.add_argument("--kind", choices=("ours", "zhu1", "zhu2", "zhu3"), default="ours", help="default ours")
     parser.add_argument("--rho", type=float, default=1.1, help="Zhu's interval enlarging factor (default 1.1)")
+    parser.add_argument(
+        "--intervals",
+        type=int,
+        default=32,
+        metavar="N",
+        help="intervals in each dimension of Zhu's grids (default 32; 0: as few as give each partition a cell)",
+    )
+    parser.add_argument(
+        "--packing",
+        choices=("morton", "spread"),
+        default="morton",
+        help="how the cells of Zhu's grids become partitions: runs of equal load along the Morton order, which keeps "
+        "neighbours together (default), or the heaviest first, each to the emptiest partition",
+    )
     parser.add_argument(
         "--sample",
         type=int,
@@ -76,7 +91,9 @@ def run(args: argparse.Namespace) -> int:
     sample = _read_sample(args, args.sample or sample_size(args.partitions))
     if len(sample.batch) == 0:
         raise BadSetting(f"no page with content among {sample.read} records: a map needs pages to be built from")
-    partition_map = build_map(sample.batch, args.partitions, args.tau, args.kind, args.rho)
+    partition_map = build_map(
+        sample.batch, args.partitions, args.tau, args.kind, args.rho, args.intervals, args.packing
+    )
     balance = measure_balance(partition_map, sample.batch)
     if args.out is not None:
         _write(args.out, map_to_bytes(partition_map))

@@ -34,7 +34,7 @@ CDX, CDXJ; gzip and zstd are seen through. The format is found out from the cont
 Written to --out:
   status.jsonl    one line per URL: its role, group, winner and the similarity to it
   groups.jsonl    one line per group of more than one page
-  keep.txt        the URLs to keep
+  keep.txt        the URLs to keep: unique pages, winners, and pages that are held
   alarms.jsonl    groups and sites held back by the circuit breaker (see dustream breaker --help)
   rules.jsonl     one line per site: how its duplicate URLs are made (see `dustream rules show OUT`)
   rejected.jsonl  what could not be used, with file, offset and reason
@@ -97,7 +97,12 @@ def add_field_map(parser: argparse.ArgumentParser) -> None:
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """The options that decide the outcome, here or in --config."""
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings as TOML; options given here win")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="settings as TOML, winner criteria and markets too (docs/configuration.md); options override it",
+    )
     parser.add_argument(
         "--threshold", type=float, metavar="T", help="Jaccard similarity that makes a duplicate (default 0.9)"
     )
@@ -111,7 +116,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="D",
         help="a page that changes no more than this (Jaccard distance to the version that was last compared) keeps its "
-        "verdict without a search. Default 0: every change is searched, verdicts are exact. The outcome is the same in "
+        "verdict without a search. Default 0: every change is searched. The outcome is the same in "
         "every run; pairs within D of the threshold may be judged by an older version",
     )
     parser.add_argument(
@@ -119,7 +124,8 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         choices=("anchor", "representative"),
         help="who decides that a changed page keeps its verdict: its own anchor, by --anchor-distance (default), or "
         "the winner of its group, if the page still matches it (Zhu et al., for comparison). With representatives the "
-        "outcome depends on who was the winner when the fetch came: runs may differ, and verdicts are not exact",
+        "outcome depends on who was the winner when the fetch came: runs may differ, and similarities may be those of "
+        "older versions",
     )
     parser.add_argument(
         "--containment",
@@ -265,15 +271,15 @@ class TerminalWatcher:
 def describe(summary: RunSummary, out: Path, *, keeps_state: bool = True) -> str:
     """The summary for people."""
     roles = summary.roles
-    kept = roles.get("unique", 0) + roles.get("winner", 0)
+    held = f", {roles['held']:,} held" if roles.get("held") else ""
     lines = [
         f"{summary.events_now:,} events in {summary.seconds:.1f} s ({summary.pages_per_second:,.0f} a second, "
         f"{summary.peak_memory_mb:,} MB)",
         "",
         f"  {summary.pages:>9,} URLs known",
-        f"  {kept:>9,} to keep: {roles.get('unique', 0):,} unique, {roles.get('winner', 0):,} winners",
+        f"  {summary.kept:>9,} to keep: {roles.get('unique', 0):,} unique, {roles.get('winner', 0):,} winners{held}",
     ]
-    for role in ("duplicate", "redirect", "gone", "held"):
+    for role in ("duplicate", "redirect", "gone"):
         if roles.get(role):
             how = _relations(summary) if role == "duplicate" else ""
             lines.append(f"  {roles[role]:>9,} {role}{how}")

@@ -32,7 +32,7 @@ examples:
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "status",
-        help="tell what a URL is: unique, winner, duplicate, redirect or gone",
+        help="tell what a URL is: unique, winner, duplicate, held, redirect or gone",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -86,7 +86,8 @@ def describe(status: DuplicateStatus) -> str:
     from dustream.streams.questions.criteria import time_shown
     from dustream.streams.questions.one_page import PROBLEMS
 
-    lines = [shown(status.url), f"  role        {status.role}"]
+    kept = " (kept)" if status.role == "held" else ""
+    lines = [shown(status.url), f"  role        {status.role}{kept}"]
     if status.target is not None:
         lines.append(f"  leads to    {shown(status.target)}")
     if status.problem is not None:

@@ -21,10 +21,11 @@ from dustream.core.processor import Send
 from dustream.core.settings import Settings, differing
 from dustream.core.tier2.partition_map import PartitionMap, default_map, map_from_bytes, map_to_bytes
 from dustream.schemas.dead_letter import DeadLetter
+from dustream.schemas.status import Role
 from dustream.streams.compiling import compile_clock
 from dustream.streams.embedded.alarms import AlarmLine
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed, Opening
-from dustream.streams.embedded.results import Outcome, Results, StoredResults, write_outcome
+from dustream.streams.embedded.results import Outcome, Results, StoredResults, Tier2Load, write_outcome
 from dustream.streams.embedded.signing import Chunk, SignedChunk, sign_chunks
 from dustream.streams.embedded.sources import InputPlan, Place, plan_inputs, read_chunks
 from dustream.streams.embedded.state_rows import COUNTS_KEY, MAP_KEY, STATE_FORMAT, STATE_KEY, Counts, StateHeader
@@ -94,12 +95,14 @@ class RunSummary(Struct, frozen=True):
     events: int
     events_now: int
     pages: int
-    roles: dict[str, int]
+    kept: int
+    roles: dict[Role, int]
     relations: dict[str, int]
     groups: int
     largest_group: int
     rejected: int
     fetches: dict[str, int]
+    tier2: Tier2Load | None
     rules: dict[str, int]
     held_groups: int
     held_sites: int
@@ -322,6 +325,7 @@ class _Run:
             events=counts.records,
             events_now=events_now,
             fetches=self._results.fetch_counts(),
+            tier2=self._results.tier2_load(),
             **outcome_fields(outcome),
             ignored=counts.ignored,
             skipped=counts.skipped,
@@ -339,6 +343,7 @@ def outcome_fields(outcome: Outcome) -> dict[str, Any]:
     """What summary.json says of the outcome, whoever wrote it."""
     return {
         "pages": sum(outcome.roles.values()),
+        "kept": outcome.kept,
         "roles": outcome.roles,
         "relations": outcome.relations,
         "groups": outcome.groups,

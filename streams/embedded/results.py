@@ -14,17 +14,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dustream.core.pages.rows import CountRow
+from dustream.core.pages.rows import CountRow, HomeRow, imbalance
 from dustream.schemas.alarms import Alarm
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.rules import RuleSet
-from dustream.schemas.status import DuplicateStatus, Problem, Relation, Role
+from dustream.schemas.status import DuplicateStatus, Problem, Relation, Role, is_kept
 from dustream.streams.embedded.alarms import AlarmCounts, AlarmLine, standing_alarms
 from dustream.streams.embedded.engine import view_prefix
 from dustream.streams.folders import make_folder
 from dustream.streams.store.base import Store
-
-KEPT: frozenset[Role] = frozenset({"unique", "winner"})
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -54,18 +52,21 @@ class GroupMember(Struct, frozen=True):
 
 
 class GroupLine(Struct, frozen=True):
-    """A line of groups.jsonl: a group of more than one page."""
+    """A line of groups.jsonl: a group of more than one page. `kept`: its winners and, if it is held, the held pages."""
 
     group: str
     size: int
     winners: list[str]
+    kept: list[str]
     members: list[GroupMember]
 
 
 class Outcome(NamedTuple):
     """Counts over what was written."""
 
-    roles: dict[str, int]
+    roles: dict[Role, int]
+    kept: int
+    """How many URLs are in keep.txt."""
     relations: dict[str, int]
     """Of the duplicates, to their winners."""
     groups: int
@@ -121,6 +122,19 @@ def read_fetch_counts(store: Store, partitions: int) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
+def read_tier2_load(store: Store, partitions: int) -> Tier2Load:
+    """How the pages of a state lie in tier 2."""
+    decoder = msgspec.msgpack.Decoder(HomeRow)
+    pages, remapped = [0] * partitions, 0
+    for partition in range(partitions):
+        prefix = f"task/pages/{partition:05d}/homes/".encode()
+        for key, data in store.scan(prefix):
+            row = decoder.decode(data)
+            pages[int(key[len(prefix) :])] += row.pages
+            remapped += row.remapped
+    return Tier2Load(pages, imbalance(pages), remapped)
+
+
 def read_rule_sets(store: Store) -> Iterator[RuleSet]:
     """The rules of every site that has any. How often they were revised on the way depends on timing and is left out,
     as for statuses."""
@@ -129,6 +143,15 @@ def read_rule_sets(store: Store) -> Iterator[RuleSet]:
         rule_set = decoder.decode(data)
         if rule_set.rules:
             yield replace(rule_set, version=1)
+
+
+class Tier2Load(Struct, frozen=True):
+    """Pages by the tier-2 partition that is their home; the fullest over the mean (Zhu et al., 6.1); and how many pages
+    changed so much that they were remapped to another partition."""
+
+    pages: list[int]
+    imbalance: float
+    remapped: int
 
 
 class Results(Protocol):
@@ -145,6 +168,9 @@ class Results(Protocol):
     def dead_letters(self) -> Iterator[DeadLetter]: ...
     def fetch_counts(self) -> dict[str, int]:
         """How many fetches went which way."""
+
+    def tier2_load(self) -> Tier2Load | None:
+        """How pages lie in tier 2; None of an engine that has none."""
 
 
 class StoredResults:
@@ -172,6 +198,9 @@ class StoredResults:
     def fetch_counts(self) -> dict[str, int]:
         return read_fetch_counts(self._store, self._partitions)
 
+    def tier2_load(self) -> Tier2Load:
+        return read_tier2_load(self._store, self._partitions)
+
 
 def write_results(store: Store, out: Path) -> Outcome:
     """Write what a state has come to; see `write_outcome`."""
@@ -182,7 +211,7 @@ def write_outcome(results: Results, out: Path) -> Outcome:
     """Write the results but for summary.json; each file appears whole or not at all."""
     make_folder(out)
     digest = hashlib.blake2b(digest_size=16)
-    roles: Counter[str] = Counter()
+    roles: Counter[Role] = Counter()
     relations: Counter[str] = Counter()
     grouped: dict[str, list[GroupMember]] = {}
     alarms = AlarmCounts(results.standing_alarms())
@@ -194,7 +223,7 @@ def write_outcome(results: Results, out: Path) -> Outcome:
             roles[status.role] += 1
             relations.update([status.relation or ""] if status.role == "duplicate" else [])
             alarms.add(status)
-            if status.role in KEPT:
+            if is_kept(status.role):
                 keep.write(status.url.encode() + b"\n")
             if status.group is not None and status.role != "unique":
                 grouped.setdefault(status.group, []).append(_member(status))
@@ -203,9 +232,17 @@ def write_outcome(results: Results, out: Path) -> Outcome:
     rules = _write_rules(results, out / "rules.jsonl", digest)
     rejects = _write_lines(out / "rejected.jsonl", results.dead_letters())
     _write_lines(out / "alarms.jsonl", alarms.lines())
-    largest = max((len(members) for members in grouped.values()), default=0)
-    counts = dict(sorted(roles.items())), dict(sorted(relations.items()))
-    return Outcome(*counts, groups, largest, rejects, alarms.lines(), rules, digest.hexdigest())
+    return Outcome(
+        roles=dict(sorted(roles.items())),
+        kept=sum(count for role, count in roles.items() if is_kept(role)),
+        relations=dict(sorted(relations.items())),
+        groups=groups,
+        largest_group=max((len(members) for members in grouped.values()), default=0),
+        rejected=rejects,
+        alarms=alarms.lines(),
+        rules=rules,
+        state_hash=digest.hexdigest(),
+    )
 
 
 def _write_lines(path: Path, rows: Iterable[Struct]) -> int:
@@ -239,10 +276,12 @@ def _write_groups(path: Path, grouped: dict[str, list[GroupMember]], digest: has
             members = grouped[group]
             if len(members) < 2:  # a page alone, followed by nobody
                 continue
-            winners = [member.url for member in members if member.role in KEPT]
-            line = _ENCODER.encode(GroupLine(group, len(members), winners, members)) + b"\n"
-            file.write(line)
-            digest.update(line)
+            kept = [member for member in members if is_kept(member.role)]
+            winners = [member.url for member in kept if member.role != "held"]
+            line = GroupLine(group, len(members), winners, [member.url for member in kept], members)
+            data = _ENCODER.encode(line) + b"\n"
+            file.write(data)
+            digest.update(data)
             groups += 1
     return groups
 

@@ -12,7 +12,7 @@ from dustream.core.tier2.partition_map import PartitionMap
 from dustream.core.topology import ProcessorSpec, Topology
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.cluster import Cluster
-from dustream.streams.kafka.counted import GroupsCounted, StatusesCounted
+from dustream.streams.kafka.counted import GroupsCounted, PagesCounted
 from dustream.streams.kafka.intake import CrashGuard, IntakeProcessor
 from dustream.streams.kafka.maps import MAPS
 from dustream.streams.kafka.metrics import Metrics
@@ -53,7 +53,7 @@ def running_topology(planned: Topology, settings: Settings, data: Path, metrics:
         if spec.name == INTAKE:
             return replace(spec, make=make_intake)
         if STATUS in spec.outputs:
-            return replace(spec, make=lambda: StatusesCounted(spec.make(), metrics))
+            return replace(spec, make=lambda: PagesCounted(spec.make(), metrics, settings.partitions))
         return replace(spec, make=lambda: GroupsCounted(spec.make(), metrics)) if spec.name == GROUPS else spec
 
     return Topology(planned.topics, tuple(running(spec) for spec in planned.processors))

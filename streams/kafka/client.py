@@ -4,6 +4,8 @@ with Client("127.0.0.1:9092") as client:
     client.publish({"url": "https://example.org/", "fetched_at": "2026-01-01T00:00:00Z", "html": "<p>…"})
 for status in Client("127.0.0.1:9092").statuses():
     print(status.url, status.role, status.winner)
+
+What to keep of the URLs: those whose `is_kept(status.role)` (dustream.schemas.status) is true.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from dustream.core.errors import UnreadableInput
-from dustream.streams.embedded.results import KEPT, StatusLine, status_line
+from dustream.schemas.status import is_kept
+from dustream.streams.embedded.results import StatusLine, status_line
 from dustream.streams.kafka.client import Client
 from dustream.streams.kafka.cluster import Unreachable
 
@@ -69,8 +70,8 @@ def compare(before: dict[str, StatusLine], after: dict[str, StatusLine]) -> tupl
             after=len(after),
             same=len(before.keys() | after.keys()) - len(changes),
             changed=dict(sorted(Counter(change.kind for change in changes).items())),
-            kept_before=sum(status.role in KEPT for status in before.values()),
-            kept_after=sum(status.role in KEPT for status in after.values()),
+            kept_before=sum(is_kept(status.role) for status in before.values()),
+            kept_after=sum(is_kept(status.role) for status in after.values()),
         ),
         changes,
     )

@@ -7,26 +7,41 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dustream.core.groups.rows import GroupRow
-from dustream.core.pipeline import GROUPS, STATUS
+from dustream.core.pages.rows import imbalance
+from dustream.core.pipeline import GROUPS, PAGES, STATUS
 from dustream.core.processor import Processor, Send, Table, TaskState
 from dustream.streams.kafka.metrics import Metrics
 
 
-class StatusesCounted:
-    """Counts the statuses a processor writes, by role."""
+class PagesCounted:
+    """Counts the statuses a processor writes, by role, and its pages by their tier-2 partition."""
 
-    def __init__(self, processor: Processor, metrics: Metrics) -> None:
+    def __init__(self, processor: Processor, metrics: Metrics, tier2_partitions: int) -> None:
         self._processor = processor
         self._metrics = metrics
+        self._tier2_partitions = tier2_partitions
 
     def open(self, state: TaskState) -> None:
         self._processor.open(state)
+        self._tell_homes(state)
 
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
         sends = self._processor.process(state, messages)
         for role, count in Counter(send.message.role for send in sends if send.topic == STATUS).items():
             self._metrics.add("statuses", count, role=role)
+        self._tell_homes(state)
         return sends
+
+    def _tell_homes(self, state: TaskState) -> None:
+        pages, remapped = [0] * self._tier2_partitions, 0
+        for key, row in state.table("homes").scan():
+            pages[int(key)] = row.pages
+            remapped += row.remapped
+        here = {"processor": PAGES, "partition": str(state.partition)}
+        for home, count in enumerate(pages):
+            self._metrics.set("tier2_pages", count, home=str(home), **here)
+        self._metrics.set("tier2_imbalance", imbalance(pages), **here)
+        self._metrics.set("remapped_pages", remapped, **here)
 
 
 class GroupsCounted:

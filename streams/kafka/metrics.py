@@ -30,6 +30,9 @@ HELP: dict[str, tuple[str, str]] = {
     "events_ignored": ("counter", "crawl events that tell nothing about their page"),
     "statuses": ("counter", "statuses written, by role"),
     "groups": ("gauge", "groups of more than one page"),
+    "tier2_pages": ("gauge", "pages by the tier-2 partition that is their home"),
+    "tier2_imbalance": ("gauge", "pages in the fullest tier-2 partition over the mean, of the URLs of this partition"),
+    "remapped_pages": ("gauge", "times a page that changed was remapped to another tier-2 partition"),
     "tasks": ("gauge", "tasks of this worker"),
     "ready": ("gauge", "1 when all tasks of this worker are open"),
 }
@@ -55,9 +58,11 @@ class Metrics:
             self._values[name, tuple(sorted(labels.items()))] = value
 
     def drop(self, name: str, **labels: str) -> None:
-        """Forget a gauge whose thing is gone."""
+        """Forget a gauge whose thing is gone, whatever other labels it has."""
         with self._lock:
-            self._values.pop((name, tuple(sorted(labels.items()))), None)
+            gone = [key for key in self._values if key[0] == name and labels.items() <= dict(key[1]).items()]
+            for key in gone:
+                del self._values[key]
 
     def text(self) -> str:
         """The exposition format, version 0.0.4."""

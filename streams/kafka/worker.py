@@ -389,7 +389,7 @@ class Worker:
         async with task.lock, self._turn:
             task.close()
             self._rested.pop(tp, None)
-        for gauge in ("position", "lag", "groups"):
+        for gauge in ("position", "lag", "groups", "tier2_pages", "tier2_imbalance", "remapped_pages"):
             self._metrics.drop(gauge, processor=task.spec.name, partition=str(task.partition))
         log.info("%s: closed at %d", task.name, task.progress.position)
 

@@ -119,6 +119,9 @@ class OnceEngine:
     def fetch_counts(self) -> dict[str, int]:
         return dict(sorted(self._fold.counts.items()))
 
+    def tier2_load(self) -> None:
+        return None
+
     # In between
 
     def _settle(self) -> None:

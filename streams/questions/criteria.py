@@ -47,8 +47,15 @@ def _place(value: str, preferred: tuple[str, ...]) -> str:
     return f"{value} (preference {preferred.index(value) + 1})" if value in preferred else f"{value} (not preferred)"
 
 
+_CANONICAL_SHOWN = {
+    "self": "names itself as canonical",
+    "none": "names no canonical page to rely on",
+    "other": "names another page of its site as canonical",
+}
+
 _SHOWN: dict[str, Callable[[PageFacts, Market], str]] = {
     "popularity": _popularity,
+    "canonical": lambda page, market: _CANONICAL_SHOWN[page.canonical],
     "static": lambda page, market: "a query" if page.parts.query else "no query",
     "url_length": lambda page, market: f"{len(page.url)} characters",
     "depth": lambda page, market: f"depth {page.parts.path.rstrip('/').count('/')}",

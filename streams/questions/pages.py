@@ -28,7 +28,7 @@ class KnownPage:
 
     @property
     def facts(self) -> PageFacts:
-        return PageFacts.of(self.url, self.row.first_seen_ms, self.row.popularity)
+        return PageFacts.of(self.url, self.row)
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,22 @@ def roles_on(out: Path, site: str) -> dict[str, int]:
     return found
 
 
+def check_that_all_is_kept(web: Path, out: Path, folder: Path) -> None:
+    """Held pages are on every list of what to keep; none of these names a page that the others drop."""
+    everything = sorted(f"http://{site}.example/{n}" for site in ("big", "small") for n in range(PAGES))
+    assert (out / "keep.txt").read_text().splitlines() == everything
+    for group in lines_of(out / "groups.jsonl"):
+        assert [page["url"] for page in group["members"]] == group["kept"]
+        assert group["winners"] == [url for url in group["kept"] if "//big." in url]
+    assert json.loads((out / "summary.json").read_text())["kept"] == 2 * PAGES
+    compared = dustream("compare", out, out, "--json")
+    assert json.loads(compared.stdout) | {"kept_before": 220, "kept_after": 220} == json.loads(compared.stdout)
+    assert "role        held (kept)" in dustream("status", "http://small.example/1", "--state", out).stdout
+    once = dustream("run", web, "--out", folder / "once", "--once")
+    assert "220 to keep: 0 unique, 110 winners, 110 held" in once.stdout, once.stderr
+    assert (folder / "once" / "keep.txt").read_bytes() == (out / "keep.txt").read_bytes()
+
+
 def lines_of(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -59,6 +75,7 @@ def test_a_source_wiped_out_is_held_released_and_replayed(tmp_path: Path) -> Non
     assert roles_on(out, "big.example") == {"winner": PAGES}
     expected = {"kind": "site_held", "name": "small.example", "pages": PAGES, "held": PAGES, "lost": PAGES}
     assert lines_of(out / "alarms.jsonl") == [expected]
+    check_that_all_is_kept(web, out, tmp_path)
     listed = dustream("breaker", "list", "--state", out, "--json")
     assert json.loads(listed.stdout) == expected
 

@@ -190,6 +190,20 @@ def test_a_small_change_is_settled_as_the_settings_say(options: list[str], way: 
     assert json.loads(done.stdout)["roles"] == {"duplicate": 1, "winner": 1}
 
 
+def test_the_summary_tells_how_pages_lie_in_tier_2(tmp_path: Path) -> None:
+    pages = b"".join(page(f"https://a.example/{name}", f"{name} " * (40 + 3 * name)) for name in range(20))
+    dustream("run", "-", "--out", tmp_path, "--partitions", "4", stdin=pages)
+    before = json.loads((tmp_path / "summary.json").read_text())["tier2"]
+    assert sum(before["pages"]) == 20 and len(before["pages"]) == 4 and before["remapped"] == 0
+    again = b"".join(page(f"https://a.example/{name}", ARTICLE, 2) for name in range(20))
+    dustream("run", "-", "--out", tmp_path, "--partitions", "4", stdin=again)
+    after = json.loads((tmp_path / "summary.json").read_text())["tier2"]
+    home = after["pages"].index(20)
+    assert after == {"pages": after["pages"], "imbalance": 4.0, "remapped": 20 - before["pages"][home]}
+    once = dustream("run", "-", "--out", tmp_path / "once", "--once", "--json", stdin=pages)
+    assert json.loads(once.stdout)["tier2"] is None
+
+
 def test_every_refused_input_is_named_and_the_others_are_read(tmp_path: Path) -> None:
     good, bad = tmp_path / "good.jsonl", tmp_path / "bad.bin"
     good.write_bytes(page("https://a.example/1", ARTICLE))

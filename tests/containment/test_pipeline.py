@@ -123,7 +123,7 @@ def test_every_market_has_its_own_container() -> None:
     assert all(told.values())
     seen = {url: {name: (each.role, each.winner, each.relation) for name, each in told[url].items()} for url in told}
     assert seen[short] == {"long": ("duplicate", long, "contained"), "short": ("unique", short, None)}
-    assert seen[long] == {name: ("unique", long, None) for name in ("long", "short")}
+    assert seen[long] == dict.fromkeys(("long", "short"), ("unique", long, None))
     assert seen["https://old.example/"] == {
         name: ("redirect", url, "redirect") for name, url in (("long", long), ("short", short))
     }

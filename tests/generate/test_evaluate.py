@@ -51,6 +51,12 @@ def test_all_wrong() -> None:
     assert (scores.precision, scores.recall, scores.clusters_found) == (0.0, 0.0, 0)
 
 
+def test_a_cluster_is_lost_if_none_of_its_pages_is_kept() -> None:
+    roles = {"a1": "winner", "a2": "duplicate", "b1": "held", "b2": "duplicate", "c1": "duplicate"}
+    scores = score([status(url, "x", role) for url, role in roles.items()], TRUTH)
+    assert (scores.kept, scores.clusters_lost) == (2, 1)
+
+
 def test_two_clusters_merged() -> None:
     scores = score(statuses(a1="x", a2="x", a3="x", b1="x", b2="x", c1="z"), TRUTH)
     assert (scores.pairs_said, scores.pairs_right, scores.recall) == (10, 4, 1.0)

@@ -33,7 +33,7 @@ from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.broker import Broker, RunningBroker
 from dustream.streams.kafka.cluster import Cluster, read_cluster
 from dustream.streams.kafka.compare import compare
-from dustream.streams.kafka.counted import GroupsCounted
+from dustream.streams.kafka.counted import GroupsCounted, PagesCounted
 from dustream.streams.kafka.health import Health, serve
 from dustream.streams.kafka.inbox import Inboxes
 from dustream.streams.kafka.intake import CrashGuard, IntakeProcessor, pack, unpack
@@ -161,6 +161,24 @@ def test_groups_are_counted_as_they_change() -> None:
     metrics.set("groups", 0, processor="groups", partition="0")
     run([CrawlEvent(url="https://example.org/b", status=404, fetched_at=5)])
     assert 'dustream_groups{partition="0",processor="groups"} 1' in metrics.text()
+
+
+def test_pages_are_counted_at_their_tier_2_homes() -> None:
+    metrics, settings, store = Metrics(), Settings(partitions=1), MemoryStore()
+    planned = pipeline(settings)
+    specs = [
+        replace(spec, make=lambda spec=spec: PagesCounted(spec.make(), metrics, 1)) if spec.name == "pages" else spec
+        for spec in planned.processors
+    ]
+    crawls = take_in([CrawlEvent(url=f"https://example.org/{n}", text=f"{n} ") for n in range(3)], TextSource()).crawls
+    feed = Feed([Send("pages", crawl.url, crawl) for crawl in crawls])
+    EmbeddedEngine(replace(planned, processors=tuple(specs)), store).run([feed])
+    lines = metrics.text().splitlines()
+    assert 'dustream_tier2_pages{home="0",partition="0",processor="pages"} 3' in lines
+    assert 'dustream_tier2_imbalance{partition="0",processor="pages"} 1' in lines
+    assert 'dustream_remapped_pages{partition="0",processor="pages"} 0' in lines
+    metrics.drop("tier2_pages", processor="pages", partition="0")
+    assert "dustream_tier2_pages" not in metrics.text()
 
 
 def test_original_too_large_for_a_letter_is_left_in_its_log() -> None:

@@ -57,6 +57,17 @@ def check(network: Network) -> None:
     _check_tier2(network, live, oracle.winner_of)
     _check_sites(network)
     _check_containment(network)
+    _check_homes(network)
+
+
+def _check_homes(network: Network) -> None:
+    """Pages are counted at their tier-2 homes."""
+    counted, true = Counter[int](), Counter[int]()
+    for task in network.tasks.values():
+        if task.name == "pages":
+            counted.update({int(key): row.pages for key, row in task.tables["homes"].scan()})
+            true.update(page.home for _, page in task.tables["pages"].scan() if page.kind == "content")
+    assert +counted == true, "pages of tier-2 partitions"
 
 
 def _check_last_contents(network: Network, last: dict[str, Page]) -> None:

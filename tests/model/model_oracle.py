@@ -12,7 +12,7 @@ from dustream.core.containment.sketch import code_terms
 from dustream.core.pages.small_changes import ByAnchor
 from dustream.core.text.repeatability import repeatability
 from dustream.core.winners import Markets
-from dustream.schemas.pages import Crawl, Decision
+from dustream.schemas.pages import Canonical, Crawl, Decision
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,11 @@ class Page:
     latest: int = -1
     target: str = ""
     popularity: float | None = None
+    canonical: Canonical = "none"
+
+    @property
+    def first_seen_ms(self) -> int:
+        return self.first_seen
 
 
 def last_pages(history: History) -> dict[str, Page]:
@@ -41,7 +46,7 @@ def last_pages(history: History) -> dict[str, Page]:
         popularity = page.popularity if event.popularity is None else event.popularity
         page = replace(page, version=event.version, popularity=popularity)
         if event.kind == "content":
-            page = _with_content(history, page, int(event.via))
+            page = _with_content(history, replace(page, canonical=event.canonical), int(event.via))
         elif event.kind != "seen" and (event.kind, event.target or "") != (page.kind, page.target):
             page = Page(
                 page.version,
@@ -99,7 +104,7 @@ def winners(history: History, pages: dict[str, Page], market: int, urls: set[str
 
     def place(url: str) -> tuple[bytes, int, str]:
         page = pages[url]
-        key = names.keys(url, page.first_seen, page.popularity, "")[market]
+        key = names.keys(url, page, "")[market]
         assert len(key) == order.width
         return key, page.first_seen, url
 
@@ -255,7 +260,7 @@ def containers(
 
     def place(url: str) -> tuple[bytes, int, str]:
         page = pages[url]
-        key = names.keys(url, page.first_seen, page.popularity, "")[market]
+        key = names.keys(url, page, "")[market]
         return history.container_order(len(history.contents.sets[page.content]), key), page.first_seen, url
 
     kept: list[str] = []

@@ -172,7 +172,7 @@ def random_history(seed: int, *, big: bool = False, real_index: bool = False, re
     return History(seed, contents, partitions, tier2_map, *settings, order, events)
 
 
-_ONE_MARKET = (Market(criteria=("popularity", "static", "url_hash")),)
+_ONE_MARKET = (Market(criteria=("canonical", "popularity", "static", "url_hash")),)
 _BY_AGE = (Market(criteria=("static",)),)  # then by name: first seen, URL
 _TWO_MARKETS = (Market(criteria=("url_hash",)), Market(name="second", criteria=("popularity", "url_length")))
 
@@ -224,7 +224,7 @@ def _random_event(
         return Crawl(url, version, "gone")
     if kind > 0.95:
         return Crawl(url, version, "seen", popularity=popularity)
-    return Crawl(url, version, "content", popularity=popularity)
+    return Crawl(url, version, "content", popularity=popularity, canonical=rng.choice(("self", "none", "other")))
 
 
 def _random_decision(rng: random.Random, url: str, version: int) -> Decision:

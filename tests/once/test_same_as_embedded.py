@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from dustream.core.errors import BadSetting
 from dustream.core.intake import take_in
@@ -107,7 +108,8 @@ def random_crawl(rng: random.Random, urls: list[str], pool: list[str], settings:
         return Crawl(url, version, "redirect", target=rng.choice(urls), popularity=popularity)
     if kind != "content":
         return Crawl(url, version, kind, popularity=popularity)  # type: ignore[arg-type]
-    return content(url, version, rng.choice(pool), popularity, with_code=settings.containment == "all")
+    page = content(url, version, rng.choice(pool), popularity, with_code=settings.containment == "all")
+    return replace(page, canonical=rng.choice(("self", "none", "other")))
 
 
 def content(url: str, version: int, text: str, popularity: float | None = None, *, with_code: bool) -> Crawl:

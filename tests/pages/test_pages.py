@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from model_pipeline import Pipeline, gone, page, redirect
+from msgspec.structs import replace
 
 from dustream.core.pages.processor import FOLLOWERS_TOLD_MAX
 from dustream.core.pages.small_changes import ByAnchor, ByRepresentative
@@ -194,9 +195,11 @@ class TestRepresentatives:
         assert pipeline.counts() == {"new": 2, "settled_by_representative": 2}
         assert pipeline.roles() == {A: "winner", B: "duplicate"}
 
-    def test_a_page_alone_has_none(self) -> None:
+    def test_a_page_alone_is_a_group_of_one(self) -> None:
         pipeline = Pipeline(pages={"small_changes": ByRepresentative(0.8)}).feed(page(A, 1, TEXT), page(A, 2, NEAR))
-        assert pipeline.counts() == {"new": 1, "changed": 1}
+        assert pipeline.counts() == {"new": 1, "settled_by_representative": 1}
+        pipeline.feed(page(A, 3, OTHER))
+        assert pipeline.counts() == {"new": 1, "settled_by_representative": 1, "changed": 1}
 
     def test_fetches_do_not_overtake_each_other(self) -> None:
         """The page was seen again with its new content: that content counts."""
@@ -212,6 +215,16 @@ class TestMarkets:
         assert pipeline.roles() == {A: "duplicate", B: "winner"}
         pipeline.feed(Crawl(A, 4, "seen", popularity=10_000.0))
         assert pipeline.roles() == {A: "winner", B: "duplicate"}
+
+    def test_a_change_of_the_canonical_link_alone_changes_the_winner(self) -> None:
+        pipeline = Pipeline(markets=(Market(),)).feed(page(A, 1, TEXT), replace(page(B, 2, NEAR), canonical="self"))
+        assert pipeline.roles() == {A: "duplicate", B: "winner"}
+        pipeline.feed(Crawl(B, 3, "seen"))
+        assert pipeline.roles() == {A: "duplicate", B: "winner"}
+        pipeline.feed(replace(page(B, 4, NEAR), canonical="other"))
+        assert pipeline.roles() == {A: "winner", B: "duplicate"}
+        pipeline.feed(gone(B, 5), replace(page(B, 6, NEAR), canonical="self"))
+        assert pipeline.roles() == {A: "duplicate", B: "winner"}
 
     def test_each_market_has_its_winner(self) -> None:
         markets = (Market(criteria=("preferred_tld",), preferred_tlds=("fr",)), Market(name="de", criteria=()))

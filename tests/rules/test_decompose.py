@@ -86,6 +86,8 @@ def test_parts_are_named_as_in_the_paper() -> None:
         ("https://h:443", "https://h/"),
         ("http://h/%7euser/%e4%2f", "http://h/~user/%E4%2F"),
         ("http://bücher.example/ä b", "http://xn--bcher-kva.example/%C3%A4%20b"),
+        ("http://straße.de/", "http://xn--strae-oqa.de/"),
+        ("http://a／b.example/", "http://a／b.example/"),
         (" http://h/a\n/b ", "http://h/a/b"),
         ("http://h/#!/page", "http://h/#!/page"),
         ("http://h/%2e%2e/a", "http://h/a"),

@@ -21,6 +21,8 @@ from dustream.core.sites import site_of
         ("WWW.Example.COM.", "example.com"),
         ("http://user:p@www.example.com/", "example.com"),
         ("http://www.bücher.example.com/", "example.com"),
+        ("http://www.straße.de/", "xn--strae-oqa.de"),
+        ("http://strasse.de/", "strasse.de"),
         ("mailto:x@example.com", ""),
         ("http:///x", ""),
         ("", ""),

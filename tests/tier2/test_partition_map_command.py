@@ -53,6 +53,15 @@ def test_numbers_map_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert [str(load) for load in report["load"]] == titles[-8:]
 
 
+def test_intervals_and_packing_are_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = write_pages(tmp_path / "pages.jsonl", 300)
+    maps = set()
+    for options in (["--intervals", "4"], ["--intervals", "8"], ["--intervals", "8", "--packing", "spread"]):
+        assert run(pages, "--partitions", "8", "--kind", "zhu3", *options, "--json") == 0
+        maps.add(json.loads(capsys.readouterr().out)["map"])
+    assert len(maps) == 3
+
+
 @pytest.mark.parametrize("kind", ["ours", "zhu1", "zhu2", "zhu3"])
 def test_every_kind_prints_its_balance(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
     pages = write_pages(tmp_path / "pages.jsonl", 60)

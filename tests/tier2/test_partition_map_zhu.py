@@ -12,17 +12,22 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
+from dustream.core.tier2.partition_map import measure_balance
 from dustream.core.tier2.points import BUCKET_SHIFT, batch_of
 from dustream.core.tier2.zhu_map import (
+    ONE_CELL,
+    PACKINGS,
     LanguageGrid,
     ZhuMap,
     ZhuMapData,
+    _equal_runs,
     enlarging_factor,
     fine_intervals,
     interval_ranges,
     learn_zhu_map,
     measure_variation,
     merge_intervals,
+    morton_order,
 )
 
 
@@ -116,11 +121,45 @@ def test_languages_come_first() -> None:
     assert partition_map.home(pages[0], lang="unknown") in reached[0]
 
 
+def test_the_morton_order_keeps_neighbours_together() -> None:
+    assert morton_order((2, 2)).tolist() == [0, 2, 1, 3]
+    order = np.stack(np.unravel_index(morton_order((8, 8, 8)), (8, 8, 8)), axis=1)
+    for at in range(0, 512, 8):  # eight in a row are a cube of 2 × 2 × 2
+        assert np.ptp(order[at : at + 8], axis=0).tolist() == [1, 1, 1]
+    assert sorted(morton_order((3, 5)).tolist()) == list(range(15))
+
+
+def test_runs_have_the_least_greatest_load() -> None:
+    draws = np.random.default_rng(3)
+    for _ in range(50):
+        loads = draws.integers(0, 9, 7)
+        order = draws.permutation(7)
+        packed = np.array(_equal_runs(loads, order, 3))
+        assert (np.diff(packed[order]) >= 0).all() and packed.max() < 3
+        cuts = [(a, b) for a in range(8) for b in range(a, 8)]
+        run_loads = [[loads[order[i:j]].sum() for i, j in ((0, a), (a, b), (b, 7))] for a, b in cuts]
+        assert max(np.bincount(packed, loads, 3)) == min(map(max, run_loads))
+
+
+def test_packed_along_the_morton_order_a_page_contacts_fewer_partitions() -> None:
+    draws = np.random.default_rng(9)
+    pages = [random_page(draws, int(size)) for size in np.exp(draws.normal(5.5, 1, 6_000)).clip(20, 3_000)]
+    sample, batch = batch_of(pages[:3_000]), batch_of(pages[3_000:])
+    morton, spread = (
+        measure_balance(learn_zhu_map(sample, 27, 0.9, 3, intervals=32, packing=one), batch) for one in PACKINGS
+    )
+    coarse = measure_balance(learn_zhu_map(sample, 27, 0.9, 3, intervals=ONE_CELL), batch)
+    assert morton.contacts_mean < spread.contacts_mean / 2
+    assert morton.imbalance_factor < 1.6 < coarse.imbalance_factor
+
+
 def test_settings_out_of_range() -> None:
     batch = batch_of([np.arange(5, dtype=np.uint64) << np.uint64(BUCKET_SHIFT)] * 8)
     with pytest.raises(BadSetting, match="dimensions"):
         learn_zhu_map(batch, 2, 0.9, 4)
     with pytest.raises(BadSetting, match="rho"):
         learn_zhu_map(batch, 2, 0.9, 3, rho=0.9)
+    with pytest.raises(BadSetting, match="65 intervals"):
+        learn_zhu_map(batch, 2, 0.9, 3, intervals=65)
     with pytest.raises(BadSetting, match="2-D map"):
         learn_zhu_map(batch_of([batch.shingles], token_lengths=np.array([[1, 2, 3]])), 2, 0.9, 2)

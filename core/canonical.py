@@ -1,0 +1,52 @@
+"""What a page's `rel=canonical` link says about the page itself: a criterion of the winner order.
+
+    self    it names the URL of the page
+    none    there is no link, or none to rely on
+    other   it names another page of its site
+
+The class depends on the page's URL and markup alone. Whether the page named exists, and what it names in turn, does not
+matter, so the winner order stays local and the outcome does not depend on the order of arrival.
+
+A link is not relied on if it leads to another site, if it leads to the front page and the page is not a front page
+itself (templates with a fixed link do that), or if it is malformed: no http(s) URL, a character that no URL has, an
+empty path segment (`/stable//index.html`) where the page's own URL has none.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from dustream.core.errors import BadEvent
+from dustream.core.events import resolve_target
+from dustream.core.rules.standard import standard_form
+from dustream.core.sites import site_of
+from dustream.core.winners import url_parts
+from dustream.schemas.pages import Canonical
+
+_NO_URL_HAS: Final = re.compile(r'[\s<>"{}|\\^`]')  # RFC 3986, appendix A: neither reserved nor unreserved
+_FRONT_PAGE: Final = re.compile(r"/(?:(?:index|default|home|main)\.\w+)?", re.IGNORECASE)
+
+
+def canonical_class(url: str, link: str) -> Canonical:
+    """What `link`, as it stands in the page's markup ("": there is none), says about the page at `url`."""
+    if not link or link.startswith("#"):
+        return "none"
+    if link == url:
+        return "self"
+    try:
+        target = resolve_target(url, link)
+    except BadEvent:
+        return "none"
+    if standard_form(target) == standard_form(url):
+        return "self"
+    return "other" if _is_relied_on(url, link, target) else "none"
+
+
+def _is_relied_on(url: str, link: str, target: str) -> bool:
+    if _NO_URL_HAS.search(link.strip()) or site_of(target) != site_of(url):
+        return False
+    here, there = url_parts(url), url_parts(target)
+    if "//" in there.path and "//" not in here.path:
+        return False
+    return there.path != "/" or bool(there.query) or _FRONT_PAGE.fullmatch(here.path) is not None
