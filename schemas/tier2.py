@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from dustream.schemas.pages import PageCode
 from dustream.schemas.signature import PageSignature
 
 
 class Store(Struct, frozen=True, array_like=True, tag="store"):
     """A vertex comes to its home partition. `keys`: its place in the winner order of each market. `probes`: the other
-    partitions that may hold a match."""
+    partitions that may hold a match. `code`: kept with the signature, for pages that revisit this one."""
 
     vertex: str
     signature: PageSignature
     keys: tuple[bytes, ...]
     probes: tuple[int, ...]
+    code: PageCode | None = None
 
 
 class Probe(Struct, frozen=True, array_like=True, tag="probe"):
@@ -28,9 +30,33 @@ class Probe(Struct, frozen=True, array_like=True, tag="probe"):
 
 
 class Remove(Struct, frozen=True, array_like=True, tag="remove"):
-    """A vertex leaves its home partition."""
+    """A vertex leaves its home partition. `keep`: its content stays known under the vertex's name."""
 
     vertex: str
+    keep: bool = False
+
+
+class Keep(Struct, frozen=True, array_like=True, tag="keep"):
+    """A former content of a URL, to be known under this name."""
+
+    name: str
+    signature: PageSignature
+    code: PageCode | None = None
+
+
+class Forget(Struct, frozen=True, array_like=True, tag="forget"):
+    """A former content that nobody will ask for any more."""
+
+    name: str
+
+
+class Recall(Struct, frozen=True, array_like=True, tag="recall"):
+    """This content, of a vertex or a former one, is what `asker` found at `version`: the answer of this number."""
+
+    name: str
+    asker: str
+    version: int
+    number: int
 
 
 class Unprobe(Struct, frozen=True, array_like=True, tag="unprobe"):
@@ -84,4 +110,4 @@ class ContinueTier2(Struct, frozen=True, array_like=True, tag="continue"):
     partition: int
 
 
-Tier2Message = Store | Probe | Remove | Unprobe | Rekey | News | ContinueTier2
+Tier2Message = Store | Probe | Remove | Keep | Forget | Recall | Unprobe | Rekey | News | ContinueTier2

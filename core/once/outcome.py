@@ -115,6 +115,8 @@ class Grouping:
             page.epoch,
             1,
             popularity=page.popularity,
+            found_at=page.found_at,
+            revisit=page.revisit,
             standing=standing,
             verdicts=verdicts,
         )
@@ -136,6 +138,8 @@ def _bare_row(page: FoldedPage, upstream: Resolution | None) -> PageRow:
         page.epoch,
         1,
         popularity=page.popularity,
+        found_at=page.found_at,
+        revisit=page.revisit,
         target=page.target,
         via=page.via,
         upstream=upstream,

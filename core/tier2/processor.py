@@ -22,19 +22,23 @@ from msgspec.structs import replace
 from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Send, TaskState
 from dustream.core.tier2.forest import REPAIRS_MAX, Forest, ForestRow, RepairRow, order_key
+from dustream.core.tier2.former import FormerContents, FormerRow
 from dustream.core.tier2.rows import StarRow, VertexRow, with_stars
 from dustream.core.tier2.search_protocol import IndexedPage, MakeSearch, Match, Query, Search
 from dustream.core.tier2.stars import WORK_MAX, AgendaRow, DuplicateRow, Stars
 from dustream.core.tier2.vertices import Present, Vertices
 from dustream.core.winners import Markets
-from dustream.schemas.pages import Edge, Placed, Route, Star
+from dustream.schemas.pages import Edge, PageCode, Placed, Route, Star
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.tier2 import (
     ContinueTier2,
     Cover,
     Covered,
+    Forget,
+    Keep,
     News,
     Probe,
+    Recall,
     Rekey,
     Remove,
     Store,
@@ -53,6 +57,8 @@ TABLES: dict[str, Any] = {
     "repairs": RepairRow,
     "duplicates": DuplicateRow,
     "agenda": AgendaRow,
+    "codes": PageCode,
+    "former": FormerRow,
 }
 
 
@@ -67,6 +73,9 @@ class Tier2Processor:
         self._edges: list[tuple[str, Edge]] = []  # found, and not yet sent
         self._handlers: dict[type, Callable[[Any], None]] = {
             Remove: self._remove,
+            Keep: lambda message: self._former.keep(message),
+            Forget: lambda message: self._former.forget(message),
+            Recall: self._recall,
             Unprobe: self._unprobe,
             Rekey: self._rekey,
             News: self._news,
@@ -76,6 +85,7 @@ class Tier2Processor:
     def open(self, state: TaskState) -> None:
         self._partition = state.partition
         self._vertices = vertices = Vertices(state)
+        self._former = FormerContents(state, vertices)
         make = self._make_search
         self._present = Present(vertices, make(vertices.shingles), make(vertices.shingles))
         winners = [make(vertices.shingles) for _ in self._markets.orders]
@@ -145,6 +155,7 @@ class Tier2Processor:
         stars = tuple([StarRow(key) for key in keys])
         row = VertexRow(vertex, True, self._partition, probes, content.content_hash, stars)
         entered = self._add(row, query, matches, alone=alone)
+        self._former.note_code(vertex, message.code)
         self._say_placed(vertex, alone=alone)
         if probes:
             probe = Probe(vertex, self._partition, content, keys, tuple([star.winner for star in entered]))
@@ -183,7 +194,11 @@ class Tier2Processor:
             return
         for partition in self._vertices.row(number).probes:
             self._out.append(Send("tier2", partition, Unprobe(message.vertex)))
+        self._former.leave(message.vertex, number, keep=message.keep)
         self._take_out(number, message.vertex)
+
+    def _recall(self, message: Recall) -> None:
+        self._out.append(Send("pages", message.asker, self._former.answer(message)))
 
     def _unprobe(self, message: Unprobe) -> None:
         number = self._vertices.number(message.vertex)

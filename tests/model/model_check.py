@@ -10,9 +10,10 @@ from model_network import Network
 from model_oracle import Page, expected, last_pages, pages_at_epochs
 from model_world import History, site_of
 
+from dustream.core.pages.rows import vertex_of
 from dustream.core.pages.small_changes import ByRepresentative
 from dustream.core.pages.verdicts import places_of
-from dustream.core.pages.vertex import group_key, url_of, vertex_name
+from dustream.core.pages.vertex import group_key, url_of
 
 _EMPTY_AT_REST = {
     "pages": ("dying", "parked"),
@@ -55,6 +56,7 @@ def check(network: Network) -> None:
     _check_tier2(network, live, oracle.winner_of)
     _check_sites(network)
     _check_codes(network)
+    _check_revisits(network, live)
 
 
 def _check_last_contents(network: Network, last: dict[str, Page]) -> None:
@@ -104,7 +106,7 @@ def _check_pages_and_groups(network: Network, groups: list[set[str]]) -> set[str
             assert page.spread_after is None and not page.parked_count and not page.unparking
             assert not page.entering
             if page.kind == "content":
-                vertex = vertex_name(page.first_seen_ms, url, page.epoch)
+                vertex = vertex_of(url, page)
                 live.add(vertex)
                 assert owners.get(vertex) == page.owner, "page and group disagree"
     assert owners.keys() <= live, "a token of a dead vertex"
@@ -188,9 +190,31 @@ def _check_codes(network: Network) -> None:
         if task.name == "pages":
             for url, page in task.tables["pages"].scan():
                 if page.kind == "content" and page.code_language is not None:
-                    expected[vertex_name(page.first_seen_ms, url, page.epoch)] = places_of(url, page)
+                    expected[vertex_of(url, page)] = places_of(url, page)
         elif task.name == "containment":
             rows = [each for _, row in task.tables["codes"].scan() for each in row.markets]
             assert not any(each.waiting for each in rows), "a page that nobody looked at"
             known |= {vertex: tuple(each.place for each in row.markets) for vertex, row in task.tables["codes"].scan()}
     assert known == expected, "codes"
+
+
+def _check_revisits(network: Network, live: set[str]) -> None:
+    """Who asks is known where it asks, and nobody else; former contents are where their rows say, and no others."""
+    asking, asked, named, kept = set(), set(), set(), set()
+    for task in network.tasks.values():
+        if task.name == "pages":
+            counted: Counter[str] = Counter()
+            for key, row in task.tables["askers"].scan():
+                url, asker = key.split("\0")
+                counted[url] += 1
+                asked.add((url, asker, row.version))
+            for url, page in task.tables["pages"].scan():
+                assert page.asker_count == counted[url] and page.answers_after is None
+                if page.revisit:
+                    asking.add((page.revisit, url, page.found_at))
+            named |= {row.name for _, row in task.tables["former"].scan() if row.name}
+        elif task.name == "tier2":
+            kept |= {name for name, _ in task.tables["former"].scan()}
+            assert {vertex for vertex, _ in task.tables["codes"].scan()} <= live
+    assert asking == asked, "who asks"
+    assert kept == named - live, "former contents"
