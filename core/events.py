@@ -2,7 +2,7 @@
 
     2xx with html, text, body or digest          content   the page is this now
     3xx with a target; redirect_to with any 2xx  redirect  it leads to `target` (via http, or meta: by its own markup)
-    revisit of another URL                       redirect  via revisit: its content is that page's content
+    revisit of another URL                       revisit   it has the content that `target` had then
     revisit of itself, 304                       seen      unchanged; only the version moves
     404, 410                                     gone      the page is dead
     `decision`                                   decision  no fetch: an operator's word on a group or site
@@ -34,11 +34,12 @@ excerpt_chars_max: Final = 80
 fetched_at_s_max: Final = 4_102_444_800  # 2100-01-01T00:00:00Z
 year_9999_s_max: Final = 253_402_300_799
 
-Kind = Literal["content", "redirect", "gone", "seen", "decision", "failed", "skipped"]
+Kind = Literal["content", "redirect", "revisit", "gone", "seen", "decision", "failed", "skipped"]
 
 
 class Finding(NamedTuple):
-    """What one fetch tells about its page. `target`, `via`: of redirects; `reason`: of failed and skipped."""
+    """What one fetch tells about its page. `target`: of redirects and revisits; `via`: of redirects; `reason`: of
+    failed and skipped."""
 
     kind: Kind
     target: str | None = None
@@ -357,7 +358,7 @@ def _revisit(revisit_of: str, url: str) -> Finding:
         original = resolve_target(url, revisit_of)
     except BadEvent as error:
         return Finding("failed", reason=f"revisit of what is no page: {error}")
-    return Finding("seen") if original == url else Finding("redirect", original, "revisit")
+    return Finding("seen") if original == url else Finding("revisit", original)
 
 
 def _content(event: CrawlEvent) -> Finding:

@@ -85,6 +85,11 @@ def sign_event(checked: CheckedEvent, read: PageSigner, code_of: CodeOf) -> Craw
         return _content(checked, checked.event, read, code_of)
     if finding.kind == "redirect":
         return _redirect(checked, str(finding.target), finding.via)
+    if finding.kind == "revisit":
+        digest = payload_digest(checked.event)
+        return Crawl(
+            checked.url, checked.version, "revisit", target=finding.target, popularity=popularity, digest=digest
+        )
     if finding.kind == "gone":
         return Crawl(checked.url, checked.version, "gone", popularity=popularity)
     return Crawl(checked.url, checked.version, "seen", popularity=popularity)
@@ -123,8 +128,21 @@ def _page(checked: CheckedEvent, signature: PageSignature, code: str, canonical:
 
 
 def _signed(checked: CheckedEvent, signature: PageSignature, canonical: Canonical = "none") -> Crawl:
-    popularity = checked.event.popularity
-    return Crawl(checked.url, checked.version, "content", signature, popularity=popularity, canonical=canonical)
+    popularity, digest = checked.event.popularity, payload_digest(checked.event)
+    return Crawl(
+        checked.url,
+        checked.version,
+        "content",
+        signature,
+        popularity=popularity,
+        canonical=canonical,
+        digest=digest,
+    )
+
+
+def payload_digest(event: CrawlEvent) -> str:
+    """Without the name of its algorithm, which not every input has; "" if there is none."""
+    return (event.digest or "").rpartition(":")[2].strip().upper()
 
 
 def _redirect(checked: CheckedEvent, target: str, via: str) -> Crawl:

@@ -15,21 +15,23 @@ Canonical = Literal["self", "none", "other"]
 class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     """A fetch, checked and signed. `version` is fetched_at in milliseconds.
 
-    content: `signature` is the page. redirect: `target` is where it leads, `via` how (http, meta, revisit).
-    gone: the page is dead (404, 410). seen: fetched again and unchanged (304, revisit); only the version moves.
+    content: `signature` is the page. redirect: `target` is where it leads, `via` how (http, meta).
+    revisit: the page has the content that `target` had then. gone: the page is dead (404, 410).
+    seen: fetched again and unchanged (304, revisit of itself); only the version moves.
     `origin`: where the event stands in its input (written and read by the engine), so that it can be read again.
-    `canonical`: of content only.
+    `canonical`: of content only. `digest`: of the payload, where the input names it.
     """
 
     url: str
     version: int
-    kind: Literal["content", "redirect", "gone", "seen"]
+    kind: Literal["content", "redirect", "revisit", "gone", "seen"]
     signature: PageSignature | None = None
     target: str | None = None
     via: str = "http"
     popularity: float | None = None
     origin: str = ""
     canonical: Canonical = "none"
+    digest: str = ""
 
 
 class Consult(Struct, frozen=True, array_like=True, tag="consult"):
@@ -216,6 +218,39 @@ class Resolved(Struct, frozen=True, array_like=True, tag="resolved"):
     resolution: Resolution | None
 
 
+class Ask(Struct, frozen=True, array_like=True, tag="ask"):
+    """`asker` revisited `url` at `version` and found the content that `url` had then; `digest` names its payload."""
+
+    url: str
+    asker: str
+    version: int
+    digest: str = ""
+
+
+class Unask(Struct, frozen=True, array_like=True, tag="unask"):
+    """`asker` is something else now than what its revisit at `version` found."""
+
+    url: str
+    asker: str
+    version: int
+
+
+class Answer(Struct, frozen=True, array_like=True, tag="answer"):
+    """The content that `url` found when it revisited another page at `version`; None: it is not known. Of two answers
+    the one with the higher number is true."""
+
+    url: str
+    version: int
+    number: int
+    signature: PageSignature | None = None
+
+
+class AnswerOn(Struct, frozen=True, array_like=True, tag="answer_on"):
+    """To oneself: go on answering those who asked for contents of `url`."""
+
+    url: str
+
+
 class Spread(Struct, frozen=True, array_like=True, tag="spread"):
     """To oneself: go on telling `url`'s followers what it resolves to."""
 
@@ -270,6 +305,10 @@ PagesMessage = (
     | Follow
     | Unfollow
     | Resolved
+    | Ask
+    | Unask
+    | Answer
+    | AnswerOn
     | Spread
     | Unpark
     | Decision

@@ -11,7 +11,7 @@ DUPLICATE_STATUS_VERSION = 1
 Role = Literal["unique", "winner", "duplicate", "redirect", "gone", "held"]
 KEPT_ROLES: frozenset[Role] = frozenset({"unique", "winner", "held"})
 Relation = Literal["exact", "near", "contained", "redirect", "revisit"]
-Problem = Literal["redirect_cut", "target_gone", "target_unknown"]
+Problem = Literal["redirect_cut", "target_gone", "target_unknown", "content_unknown"]
 
 
 def is_kept(role: Role) -> bool:
@@ -49,7 +49,9 @@ class DuplicateStatus(Struct, frozen=True, kw_only=True, gc=False):
     v: Annotated[int, Meta(description="schema version")] = DUPLICATE_STATUS_VERSION
     group: Annotated[str | None, Meta(description="group id: URL of its earliest member")] = None
     winner: Annotated[str | None, Meta(description="the URL kept for this page (`held`: the one that would be)")] = None
-    relation: Annotated[Relation | None, Meta(description="how the page relates to its winner")] = None
+    relation: Annotated[
+        Relation | None, Meta(description="how the page relates to its winner; revisit is written no more")
+    ] = None
     similarity: Annotated[
         float | None,
         Meta(
@@ -63,7 +65,11 @@ class DuplicateStatus(Struct, frozen=True, kw_only=True, gc=False):
     ] = None
     target: Annotated[str | None, Meta(description="where a redirect ends")] = None
     problem: Annotated[
-        Problem | None, Meta(description="why a redirect leads to no page; cut: a loop, or too many hops")
+        Problem | None,
+        Meta(
+            description="why a redirect leads to no page (cut: a loop, or too many hops); content_unknown: the page "
+            "was fetched, but its content is not in the input, so it is kept"
+        ),
     ] = None
     markets: Annotated[
         dict[str, MarketStatus] | None, Meta(description="verdicts by market, if there are several; the first is above")

@@ -28,9 +28,32 @@ class Probe(Struct, frozen=True, array_like=True, tag="probe"):
 
 
 class Remove(Struct, frozen=True, array_like=True, tag="remove"):
-    """A vertex leaves its home partition."""
+    """A vertex leaves its home partition. `keep`: its content stays known under the vertex's name."""
 
     vertex: str
+    keep: bool = False
+
+
+class Keep(Struct, frozen=True, array_like=True, tag="keep"):
+    """A former content of a URL, to be known under this name."""
+
+    name: str
+    signature: PageSignature
+
+
+class Forget(Struct, frozen=True, array_like=True, tag="forget"):
+    """A former content that nobody will ask for any more."""
+
+    name: str
+
+
+class Recall(Struct, frozen=True, array_like=True, tag="recall"):
+    """This content, of a vertex or a former one, is what `asker` found at `version`: the answer of this number."""
+
+    name: str
+    asker: str
+    version: int
+    number: int
 
 
 class Unprobe(Struct, frozen=True, array_like=True, tag="unprobe"):
@@ -149,6 +172,9 @@ Tier2Message = (
     Store
     | Probe
     | Remove
+    | Keep
+    | Forget
+    | Recall
     | Unprobe
     | Rekey
     | News

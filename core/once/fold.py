@@ -10,6 +10,8 @@ from msgspec import Struct
 
 from dustream.core.once.contents import Contents
 from dustream.core.pages.decisions import weight
+from dustream.core.pages.former import NOT_KEPT, FormerRow, found_at, merged, surplus
+from dustream.core.pages.rows import UNKNOWN_VERSION
 from dustream.core.pages.same_find import finds_same
 from dustream.core.pages.small_changes import ByAnchor
 from dustream.core.pages.vertex import END
@@ -20,7 +22,8 @@ NO_CONTENT = -1
 
 
 class FoldedPage(Struct, gc=False):
-    """A URL as its fetches so far made it. `content` numbers the signature that stands for it."""
+    """A URL as its fetches so far made it, as in the rows of `pages`. `content` numbers the signature that stands for
+    it. What a revisit found is known when all fetches are."""
 
     version: int
     first_seen_ms: int
@@ -32,6 +35,13 @@ class FoldedPage(Struct, gc=False):
     content_hash: bytes = b""
     target: str = ""
     via: str = ""
+    popularity_at: int = UNKNOWN_VERSION
+    found_at: int = UNKNOWN_VERSION
+    first_at: int = 0
+    first_digest: str = ""
+    last_digest: str = ""
+    revisit: str = ""
+    revisit_digest: str = ""
 
 
 class Fold:
@@ -43,6 +53,7 @@ class Fold:
         self.counts: Counter[str] = Counter()
         self._contents = contents
         self._small_changes = small_changes
+        self._former: dict[str, dict[str, FormerRow]] = {}
         self._group_words: dict[str, Decision] = {}
         self.site_words: list[Decision] = []
 
@@ -54,13 +65,22 @@ class Fold:
                 counts["refused"] += 1
             elif page is None:
                 counts["new"] += 1
-                pages[crawl.url] = page = FoldedPage(crawl.version, crawl.version, popularity=crawl.popularity)
+                pages[crawl.url] = page = FoldedPage(crawl.version, crawl.version)
+                _note_popularity(page, crawl)
                 self._become(page, crawl)
-            elif crawl.version <= page.version:
-                late = crawl.version < page.version
-                counts["late" if late else "repeated" if finds_same(page, crawl) else "conflicting"] += 1
+            elif crawl.kind == "seen" or crawl.version <= page.found_at:
+                self._stay(page, crawl)
             else:
                 self._update(page, crawl)
+
+    def settle(self) -> None:
+        """All fetches are known, and so is what revisits found. Only contents that a URL's own fetches brought are
+        passed on, so the order does not matter."""
+        found = {url: self._revisited(page) for url, page in self.pages.items() if page.revisit}
+        for url, row in found.items():
+            page = self.pages[url]
+            if row is not None:
+                page.kind, page.content = "content", row.home
 
     def decide(self, decision: Decision) -> None:
         """An operator's word. Of two the later one counts; of two of one time the more careful one."""
@@ -76,30 +96,103 @@ class Fold:
         word = self._group_words.get(group)
         return None if word is None else word.pass_from
 
-    def _update(self, page: FoldedPage, crawl: Crawl) -> None:
-        page.version = crawl.version
-        if crawl.popularity is not None:
-            page.popularity = crawl.popularity
-        if crawl.kind == "content":
-            page.canonical = crawl.canonical
-        if finds_same(page, crawl):
+    def _stay(self, page: FoldedPage, crawl: Crawl) -> None:
+        """A fetch that leaves the page what it is: it confirms that, or a later one is known."""
+        newest = page.version if crawl.kind == "seen" else page.found_at
+        page.version = max(page.version, crawl.version)
+        _note_popularity(page, crawl)
+        if crawl.version > newest:
             self.counts["unchanged"] += 1
-        elif page.kind == "content" and crawl.signature is not None and self._stands(page, crawl.signature):
+        elif crawl.version == newest:
+            self.counts["repeated" if finds_same(page, crawl) else "conflicting"] += 1
+        else:
+            self.counts["late"] += 1
+            if crawl.kind == "content":
+                self._note_late(page, crawl)
+            elif crawl.kind == "revisit":
+                self._note(crawl.url, NOT_KEPT, FormerRow(crawl.version, crawl.version))
+
+    def _update(self, page: FoldedPage, crawl: Crawl) -> None:
+        page.version = max(page.version, crawl.version)
+        page.canonical = crawl.canonical
+        _note_popularity(page, crawl)
+        if crawl.kind != "revisit" and finds_same(page, crawl):
+            self.counts["unchanged"] += 1
+            page.found_at, page.last_digest = crawl.version, crawl.digest
+        elif _has_own(page) and crawl.signature is not None and self._stands(page, crawl.signature):
             self.counts["settled_by_anchor"] += 1
+            page.found_at, page.last_digest = crawl.version, crawl.digest
             page.content_hash = crawl.signature.content_hash
         else:
             self.counts[crawl.kind if crawl.kind != "content" else "changed"] += 1
+            if _has_own(page):
+                self._note(crawl.url, page.content_hash.hex(), self._own(page))
+                self._bound(crawl.url, "")
             self._become(page, crawl)
 
     def _become(self, page: FoldedPage, crawl: Crawl) -> None:
         if crawl.kind == "seen":
             return
-        page.kind, page.epoch = crawl.kind, crawl.version
+        page.kind = "unknown" if crawl.kind == "revisit" else crawl.kind
+        page.epoch = page.found_at = page.first_at = crawl.version
         page.target, page.via, page.canonical = crawl.target or "", crawl.via, crawl.canonical
         page.content, page.content_hash = NO_CONTENT, b""
+        page.first_digest = page.last_digest = crawl.digest
+        page.revisit, page.revisit_digest = "", ""
         if crawl.signature is not None:
             page.content, page.content_hash = self._contents.add(crawl.signature), crawl.signature.content_hash
+        elif crawl.kind == "revisit":
+            page.revisit, page.revisit_digest = page.target, crawl.digest
+            self._note(crawl.url, NOT_KEPT, FormerRow(crawl.version, crawl.version))
+
+    # Contents that revisits may have found
+
+    def _note_late(self, page: FoldedPage, crawl: Crawl) -> None:
+        signature = crawl.signature
+        assert signature is not None
+        if _has_own(page) and page.content_hash == signature.content_hash:
+            if crawl.version < page.first_at:
+                page.first_at, page.first_digest = crawl.version, crawl.digest
+            return
+        content, number = signature.content_hash.hex(), NO_CONTENT
+        if content not in self._former.get(crawl.url, {}):
+            number = self._contents.add(signature)
+        row = FormerRow(crawl.version, crawl.version, crawl.digest, crawl.digest, home=number)
+        self._note(crawl.url, content, row)
+        self._bound(crawl.url, page.content_hash.hex() if _has_own(page) else "")
+
+    def _own(self, page: FoldedPage) -> FormerRow:
+        times = page.first_at, page.found_at
+        return FormerRow(*times, page.first_digest, page.last_digest, home=page.content)
+
+    def _note(self, url: str, content: str, row: FormerRow) -> None:
+        rows = self._former.setdefault(url, {})
+        rows[content] = merged(rows.get(content), row)
+
+    def _bound(self, url: str, present: str) -> None:
+        rows = self._former[url]
+        for content in surplus(rows, present):
+            row = rows.pop(content)
+            self._note(url, NOT_KEPT, FormerRow(row.first, row.last))
+
+    def _revisited(self, page: FoldedPage) -> FormerRow | None:
+        contents, target = dict(self._former.get(page.revisit, {})), self.pages.get(page.revisit)
+        if target is not None and _has_own(target):
+            content = target.content_hash.hex()
+            own = self._own(target)
+            contents[content] = merged(own, contents[content]) if content in contents else own
+        found = found_at(contents, page.found_at, page.revisit_digest)
+        return None if found is None else contents[found]
 
     def _stands(self, page: FoldedPage, signature: PageSignature) -> bool:
         rule = self._small_changes
         return rule.keeps_shingles and rule.stands_for(self._contents.shingle_bytes(page.content), signature)
+
+
+def _note_popularity(page: FoldedPage, crawl: Crawl) -> None:
+    if crawl.popularity is not None and crawl.version > page.popularity_at:
+        page.popularity, page.popularity_at = crawl.popularity, crawl.version
+
+
+def _has_own(page: FoldedPage) -> bool:
+    return page.kind == "content" and not page.revisit

@@ -116,6 +116,8 @@ class Grouping:
             1,
             popularity=page.popularity,
             canonical=page.canonical,
+            found_at=page.found_at,
+            revisit=page.revisit,
             standing=standing,
             verdicts=verdicts,
         )
@@ -137,6 +139,8 @@ def _bare_row(page: FoldedPage, upstream: Resolution | None) -> PageRow:
         page.epoch,
         1,
         popularity=page.popularity,
+        found_at=page.found_at,
+        revisit=page.revisit,
         target=page.target,
         via=page.via,
         upstream=upstream,

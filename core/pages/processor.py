@@ -1,7 +1,10 @@
 """The pages processor: what each URL is now, where its token is, and what the public is told. By URL.
 
 Rules (docs/protocol.md):
-- Of two fetches the later one counts; of two with one time stamp, the first in the log.
+- Of two fetches the later one counts; of two with one time stamp, the first in the log. A confirmation tells nothing of
+  what the page is, so it may come before or after what it confirms.
+- A page that revisited another one asks it for the content it found, and has that (revisits.py). It keeps what it has
+  until the answer comes.
 - A changed content that no rule for small changes (small_changes.py) lets pass is a new vertex: the old one leaves its
   group and tier 2 and is remembered as dying until its group has let go; the new one is stored in tier 2.
 - If representatives decide, a fetch goes to its representative's record and comes back with the verdict. Fetches of a
@@ -24,8 +27,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from dustream.core.pages.decisions import weight
+from dustream.core.pages.former import FORMER_MAX, FormerRow
 from dustream.core.pages.outgoing import MEMBERS_MAX, ClusterUpdates
 from dustream.core.pages.redirects import REDIRECT_HOPS_MAX, resolution
+from dustream.core.pages.revisits import AskerRow, Revisits
 from dustream.core.pages.rows import (
     UNKNOWN_VERSION,
     AnchorRow,
@@ -36,8 +41,10 @@ from dustream.core.pages.rows import (
     HomeRow,
     PageRow,
     ParkedRow,
+    bare,
     home_key,
     rows_after,
+    vertex_of,
 )
 from dustream.core.pages.same_find import finds_same
 from dustream.core.pages.site_pages import PAGES_TOLD_MAX, LostRow, SiteHoldRow, SiteOf, SitePages
@@ -50,7 +57,7 @@ from dustream.core.pages.small_changes import (
 )
 from dustream.core.pages.status import holds_group, looks_alike, status, view
 from dustream.core.pages.verdicts import contained_markets
-from dustream.core.pages.vertex import END, epoch_of, group_key, url_of, vertex_name
+from dustream.core.pages.vertex import END, content_name, group_key, url_of, vertex_name
 from dustream.core.processor import Send, Table, TaskState
 from dustream.core.tier2.points import tie_of
 from dustream.core.tier2.search_protocol import PartitionMap
@@ -58,6 +65,9 @@ from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
 from dustream.schemas.groups import Create, Deliver
 from dustream.schemas.pages import (
+    Answer,
+    AnswerOn,
+    Ask,
     Bounce,
     Consult,
     Consulted,
@@ -83,6 +93,7 @@ from dustream.schemas.pages import (
     Standing,
     Star,
     Sync,
+    Unask,
     Unfollow,
     Unpark,
     Verdict,
@@ -106,6 +117,8 @@ TABLES: dict[str, Any] = {
     "decisions": DecisionRow,
     "lost": LostRow,
     "site_holds": SiteHoldRow,
+    "former": FormerRow,
+    "askers": AskerRow,
 }
 
 
@@ -124,6 +137,7 @@ class PagesProcessor:
         site_pages_told_max: int = PAGES_TOLD_MAX,
         update_members_max: int = MEMBERS_MAX,
         unparked_max: int = UNPARKED_MAX,
+        former_max: int = FORMER_MAX,
     ) -> None:
         self._map = partition_map
         self._markets = markets
@@ -135,6 +149,7 @@ class PagesProcessor:
         self._updates = ClusterUpdates(update_members_max)
         self._unparked_max = unparked_max
         self._out: list[Send] = []
+        self._revisits = Revisits(partition_map, followers_told_max, former_max, self._send)
         self._counted: Counter[str] = Counter()
         self._homed: Counter[int] = Counter()
         self._remapped: Counter[int] = Counter()
@@ -153,6 +168,10 @@ class PagesProcessor:
             Follow: self._follow,
             Unfollow: self._unfollow,
             Resolved: self._resolved,
+            Ask: self._on_ask,
+            Unask: self._unask,
+            Answer: self._answer,
+            AnswerOn: self._answer_on,
             Spread: self._on_spread,
             Decision: self._decision,
             SiteHeld: self._site_held,
@@ -171,6 +190,7 @@ class PagesProcessor:
         self._homes: Table[HomeRow] = state.table("homes")
         self._decisions: Table[DecisionRow] = state.table("decisions")
         self._site_pages.open(state)
+        self._revisits.open(state)
 
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
         self._out = []
@@ -193,6 +213,9 @@ class PagesProcessor:
             row = HomeRow(row.pages + self._homed[home], row.remapped + self._remapped[home])
             self._homes.put(home_key(home), row)
 
+    def _send(self, send: Send) -> None:
+        self._out.append(send)
+
     # A fetch
 
     def _crawl(self, crawl: Crawl) -> None:
@@ -209,21 +232,45 @@ class PagesProcessor:
         url = crawl.url
         if END in url or END in (crawl.target or ""):
             self._counted["refused"] += 1
-        elif page is None or page.version == UNKNOWN_VERSION:
+            return
+        if page is None or page.version == UNKNOWN_VERSION:
             self._counted["new"] += 1
-            followers = page.follower_count if page else 0
-            first = PageRow(crawl.version, crawl.version, follower_count=followers)
-            self._save(url, page, self._become(first, crawl))
-        elif crawl.version <= page.version:
-            late = crawl.version < page.version
-            self._counted["late" if late else "repeated" if finds_same(page, crawl) else "conflicting"] += 1
+            first = replace(page or PageRow(UNKNOWN_VERSION, 0), version=crawl.version, first_seen_ms=crawl.version)
+            self._save(url, page, self._become(_with_popularity(first, crawl), crawl))
+        elif crawl.kind == "seen" or crawl.version <= page.found_at:
+            self._stay(url, page, crawl)
         else:
             self._update(url, page, crawl, verdict)
+        if page is not None and page.asker_count:
+            now = self._pages.get(url)
+            assert now is not None
+            self._pages.put(url, self._revisits.answer(url, now))
+
+    def _stay(self, url: str, page: PageRow, crawl: Crawl) -> None:
+        """A fetch that leaves the page what it is: it confirms that, or a later one is known."""
+        newest = page.version if crawl.kind == "seen" else page.found_at
+        now = _with_popularity(replace(page, version=max(page.version, crawl.version)), crawl)
+        if crawl.version > newest:
+            self._counted["unchanged"] += 1
+        elif crawl.version == newest:
+            self._counted["repeated" if finds_same(page, crawl) else "conflicting"] += 1
+        else:
+            self._counted["late"] += 1
+            if crawl.kind == "content":
+                now = self._revisits.note_late(url, now, crawl)
+            elif crawl.kind == "revisit":
+                self._revisits.note_revisit(url, crawl.version)
+        self._rekey(url, page, now)
+        self._pages.put(url, now)
 
     def _update(self, url: str, page: PageRow, crawl: Crawl, verdict: Verdict | None) -> None:
-        popularity = page.popularity if crawl.popularity is None else crawl.popularity
-        canonical = crawl.canonical if crawl.kind == "content" else page.canonical
-        now = replace(page, version=crawl.version, popularity=popularity, canonical=canonical)
+        now = replace(page, version=max(page.version, crawl.version), found_at=crawl.version, canonical=crawl.canonical)
+        now = _with_popularity(now, crawl)
+        if crawl.kind == "revisit" and page.kind == "content":
+            self._counted["revisit"] += 1
+            self._rekey(url, page, now)
+            self._save(url, page, self._revisit_again(url, page, now, crawl))
+            return
         settled = self._settled(url, page, now, crawl, verdict)
         if settled is not None:
             self._rekey(url, page, settled)
@@ -234,10 +281,7 @@ class PagesProcessor:
             return
         self._counted[crawl.kind if crawl.kind != "content" else "changed"] += 1
         self._retire(url, page)
-        bare = PageRow(now.version, now.first_seen_ms, "unknown", 0, now.status_counter, now.follower_count)
-        bare = replace(bare, spread_after=now.spread_after, popularity=popularity)
-        bare = replace(bare, consulted=now.consulted, consulted_count=now.consulted_count)
-        now = self._become(bare, crawl)
+        now = self._become(bare(now), crawl)
         if page.kind == now.kind == "content" and now.home != page.home:
             self._remapped[now.home] += 1
         self._save(url, page, now)
@@ -246,12 +290,12 @@ class PagesProcessor:
 
     def _settled(self, url: str, page: PageRow, now: PageRow, crawl: Crawl, verdict: Verdict | None) -> PageRow | None:
         """The page after a fetch that leaves it where it is; None if it must leave."""
-        if finds_same(page, crawl):
+        if crawl.kind != "revisit" and finds_same(page, crawl):
             self._counted["unchanged"] += 1
-            return now
-        if page.kind != "content" or crawl.signature is None:
+            return replace(now, last_digest=crawl.digest)
+        if page.kind != "content" or page.revisit or crawl.signature is None:
             return None
-        now = replace(now, content_hash=crawl.signature.content_hash)
+        now = replace(now, content_hash=crawl.signature.content_hash, last_digest=crawl.digest, anchored=True)
         if isinstance(self._small_changes, ByAnchor):
             return now if self._stands(self._small_changes, url, crawl.signature) else None
         return self._represented(self._small_changes, url, page, now, crawl.signature, verdict)
@@ -293,7 +337,7 @@ class PagesProcessor:
         if not isinstance(self._small_changes, ByRepresentative) or crawl.kind != "content":
             return None
         representative = representative_of(page)
-        if representative == crawl.url or crawl.version <= page.version or finds_same(page, crawl):
+        if representative == crawl.url or crawl.version <= page.found_at or finds_same(page, crawl):
             return None
         return representative
 
@@ -318,7 +362,7 @@ class PagesProcessor:
         unchanged = (now.popularity, now.canonical) == (before.popularity, before.canonical)
         if now.kind != "content" or unchanged:
             return
-        vertex = vertex_name(now.first_seen_ms, url, now.epoch)
+        vertex = vertex_of(url, now)
         keys = self._markets.keys(url, now, vertex)
         if keys != self._markets.keys(url, before, vertex):
             self._out.append(Send("tier2", now.home, Rekey(vertex, keys)))
@@ -327,10 +371,16 @@ class PagesProcessor:
         """The page is no longer what it was."""
         if page.kind == "redirect":
             self._out.append(Send("pages", page.target, Unfollow(page.target, url, page.epoch)))
-        if page.kind != "content":
-            return
-        vertex = vertex_name(page.first_seen_ms, url, page.epoch)
-        self._out.append(Send("tier2", page.home, Remove(vertex)))
+        if page.revisit:
+            self._out.append(Send("pages", page.revisit, Unask(page.revisit, url, page.found_at)))
+        elif page.kind == "content":
+            self._revisits.supersede(url, page)
+        if page.kind == "content":
+            self._retire_vertex(url, page)
+
+    def _retire_vertex(self, url: str, page: PageRow) -> None:
+        vertex = vertex_of(url, page)
+        self._out.append(Send("tier2", page.home, Remove(vertex, self._revisits.is_kept(url, page, vertex))))
         self._homed[page.home] -= 1
         if page.owner is not None:
             self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, Leave())))
@@ -342,13 +392,14 @@ class PagesProcessor:
 
     def _become(self, page: PageRow, crawl: Crawl) -> PageRow:
         """The page as the fetch found it; `page` has no content or target of its own."""
-        if crawl.popularity is not None:
-            page = replace(page, popularity=crawl.popularity)
         if crawl.kind == "seen":
             return page
         self._forget_anchor(crawl.url)
+        page = replace(page, found_at=crawl.version)
         if crawl.kind == "content":
             return self._store(page, crawl)
+        if crawl.kind == "revisit":
+            return replace(self._ask(page, crawl), unsaid=True)
         page = replace(page, kind=crawl.kind, epoch=crawl.version, origin=crawl.origin)
         if crawl.kind == "redirect":
             assert crawl.target is not None
@@ -360,7 +411,8 @@ class PagesProcessor:
         """A new vertex: alone and its own winner until told otherwise."""
         url, epoch, signature = crawl.url, crawl.version, crawl.signature
         assert signature is not None
-        vertex = vertex_name(page.first_seen_ms, url, epoch)
+        turn = page.turn + 1 if page.epoch == epoch else 0
+        vertex = vertex_name(page.first_seen_ms, url, epoch, turn)
         home, probes = self._map.route(_shingles(signature.shingles), tie_of(url), signature.lang)
         page = replace(page, canonical=crawl.canonical)
         keys = self._markets.keys(url, page, vertex)
@@ -372,6 +424,10 @@ class PagesProcessor:
             page,
             kind="content",
             epoch=epoch,
+            turn=turn,
+            first_at=epoch,
+            first_digest=crawl.digest,
+            last_digest=crawl.digest,
             origin=crawl.origin,
             content_hash=signature.content_hash,
             home=home,
@@ -383,6 +439,62 @@ class PagesProcessor:
     def _forget_anchor(self, url: str) -> None:
         if self._small_changes.keeps_shingles:
             self._anchors.delete(url)
+
+    # What a revisit found
+
+    def _ask(self, page: PageRow, crawl: Crawl) -> PageRow:
+        """The page as it is until the answer comes."""
+        assert crawl.target is not None
+        self._revisits.note_revisit(crawl.url, crawl.version)
+        self._out.append(Send("pages", crawl.target, Ask(crawl.target, crawl.url, crawl.version, crawl.digest)))
+        return replace(page, revisit=crawl.target, answers=0, origin=crawl.origin)
+
+    def _revisit_again(self, url: str, page: PageRow, now: PageRow, crawl: Crawl) -> PageRow:
+        """A page with content keeps it until it is known whether it is the one that was found."""
+        if not page.revisit:
+            self._revisits.supersede(url, page)
+        elif page.revisit != crawl.target:
+            self._out.append(Send("pages", page.revisit, Unask(page.revisit, url, page.found_at)))
+        return self._ask(now, crawl)
+
+    def _answer(self, message: Answer) -> None:
+        url, signature = message.url, message.signature
+        page = self._pages.get(url)
+        if page is None or not page.revisit or page.found_at != message.version or message.number <= page.answers:
+            return
+        is_same = signature is not None and not page.anchored and page.content_hash == signature.content_hash
+        if page.kind == "content" and is_same:
+            self._pages.put(url, replace(page, answers=message.number))
+            return
+        if page.kind == "content":
+            self._retire_vertex(url, page)
+            self._forget_anchor(url)
+        now = replace(bare(page), revisit=page.revisit, answers=message.number, origin=page.origin)
+        now = replace(now, epoch=page.epoch, turn=page.turn, unsaid=page.unsaid)
+        if signature is not None:
+            found = Crawl(url, page.found_at, "content", signature, origin=page.origin)
+            now = self._store(now, found)
+        self._save(url, page, now)
+
+    def _on_ask(self, message: Ask) -> None:
+        self._pages.put(message.url, self._revisits.ask(message, self._pages.get(message.url)))
+
+    def _unask(self, message: Unask) -> None:
+        page = self._pages.get(message.url)
+        if page is not None:
+            self._put_if_known(message.url, self._revisits.unask(message, page))
+
+    def _answer_on(self, message: AnswerOn) -> None:
+        page = self._pages.get(message.url)
+        if page is not None:
+            self._pages.put(message.url, self._revisits.answer_on(message.url, page))
+
+    def _put_if_known(self, url: str, page: PageRow) -> None:
+        """A URL that nobody fetched, leads to or asks for any more is forgotten."""
+        if page.version == UNKNOWN_VERSION and not page.follower_count and not page.asker_count:
+            self._pages.delete(url)
+        else:
+            self._pages.put(url, page)
 
     # The token's home
 
@@ -611,8 +723,7 @@ class PagesProcessor:
         self._decisions.put(url, DecisionRow(message.version, message.pass_from))
         page = self._pages.get(url)
         if page is not None and page.kind == "content" and (page.owner is not None or page.entering):
-            vertex = vertex_name(page.first_seen_ms, url, page.epoch)
-            self._route_and_keep(url, page, vertex, Hold(message.pass_from))
+            self._route_and_keep(url, page, vertex_of(url, page), Hold(message.pass_from))
 
     def _pass_from(self, url: str) -> float | None:
         row = self._decisions.get(url)
@@ -658,11 +769,7 @@ class PagesProcessor:
         if row is None or page is None or row.epoch != message.epoch:
             return
         self._followers.delete(key)
-        now = replace(page, follower_count=page.follower_count - 1)
-        if now.version == UNKNOWN_VERSION and not now.follower_count:
-            self._pages.delete(message.url)
-        else:
-            self._pages.put(message.url, now)
+        self._put_if_known(message.url, replace(page, follower_count=page.follower_count - 1))
 
     def _resolved(self, message: Resolved) -> None:
         page = self._pages.get(message.url)
@@ -712,17 +819,16 @@ class PagesProcessor:
             now = self._spread(url, now)
         if holds_group(url, before) != holds_group(url, now):
             self._alarm(url, now)
-        is_new = now.unsaid and (before is None or before.epoch != now.epoch)
+        is_new = now.unsaid and (before is None or not _same_vertex(before, now) or _awaits_answer(now))
         self._pages.put(url, now if is_new else self._publish(url, before, now))
 
     def _tell_dropped(self, url: str, before: PageRow, now: PageRow) -> None:
         """To tier 2: in which markets the vertex is dropped because it is contained, if these are others."""
-        if now.kind != "content" or before.epoch != now.epoch:
+        if now.kind != "content" or before.kind != "content" or not _same_vertex(before, now):
             return
         markets = contained_markets(url, now)
         if markets != contained_markets(url, before):
-            vertex = vertex_name(now.first_seen_ms, url, now.epoch)
-            self._out.append(Send("tier2", now.home, ContainmentDropped(vertex, markets)))
+            self._out.append(Send("tier2", now.home, ContainmentDropped(vertex_of(url, now), markets)))
 
     def _publish(self, url: str, before: PageRow | None, now: PageRow) -> PageRow:
         names = self._markets.names
@@ -740,8 +846,24 @@ def _with_verdict(page: PageRow, market: int, verdict: Verdict) -> PageRow:
     return replace(page, verdicts=(*page.verdicts[:market], verdict, *page.verdicts[market + 1 :]))
 
 
+def _with_popularity(page: PageRow, crawl: Crawl) -> PageRow:
+    """The last one named counts, whatever else the fetch told."""
+    if crawl.popularity is None or crawl.version <= page.popularity_at:
+        return page
+    return replace(page, popularity=crawl.popularity, popularity_at=crawl.version)
+
+
 def _is_live(page: PageRow, vertex: str) -> bool:
-    return page.kind == "content" and page.epoch == epoch_of(vertex)
+    return page.kind == "content" and vertex[vertex.rindex(" ") + 1 :] == content_name(page.epoch, page.turn)
+
+
+def _same_vertex(before: PageRow, now: PageRow) -> bool:
+    return before.epoch == now.epoch and before.turn == now.turn
+
+
+def _awaits_answer(page: PageRow) -> bool:
+    """Whether it is not yet known if the content that a revisit found is known."""
+    return page.kind == "unknown" and page.revisit != "" and not page.answers
 
 
 def _shingles(data: bytes) -> Any:

@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 
 from msgspec import Struct
 
+from dustream.core.pages.vertex import vertex_name
 from dustream.core.processor import Table
 from dustream.schemas.pages import Canonical, Request, Resolution, Standing, Verdict
 
@@ -17,7 +18,10 @@ UNKNOWN_VERSION = -(1 << 62)  # of a URL that others redirect to and nobody fetc
 
 
 class PageRow(Struct, frozen=True, array_like=True, gc=False):
-    """Table `pages`, by URL. What followers are told and what the public sees follow from it."""
+    """Table `pages`, by URL. What followers are told and what the public sees follow from it.
+
+    `version` is the last fetch, `found_at` the last one that told what the page is: a confirmation tells nothing, and
+    may come before what it confirms. `unknown`: no fetch brought a content, or it is not known what a revisit found."""
 
     version: int
     first_seen_ms: int
@@ -28,6 +32,8 @@ class PageRow(Struct, frozen=True, array_like=True, gc=False):
     spread_after: str | None = None
     popularity: float | None = None
     canonical: Canonical = "none"
+    popularity_at: int = UNKNOWN_VERSION
+    found_at: int = UNKNOWN_VERSION
     # content
     content_hash: bytes = b""
     home: int = 0
@@ -39,6 +45,18 @@ class PageRow(Struct, frozen=True, array_like=True, gc=False):
     group_size: int = 1  # when the group's standing was last told
     lost: int = 0  # markets (bit by bit) in which the winner is on another site
     site_held: int = 0  # those of them in which the site is held
+    # content of its own: the first fetch that brought it, and the payload digests of the first and the last one
+    first_at: int = 0
+    first_digest: str = ""
+    last_digest: str = ""
+    anchored: bool = False  # the last content is another one than the one tier 2 knows, which stands for it
+    # content or unknown: the page that the fetch of `found_at` revisited, answers heard, contents that came of it
+    revisit: str = ""
+    answers: int = 0
+    turn: int = 0
+    # pages that revisited this one; the last of them answered, while not all are
+    asker_count: int = 0
+    answers_after: str | None = None
     # redirect
     target: str = ""
     via: str = ""
@@ -57,6 +75,36 @@ class PageRow(Struct, frozen=True, array_like=True, gc=False):
     # the content is new and tier 2 has not compared it yet, or something changed while the page was entering a group:
     # it is said together with what is to come
     unsaid: bool = False
+
+
+def vertex_of(url: str, page: PageRow) -> str:
+    """The name of a content page's vertex."""
+    return vertex_name(page.first_seen_ms, url, page.epoch, page.turn)
+
+
+def since_of(page: PageRow) -> int:
+    """The fetch that brought what the page is."""
+    if page.revisit:
+        return page.found_at
+    return page.first_seen_ms if page.kind == "unknown" else page.epoch
+
+
+def bare(page: PageRow) -> PageRow:
+    """The page without what it was: what it keeps whatever it becomes."""
+    return PageRow(
+        page.version,
+        page.first_seen_ms,
+        status_counter=page.status_counter,
+        follower_count=page.follower_count,
+        spread_after=page.spread_after,
+        popularity=page.popularity,
+        popularity_at=page.popularity_at,
+        found_at=page.found_at,
+        asker_count=page.asker_count,
+        answers_after=page.answers_after,
+        consulted=page.consulted,
+        consulted_count=page.consulted_count,
+    )
 
 
 class FollowerRow(Struct, frozen=True, array_like=True):

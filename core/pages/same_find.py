@@ -16,13 +16,17 @@ class KnownPage(Protocol):
     def content_hash(self) -> bytes: ...
     @property
     def target(self) -> str: ...
+    @property
+    def revisit(self) -> str: ...
 
 
 def finds_same(page: KnownPage, crawl: Crawl) -> bool:
     """Whether the fetch found what is known already."""
     if crawl.kind == "seen":
         return True
-    if crawl.kind != page.kind:
+    if crawl.kind == "revisit":
+        return crawl.target == page.revisit
+    if page.revisit or crawl.kind != page.kind:
         return False
     if crawl.kind == "content":
         return crawl.signature is not None and crawl.signature.content_hash == page.content_hash

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dustream.core.pages.redirects import resolution
-from dustream.core.pages.rows import PageRow
+from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, since_of
 from dustream.core.pages.verdicts import effective, verdicts_of
 from dustream.schemas.pages import Resolution, Standing, Verdict
 from dustream.schemas.status import DuplicateStatus, MarketStatus, Problem, Relation, Role
@@ -18,12 +18,14 @@ _PROBLEMS: dict[str, Problem] = {"gone": "target_gone", "unknown": "target_unkno
 
 def view(url: str, page: PageRow | None, market_names: tuple[str, ...], hops_max: int) -> DuplicateStatus | None:
     """The page's status but for its version; None as long as nothing is known of the page."""
-    if page is None or page.kind == "unknown":
+    if page is None or page.version == UNKNOWN_VERSION:
         return None
+    if page.kind == "unknown":
+        return _unknown_view(url, page, market_names)
     if page.kind == "content":
         return _content_view(url, page, market_names)
     if page.kind == "gone":
-        return DuplicateStatus(url=url, version=NOT_SAID, since=page.epoch, role="gone")
+        return DuplicateStatus(url=url, version=NOT_SAID, since=since_of(page), role="gone")
     return _redirect_view(url, page, resolution(url, page, hops_max), market_names)
 
 
@@ -38,6 +40,8 @@ def looks_alike(before: PageRow, now: PageRow) -> bool:
         and before.verdicts == now.verdicts
         and before.standing == now.standing
         and before.epoch == now.epoch
+        and before.turn == now.turn
+        and since_of(before) == since_of(now)
         and before.site_held == now.site_held
         and before.contained == now.contained
     )
@@ -57,6 +61,14 @@ def holds_group(url: str, page: PageRow | None) -> bool:
     return page.standing.held and page.standing.group == url
 
 
+def _unknown_view(url: str, page: PageRow, market_names: tuple[str, ...]) -> DuplicateStatus:
+    """Fetched, but its content is not known: it cannot be compared, so it is kept."""
+    markets = {name: MarketStatus(role="unique") for name in market_names} if len(market_names) > 1 else None
+    return DuplicateStatus(
+        url=url, version=NOT_SAID, since=since_of(page), role="unique", problem="content_unknown", markets=markets
+    )
+
+
 def _content_view(url: str, page: PageRow, market_names: tuple[str, ...]) -> DuplicateStatus:
     standing = page.standing
     assert standing is not None
@@ -65,7 +77,7 @@ def _content_view(url: str, page: PageRow, market_names: tuple[str, ...]) -> Dup
     return DuplicateStatus(
         url=url,
         version=NOT_SAID,
-        since=page.epoch,
+        since=since_of(page),
         role=role_of(url, standing, verdict, bool(page.site_held & 1)),
         group=standing.group,
         winner=verdict.winner,
@@ -104,12 +116,12 @@ def _relation(verdict: Verdict) -> Relation:
 
 
 def _redirect_view(url: str, page: PageRow, way: Resolution | None, market_names: tuple[str, ...]) -> DuplicateStatus:
-    seen = DuplicateStatus(url=url, version=NOT_SAID, since=page.epoch, role="redirect")
+    seen = DuplicateStatus(url=url, version=NOT_SAID, since=since_of(page), role="redirect")
     if way is None:
         return replace(seen, problem="redirect_cut")
     if way.standing is None:
         return replace(seen, target=way.path[-1], problem=_PROBLEMS[way.end])
-    relation: Relation = "revisit" if page.via == "revisit" else "redirect"
+    relation: Relation = "redirect"
     winners = [effective(way.path[-1], way.standing, verdict).winner for verdict in way.verdicts]
     seen = replace(seen, target=way.path[-1], group=way.standing.group, relation=relation, winner=winners[0])
     if len(market_names) == 1:

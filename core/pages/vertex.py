@@ -4,6 +4,9 @@ A vertex's name sorts by (first seen, URL, epoch), so the eldest member of a gro
 
     first seen, 12 hex digits of ms | URL | space | epoch, hex
 
+What one revisit found may turn out to be another content when more of the page it revisited is known: then `.turn`
+follows, counting these contents from 0, which is left out.
+
 A group key is (counter, vertex): the counter of the vertex's token when the group began. It is used once, never again.
 URLs must not hold the character NUL: it ends names in row keys.
 """
@@ -15,8 +18,13 @@ FIRST_SEEN_DIGITS = 12
 END = "\0"
 
 
-def vertex_name(first_seen_ms: int, url: str, epoch: int) -> str:
-    return f"{min(max(first_seen_ms, 0), FIRST_SEEN_MS_MAX):012x}{url} {epoch:x}"
+def vertex_name(first_seen_ms: int, url: str, epoch: int, turn: int = 0) -> str:
+    return f"{min(max(first_seen_ms, 0), FIRST_SEEN_MS_MAX):012x}{url} {content_name(epoch, turn)}"
+
+
+def content_name(epoch: int, turn: int) -> str:
+    """The last part of a vertex's name."""
+    return f"{epoch:x}.{turn:x}" if turn else f"{epoch:x}"
 
 
 def url_of(vertex: str) -> str:
@@ -24,7 +32,7 @@ def url_of(vertex: str) -> str:
 
 
 def epoch_of(vertex: str) -> int:
-    return int(vertex[vertex.rindex(" ") + 1 :], 16)
+    return int(vertex[vertex.rindex(" ") + 1 :].partition(".")[0], 16)
 
 
 def first_seen_of(vertex: str) -> int:

@@ -175,8 +175,9 @@ def _says(row: SiteUrlRow) -> tuple[str | None, bool, int]:
 def _cluster(member: ClusterMember) -> str | None:
     """What is similar to one winner. Not the group: that is linked by chains, and a rule must not follow a chain.
 
-    Of a page that is gone or held back nothing is known. A page that is contained in another says something else."""
-    if member.role in ("gone", "held"):
+    Of a page that is gone or held back, or in no group because its content is not known, nothing is known. A page that
+    is contained in another says something else."""
+    if member.role in ("gone", "held") or (member.role == "unique" and member.group is None):
         return None
     if member.relation == "contained":
         return member.group

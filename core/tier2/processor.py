@@ -24,6 +24,7 @@ from dustream.core.processor import Send, TaskState
 from dustream.core.tier2.containers import TABLES as CONTAINERS_TABLES
 from dustream.core.tier2.containers import Containers, ContainmentRules
 from dustream.core.tier2.forest import REPAIRS_MAX, Forest, ForestRow, RepairRow, order_key
+from dustream.core.tier2.former import FormerContents
 from dustream.core.tier2.rows import StarRow, VertexRow, with_stars
 from dustream.core.tier2.search_protocol import IndexedPage, MakeSearch, Match, Query, Search
 from dustream.core.tier2.stars import WORK_MAX, AgendaRow, DuplicateRow, Stars
@@ -36,9 +37,12 @@ from dustream.schemas.tier2 import (
     ContinueTier2,
     Cover,
     Covered,
+    Forget,
+    Keep,
     News,
     Probe,
     Propose,
+    Recall,
     Rekey,
     Release,
     Remove,
@@ -61,6 +65,7 @@ TABLES: dict[str, Any] = {
     "repairs": RepairRow,
     "duplicates": DuplicateRow,
     "agenda": AgendaRow,
+    "former": PageSignature,
     **CONTAINERS_TABLES,
 }
 
@@ -84,6 +89,9 @@ class Tier2Processor:
         self._edges: list[tuple[str, Edge]] = []  # found, and not yet sent
         self._handlers: dict[type, Callable[[Any], None]] = {
             Remove: self._remove,
+            Keep: lambda message: self._former.keep(message),
+            Forget: lambda message: self._former.forget(message),
+            Recall: self._recall,
             Unprobe: self._unprobe,
             Rekey: self._rekey,
             News: self._news,
@@ -93,6 +101,7 @@ class Tier2Processor:
     def open(self, state: TaskState) -> None:
         self._partition = state.partition
         self._vertices = vertices = Vertices(state)
+        self._former = FormerContents(state, vertices)
         make = self._make_search
         self._present = Present(vertices, make(vertices.shingles), make(vertices.shingles))
         winners = [make(vertices.shingles) for _ in self._markets.orders]
@@ -216,7 +225,11 @@ class Tier2Processor:
             return
         for partition in self._vertices.row(number).probes:
             self._out.append(Send("tier2", partition, Unprobe(message.vertex)))
+        self._former.leave(message.vertex, number, keep=message.keep)
         self._take_out(number, message.vertex)
+
+    def _recall(self, message: Recall) -> None:
+        self._out.append(Send("pages", message.asker, self._former.answer(message)))
 
     def _unprobe(self, message: Unprobe) -> None:
         number = self._vertices.number(message.vertex)

@@ -126,6 +126,7 @@ class OnceEngine:
 
     def _settle(self) -> None:
         rows: Rows = {}
+        self._fold.settle()
         for name, step in (
             ("match", self._match),
             ("containment", self._contain),

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from dustream.core.errors import BadEvent, BadSetting
 from dustream.core.events import page_identity
+from dustream.core.pages.rows import since_of
 from dustream.core.pages.vertex import END, url_of
 from dustream.schemas.pages import Verdict
 from dustream.schemas.status import DuplicateStatus
@@ -24,7 +25,8 @@ MEMBERS_SHOWN_MAX = 5
 PROBLEMS = {
     "redirect_cut": "its redirects run in a circle, or on for too long",
     "target_gone": "the page it leads to is gone",
-    "target_unknown": "the page it leads to was never seen",
+    "target_unknown": "the page it leads to was never seen, or its content is not known",
+    "content_unknown": "it was fetched, but its content is not in the input: kept, because it cannot be compared",
 }
 
 
@@ -84,7 +86,7 @@ def ask_page(state: State, url: str, market: str | None = None) -> PageAnswer:
         role=role,
         words=_split_words(page, number) or _words(status, role, verdict, page),
         market=name,
-        since=page.row.epoch,
+        since=since_of(page.row),
         last_fetched=page.row.version,
         decided_by=where_read(state, page.row.origin),
         way=_way(page),
@@ -171,6 +173,8 @@ def _way(page: KnownPage) -> list[str]:
 def _words(status: DuplicateStatus, role: str, verdict: Verdict | None, page: KnownPage) -> str:
     """What the page is, as a sentence without its subject."""
     winner = "" if verdict is None else verdict.winner
+    if status.problem == "content_unknown":
+        return f"not compared: {PROBLEMS[status.problem]}"
     if role == "unique":
         return "unique: no other page known is similar enough"
     if role == "winner":

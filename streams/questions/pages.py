@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dustream.core.pages.rows import PageRow
+from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, vertex_of
 from dustream.core.pages.verdicts import effective, verdicts_of
-from dustream.core.pages.vertex import vertex_name
 from dustream.core.tier2.rows import VertexRow
 from dustream.core.winners import PageFacts
 from dustream.schemas.pages import Verdict
@@ -24,7 +23,7 @@ class KnownPage:
 
     @property
     def vertex(self) -> str:
-        return vertex_name(self.row.first_seen_ms, self.url, self.row.epoch)
+        return vertex_of(self.url, self.row)
 
     @property
     def facts(self) -> PageFacts:
@@ -51,7 +50,7 @@ class ComparedPage:
 def known_page(state: State, url: str) -> KnownPage | None:
     """None also if all that is known of a URL is that others lead to it."""
     row: PageRow | None = task_table(state, "pages", url, "pages").get(url)
-    return None if row is None or row.kind == "unknown" else KnownPage(url, row)
+    return None if row is None or row.version == UNKNOWN_VERSION else KnownPage(url, row)
 
 
 def verdict_of(page: KnownPage, market: int) -> Verdict:

@@ -96,7 +96,14 @@ def _body(head: HttpHead, begun: bytes, block: Block) -> bytes:
 def _page(headers: Headers, url: str, status: int, body: bytes, content_type: str | None) -> CrawlEvent | Skip:
     if media_type(content_type) not in PAGE_TYPES and looks_binary(body):
         return Skip("binary data without a content type")
-    return CrawlEvent(url=url, fetched_at=headers.get("WARC-Date"), status=status, body=body, content_type=content_type)
+    return CrawlEvent(
+        url=url,
+        fetched_at=headers.get("WARC-Date"),
+        status=status,
+        body=body,
+        digest=bare_digest(headers.get("WARC-Payload-Digest")),
+        content_type=content_type,
+    )
 
 
 def _resource(headers: Headers, block: Block, url: str) -> CrawlEvent | Skip:

@@ -167,7 +167,8 @@ def _from_status(fields: dict[str, Any]) -> SiteUrl:
     """A line of a run's status.jsonl. What is similar to one winner is a cluster: a group is linked by chains."""
     role = fields["role"]
     named = [fields[name] for name in ("winner", "group") if isinstance(fields.get(name), str)]
-    known = None if role in ("gone", "held") else named[0] if named else None if role == "redirect" else fields["url"]
+    is_open = role in ("gone", "held") or fields.get("problem") == "content_unknown"
+    known = None if is_open else named[0] if named else None if role == "redirect" else fields["url"]
     return SiteUrl(fields["url"], known, avoid=role in ("redirect", "gone"))
 
 

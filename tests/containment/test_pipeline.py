@@ -110,8 +110,8 @@ def test_the_criteria_can_decide_instead() -> None:
 
 
 def test_every_market_has_its_own_container() -> None:
-    """By the criteria of one market the longer page is kept, and contains the shorter; by those of the other the shorter
-    one is better, and has too little text to contain the longer: both are kept."""
+    """By the criteria of one market the longer page is kept, and contains the shorter one; by those of the other the
+    shorter one is better, and has too little text to contain the longer: both are kept."""
     long, short = "https://long.example/1", "https://short.example/1"
     markets = tuple(
         Market(name=name, criteria=("preferred_host", "url_hash"), preferred_hosts=(f"{name}.example",))

@@ -269,13 +269,17 @@ def test_what_a_fetch_tells(fields: dict[str, object], kind: str) -> None:
         ({"status": 301, "redirect_to": "/y"}, "http://a.de/y", "http"),
         ({"status": 308, "redirect_to": "https://b.de"}, "https://b.de/", "http"),
         ({"status": 302, "redirect_to": "/y", "revisit_of": PAGE}, "http://a.de/y", "http"),
-        ({"revisit_of": "http://b.de/z"}, "http://b.de/z", "revisit"),
         ({"html": "<meta http-equiv=refresh>", "redirect_to": "y"}, "http://a.de/y", "meta"),
     ],
 )
 def test_what_leads_elsewhere(fields: dict[str, object], target: str, via: str) -> None:
     finding = classify(CrawlEvent(url=PAGE, **fields))
     assert (finding.kind, finding.target, finding.via) == ("redirect", target, via)
+
+
+def test_what_another_page_had() -> None:
+    finding = classify(CrawlEvent(url=PAGE, revisit_of="http://b.de/z", digest="sha1:abc"))
+    assert (finding.kind, finding.target) == ("revisit", "http://b.de/z")
 
 
 def test_check_event_gives_identity_and_version() -> None:

@@ -123,6 +123,28 @@ def test_any_client_may_publish_single_events(site: Site) -> None:
     assert status is not None and status.role == "unique"
 
 
+def test_what_a_page_is_does_not_depend_on_the_order(site: Site) -> None:
+    """A confirmation before what it confirms, and a revisit after its page has changed, and before."""
+    old, new = (" ".join(f"{name}{number}" for number in range(50)) for name in ("old", "new"))
+    page, early, late, confirmed, only = (
+        f"https://{name}.example/" for name in ("page", "early", "late", "ok", "only")
+    )
+    with Client(site.cluster.bootstrap, site.application.name) as client:
+        client.publish({"url": early, "fetched_at": 2, "revisit_of": page})
+        client.publish({"url": confirmed, "fetched_at": 2, "status": 304})
+        client.publish({"url": only, "fetched_at": 2, "status": 304})
+        client.publish({"url": page, "fetched_at": 3, "text": new})
+        settle(site)
+        client.publish({"url": late, "fetched_at": 2, "revisit_of": page})
+        client.publish({"url": page, "fetched_at": 1, "text": old})
+        client.publish({"url": confirmed, "fetched_at": 1, "text": old})
+    settle(site)
+    found = client.find([page, early, late, confirmed, only])
+    assert {found[url].group for url in (early, late, confirmed)} != {found[page].group}
+    assert len({found[url].group for url in (early, late, confirmed)}) == 1
+    assert found[page].role == "unique" and found[only].problem == "content_unknown"
+
+
 def test_an_operator_splits_a_group_through_the_crawl_topic(site: Site) -> None:
     words = [f"word{number}" for number in range(200)]
     client = Client(site.cluster.bootstrap, site.application.name)

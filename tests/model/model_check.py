@@ -13,8 +13,9 @@ from model_world import SHARE, History, site_of
 
 from dustream.core.containment.rows import PostedPages, page_id
 from dustream.core.containment.sketch import sketch_of
+from dustream.core.pages.rows import vertex_of
 from dustream.core.pages.small_changes import ByRepresentative
-from dustream.core.pages.vertex import group_key, url_of, vertex_name
+from dustream.core.pages.vertex import group_key, url_of
 
 _EMPTY_AT_REST = {
     "pages": ("dying", "parked"),
@@ -58,6 +59,7 @@ def check(network: Network) -> None:
     _check_sites(network)
     _check_containment(network)
     _check_homes(network)
+    _check_revisits(network, live)
 
 
 def _check_homes(network: Network) -> None:
@@ -117,7 +119,7 @@ def _check_pages_and_groups(network: Network, groups: list[set[str]]) -> set[str
             assert page.spread_after is None and not page.parked_count and not page.unparking
             assert not page.entering
             if page.kind == "content":
-                vertex = vertex_name(page.first_seen_ms, url, page.epoch)
+                vertex = vertex_of(url, page)
                 live.add(vertex)
                 assert owners.get(vertex) == page.owner, "page and group disagree"
     assert owners.keys() <= live, "a token of a dead vertex"
@@ -223,3 +225,24 @@ def _check_containment(network: Network) -> None:
             dependents.add((int(key[12:], 16), page_id(partition, int(key[:12], 16))))
     assert posted == expected, "the index"
     assert depends == dependents, "dependents are not the inverse of containers"
+
+
+def _check_revisits(network: Network, live: set[str]) -> None:
+    """Who asks is known where it asks, and nobody else; former contents are where their rows say, and no others."""
+    asking, asked, named, kept = set(), set(), set(), set()
+    for task in network.tasks.values():
+        if task.name == "pages":
+            counted: Counter[str] = Counter()
+            for key, row in task.tables["askers"].scan():
+                url, asker = key.split("\0")
+                counted[url] += 1
+                asked.add((url, asker, row.version))
+            for url, page in task.tables["pages"].scan():
+                assert page.asker_count == counted[url] and page.answers_after is None
+                if page.revisit:
+                    asking.add((page.revisit, url, page.found_at))
+            named |= {row.name for _, row in task.tables["former"].scan() if row.name}
+        elif task.name == "tier2":
+            kept |= {name for name, _ in task.tables["former"].scan()}
+    assert asking == asked, "who asks"
+    assert kept == named - live, "former contents"

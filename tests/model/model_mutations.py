@@ -18,6 +18,7 @@ from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.groups.searches import Searches
 from dustream.core.pages import status as page_status
 from dustream.core.pages.processor import PagesProcessor
+from dustream.core.pages.revisits import Revisits
 from dustream.core.pages.site_pages import SiteHoldRow, SitePages
 from dustream.core.pages.vertex import url_of, vertex_name
 from dustream.core.tier2 import containers
@@ -59,6 +60,33 @@ def _placed_of_any_epoch(self: Any, message: Any) -> None:
     if page is not None and page.kind == "content":
         url = url_of(message.vertex)
         _PLACED(self, replace(message, vertex=vertex_name(page.first_seen_ms, url, page.epoch)))
+
+
+def _answer_in_any_order(self: Any, message: Any) -> None:
+    """The last answer to arrive counts, not the one with the highest number."""
+    page = self._pages.get(message.url)
+    if page is not None and page.answers >= message.number:
+        self._pages.put(message.url, replace(page, answers=message.number - 1))
+    _ANSWER(self, message)
+
+
+def _answer_to_any_revisit(self: Any, message: Any) -> None:
+    page = self._pages.get(message.url)
+    if page is not None and page.revisit:
+        _ANSWER(self, replace(message, version=page.found_at))
+
+
+def _revisits_without_asking(self: Any, url: str, page: Any, now: Any, crawl: Any) -> Any:
+    """Whoever has a content keeps it, whatever a later revisit found."""
+    return now
+
+
+def _keeps_no_late_content(self: Any, url: str, page: Any, crawl: Any) -> Any:
+    return page
+
+
+def _answers_on_nobody(self: Any, url: str, page: Any) -> Any:
+    return replace(page, answers_after=None)
 
 
 def _answers_no_lone_page(self: Any, vertex: str, *, alone: bool) -> None:
@@ -236,6 +264,7 @@ def _last_word(row: Any, decision: Any) -> Any:
 
 
 _SYNC = PagesProcessor._sync
+_ANSWER = PagesProcessor._answer
 _PLACED = PagesProcessor._placed
 _SAY_PLACED = Tier2Processor._say_placed
 _CONTAINED = PagesProcessor._contained
@@ -271,6 +300,14 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "a star is taken by a later epoch": [(PagesProcessor, "_star", _star_of_any_epoch)],
     "what was found for a former version counts": [(PagesProcessor, "_placed", _placed_of_any_epoch)],
     "a page that nobody matches is not answered": [(Tier2Processor, "_say_placed", _answers_no_lone_page)],
+    "the last answer counts, not the highest": [(PagesProcessor, "_answer", _answer_in_any_order)],
+    "the answer to a former revisit counts": [(PagesProcessor, "_answer", _answer_to_any_revisit)],
+    "who has a content keeps it when it revisits": [(PagesProcessor, "_revisit_again", _revisits_without_asking)],
+    "a content that comes late is not kept": [(Revisits, "note_late", _keeps_no_late_content)],
+    "who asked hears no later answer": [(Revisits, "answer", lambda self, url, page: page)],
+    "answering in steps is not gone on with": [(Revisits, "answer_on", _answers_on_nobody)],
+    "who asks no more is still answered": [(Revisits, "unask", lambda self, message, page: page)],
+    "what a page found by a revisit is passed on": [(Revisits, "note_revisit", _nothing)],
     "followers are not told": [(PagesProcessor, "_tell", _nothing)],
     "a spread does not start over": [(PagesProcessor, "_spread", _spreads_on)],
     "a leave does not split": [(GroupsProcessor, "_unlink", _unlinks_only)],

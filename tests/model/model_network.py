@@ -168,6 +168,7 @@ class Network:
                 redirect_hops_max=limits.redirect_hops,
                 followers_told_max=limits.followers_told,
                 unparked_max=limits.followers_told,
+                former_max=len(history.contents),
                 site_pages_told_max=limits.site_pages_told,
             )
         if name == "sites":

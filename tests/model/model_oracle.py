@@ -21,6 +21,7 @@ class Page:
 
     version: int
     first_seen: int
+    found: int = -1
     kind: str = "unknown"
     since: int = 0
     content: int = -1
@@ -28,45 +29,92 @@ class Page:
     target: str = ""
     popularity: float | None = None
     canonical: Canonical = "none"
+    popularity_at: int = -1
+    revisit: Crawl | None = None
 
     @property
     def first_seen_ms(self) -> int:
         return self.first_seen
 
 
+@dataclass(frozen=True)
+class Fetched:
+    """A fetch that brought a content; None: a revisit, which brought one that is not passed on."""
+
+    version: int
+    content: int | None
+    digest: str
+
+
 def last_pages(history: History) -> dict[str, Page]:
     pages: dict[str, Page] = {}
+    fetched: dict[str, list[Fetched]] = {}
     for event in history.events:
         if isinstance(event, Decision):
             continue
-        known = pages.get(event.url)
-        if known is not None and event.version <= known.version:
-            continue
-        page = known or Page(event.version, event.version)
-        popularity = page.popularity if event.popularity is None else event.popularity
-        page = replace(page, version=event.version, popularity=popularity)
-        if event.kind == "content":
-            page = _with_content(history, replace(page, canonical=event.canonical), int(event.via))
-        elif event.kind != "seen" and (event.kind, event.target or "") != (page.kind, page.target):
-            page = Page(
-                page.version,
-                page.first_seen,
-                event.kind,
-                page.version,
-                target=event.target or "",
-                popularity=popularity,
-            )
+        page = pages.get(event.url) or Page(event.version, event.version)
+        if event.popularity is not None and event.version > page.popularity_at:
+            page = replace(page, popularity=event.popularity, popularity_at=event.version)
+        if event.kind in ("content", "revisit") and event.version != page.found:
+            content = int(event.via) if event.kind == "content" else None
+            fetched.setdefault(event.url, []).append(Fetched(event.version, content, event.digest))
+        page = replace(page, version=max(page.version, event.version))
+        if event.kind != "seen" and event.version > page.found:
+            page = _after(history, replace(page, found=event.version, canonical=event.canonical), event)
         pages[event.url] = page
-    return pages
+    return {url: _with_what_was_found(page, fetched) for url, page in pages.items()}
+
+
+def _after(history: History, page: Page, event: Crawl) -> Page:
+    if event.kind == "content":
+        return _with_content(history, page, int(event.via))
+    if event.kind == "revisit":
+        return replace(page, kind="unknown", revisit=event, target="")
+    if page.revisit is None and (event.kind, event.target or "") == (page.kind, page.target):
+        return page
+    since, target = event.version, event.target or ""
+    return replace(page, kind=event.kind, since=since, content=-1, latest=-1, target=target, revisit=None)
+
+
+def _with_what_was_found(page: Page, fetched: dict[str, list[Fetched]]) -> Page:
+    if page.revisit is None:
+        return page if page.kind != "unknown" else replace(page, since=page.first_seen)
+    assert page.revisit.target is not None
+    content = found_content(fetched.get(page.revisit.target, []), page.found, page.revisit.digest)
+    page = replace(page, since=page.found)
+    return page if content is None else replace(page, kind="content", content=content, latest=content)
+
+
+def found_content(fetched: list[Fetched], time: int, digest: str) -> int | None:
+    """The content whose first fetch has the digest; else the last new one, if nothing says that it was another."""
+    first: dict[int | None, Fetched] = {}
+    last: dict[int | None, Fetched] = {}
+    for each in sorted(fetched, key=lambda each: each.version):
+        first.setdefault(each.content, each)
+        if each.content not in last or last[each.content].version < each.version:
+            last[each.content] = each
+    named = [content for content, each in first.items() if digest and each.digest == digest and content is not None]
+    if named:
+        return min(named, key=lambda content: first[content].version)
+    begun = [content for content, each in first.items() if each.version <= time]
+    newest = max(begun, key=lambda content: first[content].version, default=None)
+    if newest is None:
+        return None
+    others = [content for content in begun if content != newest]
+    if any(last[content].version >= first[newest].version for content in others):
+        return None
+    is_another = time > last[newest].version and digest and last[newest].digest not in ("", digest)
+    return None if is_another else newest
 
 
 def _with_content(history: History, page: Page, content: int) -> Page:
-    if page.kind == "content":
+    if page.kind == "content" and page.revisit is None:
         distance = history.small_changes.distance if isinstance(history.small_changes, ByAnchor) else 0.0
         near = 1 - history.contents.similar[page.content][content] <= distance
         if content == page.latest or (distance and near):
             return replace(page, latest=content)
-    return replace(page, kind="content", since=page.version, content=content, latest=content, target="")
+    since = page.found
+    return replace(page, kind="content", since=since, content=content, latest=content, target="", revisit=None)
 
 
 def pages_at_epochs(history: History, pages: dict[str, Page], epochs: dict[str, int]) -> dict[str, Page]:
@@ -166,6 +214,9 @@ def expected(history: History, pages: dict[str, Page]) -> Expected:
                 for winner, share, site in each
             ]
             statuses[url] = views[0] | {"group": group_of[url].name} | _markets(history, views)
+        elif page.kind == "unknown":
+            statuses[url] = {"role": "unique", "problem": "content_unknown"}
+            statuses[url] |= _markets(history, [{"role": "unique"} for _ in history.markets])
         elif page.kind == "gone":
             statuses[url] = {"role": "gone"}
         elif page.kind == "redirect":

@@ -58,6 +58,14 @@ def redirect(url: str, version: int, target: str, via: str = "http") -> Crawl:
     return Crawl(url, version, "redirect", target=target, via=via)
 
 
+def revisit(url: str, version: int, target: str) -> Crawl:
+    return Crawl(url, version, "revisit", target=target)
+
+
+def digest(crawl: Crawl, payload_digest: str) -> Crawl:
+    return msgspec.structs.replace(crawl, digest=payload_digest)
+
+
 def gone(url: str, version: int) -> Crawl:
     return Crawl(url, version, "gone")
 

@@ -163,6 +163,8 @@ def random_history(seed: int, *, big: bool = False, real_index: bool = False, re
     small_changes = ByRepresentative(THRESHOLD) if representative else ByAnchor(anchor_distance)
     limits = rng.choice((_tiny, _small, _large))
     events = _random_events(rng, url_count, len(contents), rng.randint(url_count, 4 * url_count))
+    if not isinstance(small_changes, ByAnchor) or small_changes.distance:  # what a page had is then a matter of its way
+        events = [event for event in events if not (isinstance(event, Crawl) and event.kind == "revisit")]
     if representative:  # whether a page passes a split hangs on a similarity that depends on timing
         events = [event for event in events if not (isinstance(event, Decision) and event.pass_from)]
     order = (longer_first, criteria_first)[seed // 3 % 2]
@@ -196,12 +198,16 @@ def _random_events(rng: random.Random, url_count: int, content_count: int, count
     """Mostly in order; some events come late, some twice, some with a time stamp that is taken."""
     urls = [f"http://{'ab'[number % 2]}.example/{'?' * (number % 3 == 0)}{number}" for number in range(url_count)]
     version = dict.fromkeys(urls, 0)
+    revisits = rng.choice((0, 0.1, 0.3))
     redirects, deaths = rng.choice((0, 0.1, 0.4)), rng.choice((0.1, 0.3))
     events: list[Crawl | Decision] = []
     for number in range(count):
         url = urls[number] if number < url_count and rng.random() < 0.7 else rng.choice(urls)
         version[url] += rng.randint(0, 1) if rng.random() < 0.05 else 1 + rng.randrange(3)
-        events.append(_random_event(rng, url, version[url], urls, redirects, deaths))
+        if rng.random() < revisits:
+            events.append(Crawl(url, version[url], "revisit", target=rng.choice([u for u in urls if u != url])))
+        else:
+            events.append(_random_event(rng, url, version[url], urls, redirects, deaths))
     for number in range(len(events)):
         if rng.random() < 0.05:
             events.append(rng.choice(events))
@@ -239,7 +245,9 @@ def site_of(url: str) -> str:
 
 
 def _with_content(event: Crawl | Decision, content_count: int, rng: random.Random) -> Crawl | Decision:
-    """Contents are numbers (in `via`) until the network turns them into signatures."""
-    if isinstance(event, Crawl) and event.kind == "content":
-        return replace(event, via=str(rng.randrange(content_count)))
-    return event
+    """Contents are numbers (in `via`) until the network turns them into signatures. Some payloads have digests."""
+    if isinstance(event, Decision) or event.kind not in ("content", "revisit"):
+        return event
+    content = str(rng.randrange(content_count))
+    digest = rng.choice(("", "", "", "", f"{content} as usual", f"{content} with another clock"))
+    return replace(event, digest=digest, via=content if event.kind == "content" else "http")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from dustream.core.errors import BadSetting
 from dustream.core.intake import take_in
@@ -31,6 +30,7 @@ from dustream.streams.store.memory import MemoryStore
 
 FILES = ("status.jsonl", "groups.jsonl", "keep.txt", "rules.jsonl", "alarms.jsonl", "rejected.jsonl")
 SITES = ("a.example", "b.example", "c.example")
+DIGESTS = ("X", "Y", "Z")
 BY_AGE = Market(name="by age", criteria=("first_seen", "url_hash"), first_seen_step_days=1)
 
 
@@ -102,14 +102,17 @@ def texts(rng: random.Random) -> list[str]:
 
 def random_crawl(rng: random.Random, urls: list[str], pool: list[str], settings: Settings) -> Crawl:
     url, version = rng.choice(urls), rng.randrange(1, 60)
-    kind = rng.choices(("content", "redirect", "gone", "seen"), (12, 3, 1, 1))[0]
+    kind = rng.choices(("content", "redirect", "revisit", "gone", "seen"), (12, 3, 3, 1, 1))[0]
     popularity = rng.choice((None, None, 0.5, 8.0))
-    if kind == "redirect":
-        return Crawl(url, version, "redirect", target=rng.choice(urls), popularity=popularity)
-    if kind != "content":
+    others = [other for other in urls if other != url]
+    if kind == "redirect" or (kind == "revisit" and others):
+        target, digest = rng.choice(others or urls), rng.choice(("", "", *DIGESTS))
+        return Crawl(url, version, kind, target=target, popularity=popularity, digest=digest)  # type: ignore[arg-type]
+    if kind not in ("content", "revisit"):
         return Crawl(url, version, kind, popularity=popularity)  # type: ignore[arg-type]
     page = content(url, version, rng.choice(pool), popularity, with_code=settings.containment == "all")
-    return replace(page, canonical=rng.choice(("self", "none", "other")))
+    canonical, digest = rng.choice(("self", "none", "other")), rng.choice(("", "", *DIGESTS))
+    return msgspec.structs.replace(page, canonical=canonical, digest=digest)  # type: ignore[arg-type]
 
 
 def content(url: str, version: int, text: str, popularity: float | None = None, *, with_code: bool) -> Crawl:

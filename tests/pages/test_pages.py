@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
-from model_pipeline import Pipeline, gone, page, redirect
+from model_pipeline import Pipeline, digest, gone, page, redirect, revisit
 from msgspec.structs import replace
 
+from dustream.core.pages.former import FORMER_MAX
 from dustream.core.pages.processor import FOLLOWERS_TOLD_MAX
 from dustream.core.pages.small_changes import ByAnchor, ByRepresentative
 from dustream.core.winners import Market
@@ -66,7 +69,7 @@ def test_of_two_contents_with_one_time_stamp_the_first_in_the_log_counts() -> No
 
 def test_unchanged_and_seen_pages_only_get_older() -> None:
     pipeline = (
-        Pipeline().feed(page(A, 1, TEXT)).feed(page(A, 2, TEXT), Crawl(A, 3, "seen"), gone(A, 3), page(A, 2, OTHER))
+        Pipeline().feed(page(A, 1, TEXT)).feed(page(A, 2, TEXT), Crawl(A, 3, "seen"), gone(A, 2), page(A, 1, OTHER))
     )
     status = pipeline.status(A)
     assert status is not None and (status.role, status.version) == ("unique", (1, 1))
@@ -77,10 +80,20 @@ def test_a_death_of_an_unknown_page_is_a_death() -> None:
     assert Pipeline().feed(gone(A, 1)).roles() == {A: "gone"}
 
 
-def test_seen_before_anything_else_says_nothing() -> None:
+def test_a_confirmation_may_come_before_what_it_confirms() -> None:
     pipeline = Pipeline().feed(Crawl(A, 5, "seen"))
-    assert pipeline.roles() == {}
-    assert pipeline.feed(page(A, 4, TEXT), page(A, 6, TEXT)).roles() == {A: "unique"}
+    status = pipeline.status(A)
+    assert status is not None and (status.role, status.problem, status.winner) == ("unique", "content_unknown", None)
+    status = pipeline.feed(page(A, 4, TEXT)).status(A)
+    assert status is not None and (status.role, status.problem, status.version) == ("unique", None, (5, 2))
+    assert pipeline.feed(page(B, 1, TEXT), gone(A, 4)).roles() == {A: "duplicate", B: "winner"}, "4 is known"
+    assert pipeline.feed(gone(A, 5)).roles() == {A: "gone", B: "unique"}, "a confirmation says nothing of what it is"
+
+
+def test_the_last_popularity_named_counts_in_any_order() -> None:
+    one, other = page(A, 1, TEXT, 5.0), page(A, 2, TEXT)
+    for order in ((one, other), (other, one)):
+        assert Pipeline().feed(page(B, 1, TEXT, 1.0)).feed(*order).roles() == {A: "winner", B: "duplicate"}
 
 
 def test_urls_are_compared_as_they_come() -> None:
@@ -101,6 +114,85 @@ def test_odd_urls_have_a_place_in_the_winner_order_too(url: str) -> None:
     assert sorted(pipeline.roles().values()) == ["duplicate", "winner"]
 
 
+class TestRevisits:
+    """B revisits A at 5 and finds the content that A had then."""
+
+    FOUND = revisit(B, 5, A)
+
+    def test_a_page_keeps_what_it_found(self) -> None:
+        pipeline = Pipeline().feed(page(A, 1, TEXT), self.FOUND)
+        status = pipeline.status(B)
+        assert status is not None and (status.role, status.winner, status.relation) == ("duplicate", A, "exact")
+        assert pipeline.feed(page(A, 6, OTHER)).roles() == {A: "unique", B: "unique"}
+        assert pipeline.feed(page(C, 7, TEXT)).roles() == {A: "unique", B: "winner", C: "duplicate"}
+        assert pipeline.feed(gone(A, 8)).roles() == {A: "gone", B: "winner", C: "duplicate"}
+
+    @pytest.mark.parametrize("order", range(24))
+    def test_in_any_order(self, order: int) -> None:
+        events = [page(A, 1, TEXT), self.FOUND, page(A, 6, OTHER), page(C, 2, NEAR, 9.0)]
+        shuffled = list(permutations(events))[order]
+        for feeds in ([shuffled], [[event] for event in shuffled]):
+            pipeline = Pipeline()
+            for each in feeds:
+                pipeline.feed(*each)
+            assert pipeline.roles() == {A: "unique", B: "duplicate", C: "winner"}
+
+    @pytest.mark.parametrize("events", [[], [page(A, 6, TEXT)], [gone(A, 1)], [revisit(A, 1, C), page(C, 1, TEXT)]])
+    def test_a_content_that_is_not_known(self, events: list[Crawl]) -> None:
+        """Never fetched, fetched too late, never a page, and found by a revisit itself."""
+        for order in ([self.FOUND, *events], [*events, self.FOUND]):
+            status = Pipeline().feed(*order).status(B)
+            assert status is not None and (status.role, status.problem) == ("unique", "content_unknown")
+            assert (status.since, status.group, status.winner) == (5, None, None)
+
+    def test_the_digest_of_a_payload_names_the_content(self) -> None:
+        """At 5 A had another content than the one with that digest."""
+        contents = [digest(page(A, 1, TEXT), "X"), digest(page(A, 4, OTHER), "Y")]
+        for found, group in (("X", C), ("Y", B), ("Z", None)):
+            for order in ([*contents, digest(self.FOUND, found)], [digest(self.FOUND, found), *contents[::-1]]):
+                status = Pipeline().feed(page(C, 0, TEXT)).feed(*order).status(B)
+                assert status is not None and status.group == (A if group == B else group)
+
+    def test_a_content_seen_again_later_may_be_either(self) -> None:
+        contents = [page(A, 1, TEXT), page(A, 3, OTHER), page(A, 7, TEXT)]
+        for order in permutations([*contents, self.FOUND]):
+            status = Pipeline().feed(*order).status(B)
+            assert status is not None and status.problem == "content_unknown"
+
+    def test_what_was_found_turns_out_to_be_another_content(self) -> None:
+        pipeline = Pipeline().feed(page(C, 1, OTHER), page(A, 1, TEXT), self.FOUND)
+        assert pipeline.roles() == {A: "winner", B: "duplicate", C: "unique"}
+        pipeline.feed(page(A, 7, NEAR)).feed(page(A, 4, OTHER))
+        assert pipeline.roles() == {A: "unique", B: "duplicate", C: "winner"}
+        pipeline.feed(page(A, 8, TEXT))
+        assert pipeline.status(B).problem == "content_unknown", "text may have been there before 4 and after"
+
+    def test_a_page_that_revisits_again_keeps_its_place(self) -> None:
+        pipeline = Pipeline().feed(page(A, 1, TEXT), self.FOUND).feed(revisit(B, 8, A), revisit(B, 9, C))
+        status = pipeline.status(B)
+        assert status is not None and (status.since, status.problem) == (9, "content_unknown")
+        pipeline.feed(page(C, 2, TEXT))
+        assert pipeline.roles() == {A: "winner", B: "duplicate", C: "duplicate"}
+
+    def test_so_many_former_contents_are_kept(self) -> None:
+        contents = [page(A, version, range(1_000 * version, 1_000 * version + 50)) for version in range(20)]
+        pipeline = Pipeline().feed(*contents)
+        first_kept = 20 - 1 - FORMER_MAX
+        found = [revisit(f"http://{version}.example/", version, A) for version in range(20)]
+        statuses = pipeline.feed(*found).statuses()
+        problems = [statuses[each.url].problem for each in found]
+        assert problems == ["content_unknown"] * first_kept + [None] * (FORMER_MAX + 1)
+        for processor, rows in (("pages", FORMER_MAX + 1), ("tier2", FORMER_MAX)):
+            keys = [key for key, _ in pipeline.store.scan(f"task/{processor}/".encode()) if b"/former/" in key]
+            assert len([key for key in keys if A.encode() in key]) == rows
+
+    def test_many_who_ask_are_answered_in_steps(self) -> None:
+        urls = [f"http://asker.example/{number}" for number in range(50)]
+        pipeline = Pipeline(pages={"followers_told_max": 7}).feed(*(revisit(url, 5, A) for url in urls))
+        pipeline.feed(page(A, 1, TEXT), page(A, 3, OTHER), page(C, 1, OTHER))
+        assert {pipeline.statuses()[url].group for url in urls} == {A}
+
+
 class TestRedirects:
     def test_a_redirect_follows_its_target(self) -> None:
         pipeline = Pipeline().feed(redirect(C, 1, B), page(A, 1, TEXT), page(B, 2, NEAR))
@@ -110,10 +202,6 @@ class TestRedirects:
         pipeline.feed(gone(A, 3))
         status = pipeline.status(C)
         assert status is not None and status.winner == B
-
-    def test_a_revisit_says_so(self) -> None:
-        status = Pipeline().feed(redirect(B, 1, A, via="revisit"), page(A, 1, TEXT)).status(B)
-        assert status is not None and status.relation == "revisit"
 
     def test_targets_that_are_no_page(self) -> None:
         pipeline = Pipeline().feed(

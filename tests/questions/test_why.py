@@ -81,7 +81,10 @@ def test_too_short_a_page_is_excluded_by_length_and_bounds(ask, web) -> None:
     [
         ("a.example/old", f"a redirect to {A}"),
         ("a.example/older", f"a redirect to {A}"),
-        ("a.example/nowhere", "a redirect that leads to no page: the page it leads to was never seen"),
+        (
+            "a.example/nowhere",
+            "a redirect that leads to no page: the page it leads to was never seen, or its content is not known",
+        ),
         ("a.example/round", "a redirect that leads to no page: its redirects run in a circle, or on for too long"),
         ("d.example/dead", "gone: the last fetch did not find it any more"),
         ("f.example/Page/", "unique: no other page known is similar enough"),

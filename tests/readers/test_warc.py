@@ -188,7 +188,7 @@ def test_revisits(tmp_path: Path) -> None:
     assert events[0].url == events[0].revisit_of == "http://a.de/same"
     assert events[0].digest == "ABC"
     assert events[1].revisit_of == "http://b.de/original"
-    assert [classify(event).kind for event in events] == ["seen", "redirect", "seen", "seen", "redirect"]
+    assert [classify(event).kind for event in events] == ["seen", "revisit", "seen", "seen", "redirect"]
 
 
 def test_resources_and_conversions(tmp_path: Path) -> None:
