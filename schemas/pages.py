@@ -22,7 +22,7 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     content: `signature` is the page. redirect: `target` is where it leads, `via` how (http, meta, revisit).
     gone: the page is dead (404, 410). seen: fetched again and unchanged (304, revisit); only the version moves.
     `origin`: where the event stands in its input (written and read by the engine), so that it can be read again.
-    `code`: where containment is looked for.
+    `code`: where containment is looked for. `truncated`: only the beginning of the page was read.
     """
 
     url: str
@@ -34,6 +34,7 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     popularity: float | None = None
     origin: str = ""
     code: PageCode | None = None
+    truncated: bool = False
 
 
 class Consult(Struct, frozen=True, array_like=True, tag="consult"):

@@ -10,7 +10,7 @@ DUPLICATE_STATUS_VERSION = 1
 
 Role = Literal["unique", "winner", "duplicate", "redirect", "gone", "held"]
 Relation = Literal["exact", "near", "contained", "redirect", "revisit"]
-Problem = Literal["redirect_cut", "target_gone", "target_unknown"]
+Problem = Literal["redirect_cut", "target_gone", "target_unknown", "truncated"]
 
 
 class MarketStatus(Struct, frozen=True, kw_only=True):
@@ -42,7 +42,11 @@ class DuplicateStatus(Struct, frozen=True, kw_only=True, gc=False):
     ] = None
     target: Annotated[str | None, Meta(description="where a redirect ends")] = None
     problem: Annotated[
-        Problem | None, Meta(description="why a redirect leads to no page; cut: a loop, or too many hops")
+        Problem | None,
+        Meta(
+            description="why a redirect leads to no page (cut: a loop, or too many hops); truncated: a page of which only "
+            "the first 8 MiB were compared"
+        ),
     ] = None
     markets: Annotated[
         dict[str, MarketStatus] | None, Meta(description="verdicts by market, if there are several; the first is above")

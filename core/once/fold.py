@@ -32,6 +32,7 @@ class FoldedPage(Struct, gc=False):
     code: PageCode | None = None
     target: str = ""
     via: str = ""
+    truncated: bool = False
 
 
 class Fold:
@@ -93,7 +94,7 @@ class Fold:
         if crawl.kind == "seen":
             return
         page.kind, page.epoch = crawl.kind, crawl.version
-        page.target, page.via = crawl.target or "", crawl.via
+        page.target, page.via, page.truncated = crawl.target or "", crawl.via, crawl.truncated
         page.content, page.content_hash, page.code = NO_CONTENT, b"", crawl.code
         if crawl.signature is not None:
             page.content, page.content_hash = self._contents.add(crawl.signature), crawl.signature.content_hash

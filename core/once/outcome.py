@@ -117,6 +117,7 @@ class Grouping:
             popularity=page.popularity,
             standing=standing,
             verdicts=verdicts,
+            truncated=page.truncated,
         )
 
 

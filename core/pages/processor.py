@@ -362,6 +362,7 @@ class PagesProcessor:
             epoch=epoch,
             origin=crawl.origin,
             content_hash=signature.content_hash,
+            truncated=crawl.truncated,
             home=home,
             standing=Standing(url, True),
             verdicts=(Verdict(url),) * len(keys),

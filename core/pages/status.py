@@ -71,6 +71,7 @@ def _content_view(url: str, page: PageRow, market_names: tuple[str, ...]) -> Dup
         winner=verdict.winner,
         relation=None if is_own else _relation(verdict),
         similarity=None if is_own else verdict.similarity,
+        problem="truncated" if page.truncated else None,
         markets=_market_views(url, page, standing, market_names) if len(market_names) > 1 else None,
     )
 

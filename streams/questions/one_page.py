@@ -25,6 +25,7 @@ PROBLEMS = {
     "redirect_cut": "its redirects run in a circle, or on for too long",
     "target_gone": "the page it leads to is gone",
     "target_unknown": "the page it leads to was never seen",
+    "truncated": "only the first 8 MiB of it were compared",
 }
 
 

@@ -16,7 +16,7 @@ from dustream.core.events import check_schema_version
 from dustream.schemas.crawl import CRAWL_EVENT_VERSION, CrawlEvent
 from dustream.streams.readers.field_map import FieldMap, mapped_type, source_fields
 from dustream.streams.readers.lines import BrokenLine, Line, LineInput, lines_of
-from dustream.streams.readers.records import Item, Record, check_readable, line_bytes_max
+from dustream.streams.readers.records import Item, Record, readable, line_bytes_max
 from dustream.streams.readers.sources import Source, read_content
 
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -74,8 +74,7 @@ def event_decoder(field_map: FieldMap) -> EventDecoder:
             event = decode(content)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadEvent(_explain(error, content, url_source)) from None
-        check_readable(event)
-        return event
+        return readable(event)
 
     return decode_event
 

@@ -20,7 +20,7 @@ from dustream.core.errors import BadEvent
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.readers.field_map import FieldMap, mapped_type, source_fields
 from dustream.streams.readers.formats import refuse
-from dustream.streams.readers.records import Input, Item, Record, check_readable
+from dustream.streams.readers.records import Input, Item, Record, readable
 
 batch_rows: Final = 128
 _no_offset: Final = -1
@@ -118,5 +118,4 @@ def _event(row: dict[str, Any]) -> CrawlEvent:
         event = msgspec.convert(fields, CrawlEvent)
     except msgspec.ValidationError as error:
         raise BadEvent(f"not a crawl event: {error}") from None
-    check_readable(event)
-    return event
+    return readable(event)
