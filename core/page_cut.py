@@ -26,7 +26,11 @@ def _cut_text(text: str | None) -> str | None:
     if text is None or len(text) * utf8_bytes_max <= PAGE_BYTES_MAX:
         return text
     utf8 = text.encode("utf-8", "surrogatepass")
-    return text if len(utf8) <= PAGE_BYTES_MAX else whole_characters(utf8[:PAGE_BYTES_MAX]).decode("utf-8", "surrogatepass")
+    return (
+        text
+        if len(utf8) <= PAGE_BYTES_MAX
+        else whole_characters(utf8[:PAGE_BYTES_MAX]).decode("utf-8", "surrogatepass")
+    )
 
 
 def _cut_bytes(body: bytes | None) -> bytes | None:

@@ -44,8 +44,8 @@ class DuplicateStatus(Struct, frozen=True, kw_only=True, gc=False):
     problem: Annotated[
         Problem | None,
         Meta(
-            description="why a redirect leads to no page (cut: a loop, or too many hops); truncated: a page of which only "
-            "the first 8 MiB were compared"
+            description="why a redirect leads to no page (cut: a loop, or too many hops); truncated: a page of which "
+            "only the first 8 MiB were compared"
         ),
     ] = None
     markets: Annotated[

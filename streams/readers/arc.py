@@ -48,7 +48,7 @@ class ArcFormat:
     def ends_well(self, content: Content, end: int) -> bool:
         """A line feed follows every block, and then something that is no record, up to the next one. If a line feed
         precedes that one, it may be the rest of this record, whose length is wrong."""
-        if not content.read(end, 1) == b"\n":
+        if content.read(end, 1) != b"\n":
             return False
         next_at = content.find(self.start, end)
         return content.read((content.end if next_at is None else next_at) - 1, 1) != b"\n"
@@ -62,4 +62,3 @@ class ArcArchive(ArchiveInput):
 
     format: ClassVar[str] = "ARC"
     archive: ClassVar[Format] = ArcFormat()
-

@@ -113,9 +113,7 @@ class ArchiveInput(Input):
     def _reject(self, lost: _Lost, reason: str, *, ends_input: bool = False) -> Iterator[Rejection]:
         position = self._next_position()
         if position >= self.first_position:
-            yield self.reject_whole(
-                position, lost.offset, reason, lost.original, size=lost.size, ends_input=ends_input
-            )
+            yield self.reject_whole(position, lost.offset, reason, lost.original, size=lost.size, ends_input=ends_input)
 
     def _lost(self, content: Content, at: int, next_at: int | None) -> _Lost:
         """What lies between here and the next record, or the end: as it is stored, or unpacked, if it shares its member
@@ -142,4 +140,3 @@ class ArchiveInput(Input):
 
     def close(self) -> None:
         self.file.close()
-

@@ -1,13 +1,13 @@
 """Where the records of an archive begin and end.
 
-A record is a head, which says how long its block is, the block, and line ends. Nothing but what follows the block shows
-that the length was true: another record, or the end. Where it was not, the record is cut off, and the next begins at the
-next *start* (a line only records begin with), wherever that stands: a record that breaks off takes no bytes of another,
-and costs none of its neighbours.
+A record is a head, which tells the length of its block, the block, and line ends. The length is right if another record
+or the end follows the block. If it is not, the record is cut off, and the next record begins at the next *start* (a line
+that only records begin with), wherever that stands. So a record that breaks off takes no bytes of another and costs none
+of its neighbours.
 
-A cut may be as long as the records that follow, up to one that ends where the cut one would have ended. Then the lengths
-fit by chance. So a start inside a block counts as the next record, if records follow one another from there to the very
-end of the block, unless the block itself is proven whole (its digest, or the length its HTTP head tells).
+A record may be cut by exactly as many bytes as the records that follow it take. Its length then fits by chance. So a start
+inside a block counts as the next record if records follow one another from there to the end of the block, unless the
+block is proven to be whole: by its digest, or by the length in its HTTP head.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def frame(format: Format, content: Content, at: int) -> Frame:
 
 
 def _giant(format: Format, content: Content, head: Head, block_at: int, end: int) -> Frame:
-    """A record larger than the window. To find that it is cut takes reading all of it, and going back to its start takes
-    reading what precedes it: after some, the others are not believed."""
+    """A record larger than the window. To find that it is cut, all of it must be read, and then the archive again up to
+    its start: after some such records, the others are taken to be cut."""
     if content.ends_before(end) or content.cut_giants >= cut_giants_max:
         raise _wrong_length(head)
     block = content.read(block_at, min(head.block_size, block_bytes_max))

@@ -43,6 +43,11 @@ class ParquetTable(Input):
         self._bytes_total = os.path.getsize(path)
         self._rows_read = 0
         self._rows_total: int = self._file.metadata.num_rows
+        self.notices += [
+            f"--map {ours}={theirs} fits no record: there is no column {theirs}"
+            for ours, theirs in (field_map or {}).items()
+            if theirs not in present
+        ]
         if "url" not in self._sources:
             columns = ", ".join(self._file.schema_arrow.names[:20])
             self._file.close()

@@ -48,8 +48,8 @@ class Input(ABC):
     """One input, read once, in order. A position counts every record: good, rejected or passed over.
 
     `skipped` counts by reason what is well-formed but no page (requests, images, DNS records), from the start
-    position on. `bytes_read` of `bytes_total` is progress through the file as stored, compressed or not;
-    `bytes_total` is None for a pipe.
+    position on. `notices` says what a person should know of the input as a whole. `bytes_read` of `bytes_total` is
+    progress through the file as stored, compressed or not; `bytes_total` is None for a pipe.
     """
 
     format: ClassVar[str]
@@ -58,6 +58,7 @@ class Input(ABC):
         self.path = path
         self.first_position = 0
         self.skipped: Counter[str] = Counter()
+        self.notices: list[str] = []
 
     def start_at(self, position: int) -> Self:
         """Leave out all records before this position (one past the last that was dealt with)."""

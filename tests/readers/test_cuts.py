@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 import zstandard
-
 from archives import (
     ARC_HEADER,
-    BY_RECORD,
     BGZF_END,
+    BY_RECORD,
     Compress,
     Page,
     arc_record,
@@ -55,7 +54,9 @@ def test_no_cut_costs_a_neighbour(tmp_path: Path, kind: str, compress: Compress)
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress, bgzf], ids=["gzip", "zstd", "bgzf"])
-def test_no_cut_costs_a_neighbour_in_a_file_compressed_as_a_whole(tmp_path: Path, kind: str, compress: Compress) -> None:
+def test_no_cut_costs_a_neighbour_in_a_file_compressed_as_a_whole(
+    tmp_path: Path, kind: str, compress: Compress
+) -> None:
     for size in range(0, len(KINDS[kind][0](CUT)), 7):
         found = pages_in(read(tmp_path / "x", compress(with_cut(kind, size))))
         assert [page for page in found if page != CUT] == [BEFORE, AFTER, LAST], size
@@ -67,7 +68,9 @@ def test_a_cut_as_long_as_the_next_record_is_noticed(tmp_path: Path) -> None:
         swallowed = sum(len(warc_record(other)) for other in others)
         long = page(1, 200)
         cut = warc_record(long)[:-swallowed]
-        items = read(tmp_path / "x", warc_record(BEFORE) + cut + b"".join(map(warc_record, others)) + warc_record(page(9)))
+        items = read(
+            tmp_path / "x", warc_record(BEFORE) + cut + b"".join(map(warc_record, others)) + warc_record(page(9))
+        )
         assert pages_in(items) == [BEFORE, *others, page(9)]
         assert [rejection.original for rejection in rejections(items)] == [cut]
 
@@ -76,11 +79,19 @@ def proven(page: Page, *, by: str) -> bytes:
     """A record that shows by more than its length that it is whole."""
     length = f"\r\nContent-Length: {len(page.body)}\r\n\r\n".encode()
     block = http(page.body).replace(b"\r\n\r\n", length, 1) if by == "length" else http(page.body)
-    record = warc_record(page).replace(http(page.body), block).replace(
-        b"Content-Length: %d\r\n\r\nHTTP" % len(http(page.body)), b"Content-Length: %d\r\n\r\nHTTP" % len(block)
+    record = (
+        warc_record(page)
+        .replace(http(page.body), block)
+        .replace(
+            b"Content-Length: %d\r\n\r\nHTTP" % len(http(page.body)), b"Content-Length: %d\r\n\r\nHTTP" % len(block)
+        )
     )
     digest = base64.b32encode(hashlib.sha1(block).digest())
-    return record.replace(b"Content-Type", b"WARC-Block-Digest: sha1:%s\r\nContent-Type" % digest, 1) if by == "digest" else record
+    return (
+        record.replace(b"Content-Type", b"WARC-Block-Digest: sha1:%s\r\nContent-Type" % digest, 1)
+        if by == "digest"
+        else record
+    )
 
 
 @pytest.mark.parametrize("by", ["digest", "length"])
@@ -106,7 +117,9 @@ EMPTY = {"gzip": gzip.compress(b""), "bgzf end": BGZF_END, "zstd": zstandard.com
 def test_members_of_any_kind_are_read_through(tmp_path: Path, kind: str, empty: bytes) -> None:
     record, head = KINDS[kind]
     parts = [gzip.compress(head + record(BEFORE)), empty, gzip.compress(record(CUT)), empty, empty]
-    items = read(tmp_path / "x", b"".join([*parts, zstandard.compress(record(AFTER)), gzip.compress(record(LAST)), empty]))
+    items = read(
+        tmp_path / "x", b"".join([*parts, zstandard.compress(record(AFTER)), gzip.compress(record(LAST)), empty])
+    )
     assert pages_in(items) == [BEFORE, CUT, AFTER, LAST]
     assert not rejections(items)
 
@@ -121,7 +134,11 @@ def test_members_that_cut_records_anywhere_are_read_through(tmp_path: Path, kind
 
 @pytest.mark.parametrize("name", ["x.jsonl.gz", "x.cdx.gz"])
 def test_lines_in_members_of_any_kind_are_read_through(tmp_path: Path, name: str) -> None:
-    line = b'{"url": "http://a.de/%d"}\n' if "jsonl" in name else b"de,a)/%d 20240501120000 http://a.de/1 text/html 200 A 1\n"
+    line = (
+        b'{"url": "http://a.de/%d"}\n'
+        if "jsonl" in name
+        else b"de,a)/%d 20240501120000 http://a.de/1 text/html 200 A 1\n"
+    )
     content = b"".join(gzip.compress(line % number) + BGZF_END for number in range(3))
     assert len(read(tmp_path / name, gzip.compress(b"") + content)) == 3
 
@@ -146,7 +163,9 @@ def test_a_length_beyond_all_bounds_costs_its_own_record(tmp_path: Path, claim: 
     assert len(rejections(items)) == 31
 
 
-def test_of_a_block_larger_than_the_window_the_beginning_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_block_larger_than_the_window_the_beginning_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dustream.streams.readers.framing.window_bytes_max", 200_000)
     monkeypatch.setattr("dustream.streams.readers.content.window_bytes_max", 200_000)
     large = page(1, 100_000)
