@@ -1,13 +1,13 @@
 """Where the records of an archive begin and end.
 
-A record is a head, which tells the length of its block, the block, and line ends. The length is right if another record
-or the end follows the block. If it is not, the record is cut off, and the next record begins at the next *start* (a line
-that only records begin with), wherever that stands. So a record that breaks off takes no bytes of another and costs none
-of its neighbours.
+A record is a head, which tells the length of its block, the block, and line ends. The length is right if another
+record or the end follows the block. If it is not, the record is cut off, and the next record begins at the next
+*start* (a line that only records begin with), wherever that stands. So a record that breaks off takes no bytes of
+another and costs none of its neighbours.
 
-A record may be cut by exactly as many bytes as the records that follow it take. Its length then fits by chance. So a start
-inside a block counts as the next record if records follow one another from there to the end of the block, unless the
-block is proven to be whole: by its digest, or by the length in its HTTP head.
+A record may be cut by exactly as many bytes as the records that follow it take. Its length then fits by chance. So a
+start inside a block counts as the next record if records follow one another from there to the end of the block,
+unless the block is proven to be whole: by its digest, or by the length in its HTTP head.
 """
 
 from __future__ import annotations
