@@ -13,7 +13,9 @@ from dustream.core.canonical import canonical_class
 from dustream.core.containment.code_choice import CodeOf, code_chooser
 from dustream.core.errors import BadEvent
 from dustream.core.events import CheckedEvent, check_event, resolve_target
+from dustream.core.page_cut import cut_event, smaller
 from dustream.core.text.extractors import TextSource, extractor
+from dustream.core.text.page_guard import TooLarge
 from dustream.core.text.signature import PageSigner, SignedPage, page_signer, sign
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.pages import Canonical, Crawl, Decision
@@ -56,7 +58,7 @@ def take_in(events: Sequence[CrawlEvent], source: TextSource) -> Intake:
     decisions: list[Decision] = []
     for index, event in enumerate(events):
         try:
-            checked = check_event(event)
+            checked = check_event(cut_event(event))
             kind = checked.finding.kind
             if kind == "failed" or kind == "skipped":
                 ignored[checked.finding.reason] = ignored.get(checked.finding.reason, 0) + 1
@@ -97,12 +99,17 @@ def sign_event(checked: CheckedEvent, read: PageSigner, code_of: CodeOf) -> Craw
 
 def text_of(event: CrawlEvent, source: TextSource) -> str | None:
     """The text by which an event's page is compared; None if only the payload's digest is known."""
+    event = cut_event(event)
     if event.text is not None:
         return event.text
     page = event.html if event.html is not None else event.body
     if page is None:
         return None
-    return extractor(source.extractor)(page, content_type=event.content_type, mode=source.mode).text
+    read = extractor(source.extractor)
+    try:
+        return read(page, content_type=event.content_type, mode=source.mode).text
+    except TooLarge:
+        return read(smaller(page), content_type=event.content_type, mode=source.mode).text
 
 
 def _content(checked: CheckedEvent, event: CrawlEvent, read: PageSigner, code_of: CodeOf) -> Crawl:
@@ -111,7 +118,11 @@ def _content(checked: CheckedEvent, event: CrawlEvent, read: PageSigner, code_of
     page = event.html if event.html is not None else event.body
     if page is None:
         return _signed(checked, digest_signature(event.digest or ""))
-    found = read(page, event.content_type, event.lang or "")
+    try:
+        found = read(page, event.content_type, event.lang or "")
+    except TooLarge:
+        found = read(smaller(page), event.content_type, event.lang or "")
+        checked = replace(checked, event=replace(event, truncated=True))
     if found.refresh_target:
         target = refresh_target(found, checked.url)
         if target is not None:
@@ -128,15 +139,16 @@ def _page(checked: CheckedEvent, signature: PageSignature, code: str, canonical:
 
 
 def _signed(checked: CheckedEvent, signature: PageSignature, canonical: Canonical = "none") -> Crawl:
-    popularity, digest = checked.event.popularity, payload_digest(checked.event)
+    event = checked.event
     return Crawl(
         checked.url,
         checked.version,
         "content",
         signature,
-        popularity=popularity,
+        popularity=event.popularity,
         canonical=canonical,
-        digest=digest,
+        digest=payload_digest(event),
+        truncated=event.truncated,
     )
 
 

@@ -35,6 +35,7 @@ class CrawlEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
     content_type: Annotated[str | None, Meta(description="Content-Type as the server sent it")] = None
     lang: Annotated[str | None, Meta(description="language, if the crawler knows it (BCP 47)")] = None
     popularity: Annotated[float | None, Meta(description="link or click popularity; larger is better")] = None
+    truncated: Annotated[bool, Meta(description="the content is only the beginning of the page")] = False
     decision: Annotated[
         DecisionName | None,
         Meta(description="an operator's word on the group whose id is url, or on the site of url; the latest counts"),

@@ -19,7 +19,8 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     revisit: the page has the content that `target` had then. gone: the page is dead (404, 410).
     seen: fetched again and unchanged (304, revisit of itself); only the version moves.
     `origin`: where the event stands in its input (written and read by the engine), so that it can be read again.
-    `canonical`: of content only. `digest`: of the payload, where the input names it.
+    `canonical`: of content only. `digest`: of the payload, where the input names it. `truncated`: only the beginning of
+    the page was read.
     """
 
     url: str
@@ -32,6 +33,7 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     origin: str = ""
     canonical: Canonical = "none"
     digest: str = ""
+    truncated: bool = False
 
 
 class Consult(Struct, frozen=True, array_like=True, tag="consult"):

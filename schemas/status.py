@@ -11,7 +11,7 @@ DUPLICATE_STATUS_VERSION = 1
 Role = Literal["unique", "winner", "duplicate", "redirect", "gone", "held"]
 KEPT_ROLES: frozenset[Role] = frozenset({"unique", "winner", "held"})
 Relation = Literal["exact", "near", "contained", "redirect", "revisit"]
-Problem = Literal["redirect_cut", "target_gone", "target_unknown", "content_unknown"]
+Problem = Literal["redirect_cut", "target_gone", "target_unknown", "content_unknown", "truncated"]
 
 
 def is_kept(role: Role) -> bool:
@@ -68,7 +68,8 @@ class DuplicateStatus(Struct, frozen=True, kw_only=True, gc=False):
         Problem | None,
         Meta(
             description="why a redirect leads to no page (cut: a loop, or too many hops); content_unknown: the page "
-            "was fetched, but its content is not in the input, so it is kept"
+            "was fetched, but its content is not in the input, so it is kept; truncated: only the first 8 MiB of the "
+            "page were compared"
         ),
     ] = None
     markets: Annotated[

@@ -42,6 +42,7 @@ class FoldedPage(Struct, gc=False):
     last_digest: str = ""
     revisit: str = ""
     revisit_digest: str = ""
+    truncated: bool = False
 
 
 class Fold:
@@ -114,7 +115,7 @@ class Fold:
 
     def _update(self, page: FoldedPage, crawl: Crawl) -> None:
         page.version = max(page.version, crawl.version)
-        page.canonical = crawl.canonical
+        page.canonical, page.truncated = crawl.canonical, crawl.truncated
         _note_popularity(page, crawl)
         if crawl.kind != "revisit" and finds_same(page, crawl):
             self.counts["unchanged"] += 1
@@ -135,7 +136,8 @@ class Fold:
             return
         page.kind = "unknown" if crawl.kind == "revisit" else crawl.kind
         page.epoch = page.found_at = page.first_at = crawl.version
-        page.target, page.via, page.canonical = crawl.target or "", crawl.via, crawl.canonical
+        page.target, page.via = crawl.target or "", crawl.via
+        page.canonical, page.truncated = crawl.canonical, crawl.truncated
         page.content, page.content_hash = NO_CONTENT, b""
         page.first_digest = page.last_digest = crawl.digest
         page.revisit, page.revisit_digest = "", ""

@@ -120,6 +120,7 @@ class Grouping:
             revisit=page.revisit,
             standing=standing,
             verdicts=verdicts,
+            truncated=page.truncated,
         )
 
 

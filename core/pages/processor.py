@@ -264,7 +264,8 @@ class PagesProcessor:
         self._pages.put(url, now)
 
     def _update(self, url: str, page: PageRow, crawl: Crawl, verdict: Verdict | None) -> None:
-        now = replace(page, version=max(page.version, crawl.version), found_at=crawl.version, canonical=crawl.canonical)
+        now = replace(page, version=max(page.version, crawl.version), found_at=crawl.version)
+        now = replace(now, canonical=crawl.canonical, truncated=crawl.truncated)
         now = _with_popularity(now, crawl)
         if crawl.kind == "revisit" and page.kind == "content":
             self._counted["revisit"] += 1
@@ -274,7 +275,7 @@ class PagesProcessor:
         settled = self._settled(url, page, now, crawl, verdict)
         if settled is not None:
             self._rekey(url, page, settled)
-            if settled.verdicts is page.verdicts:
+            if settled.verdicts is page.verdicts and settled.truncated == page.truncated:
                 self._pages.put(url, settled)
             else:
                 self._save(url, page, settled)
@@ -430,6 +431,7 @@ class PagesProcessor:
             last_digest=crawl.digest,
             origin=crawl.origin,
             content_hash=signature.content_hash,
+            truncated=crawl.truncated,
             home=home,
             standing=Standing(url, True),
             verdicts=(Verdict(url),) * len(keys),

@@ -75,6 +75,8 @@ class PageRow(Struct, frozen=True, array_like=True, gc=False):
     # the content is new and tier 2 has not compared it yet, or something changed while the page was entering a group:
     # it is said together with what is to come
     unsaid: bool = False
+    # of content: only the beginning of the page was read
+    truncated: bool = False
 
 
 def vertex_of(url: str, page: PageRow) -> str:

@@ -44,6 +44,7 @@ def looks_alike(before: PageRow, now: PageRow) -> bool:
         and since_of(before) == since_of(now)
         and before.site_held == now.site_held
         and before.contained == now.contained
+        and before.truncated == now.truncated
     )
 
 
@@ -84,6 +85,7 @@ def _content_view(url: str, page: PageRow, market_names: tuple[str, ...]) -> Dup
         relation=None if is_own else _relation(verdict),
         similarity=None if is_own else verdict.similarity,
         code_share=verdict.code_share,
+        problem="truncated" if page.truncated else None,
         markets=_market_views(url, page, standing, market_names) if len(market_names) > 1 else None,
     )
 

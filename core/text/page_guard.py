@@ -20,10 +20,14 @@ UNSCANNED_BYTES_MAX = 48 * 1024
 UNSCANNED_TAGS_MAX = 2_000
 
 
+class TooLarge(BadEvent):
+    """More than is processed of a page or its text: a part of it can be."""
+
+
 def check_size(size: int) -> None:
-    """Raises BadEvent over PAGE_BYTES_MAX."""
+    """Raises TooLarge over PAGE_BYTES_MAX."""
     if size > PAGE_BYTES_MAX:
-        raise BadEvent(f"page of {size} bytes: at most {PAGE_BYTES_MAX} are processed")
+        raise TooLarge(f"page of {size} bytes: at most {PAGE_BYTES_MAX} are processed")
 
 
 def check_page(page: bytes) -> None:

@@ -27,6 +27,7 @@ COMMANDS = (
     "publish",
     "worker",
     "watch",
+    "settled",
     "dead",
     "replay",
     "compare",

@@ -58,11 +58,12 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     import msgspec
 
+    from dustream.streams.cli.terminal import say_unread
     from dustream.streams.cli.topics import read_application
 
     cluster, application = read_application(args)
     state = args.state or Path.home() / ".local" / "share" / "dustream" / "publish" / args.name
-    done, refusals = publish_shown(args, cluster, application, state, single=args.single)
+    done = publish_shown(args, cluster, application, state, single=args.single)
     if args.json:
         print(msgspec.json.encode(done).decode())
     else:
@@ -70,19 +71,20 @@ def run(args: argparse.Namespace) -> int:
             f"{done.events:,} events in {done.records:,} records ({done.bytes_sent / 1e6:,.1f} MB), "
             f"{done.rejected:,} rejected"
         )
-    return 1 if refusals and not done.events else 0
+    unread = say_unread(done.unread)
+    return 1 if unread and not done.events else unread
 
 
 def publish_shown(
     args: argparse.Namespace, cluster: Cluster, application: Application, state: Path, *, single: bool = False
-) -> tuple[Published, int]:
-    """Publish the inputs with a bar; what was, and how many files were refused."""
+) -> Published:
+    """Publish the inputs with a bar; what was."""
     from dustream.streams.kafka.publish import publish_files
     from dustream.streams.readers import parse_field_map
 
     bar = PublishBar(show=not args.quiet and sys.stderr.isatty())
     try:
-        done = publish_files(
+        return publish_files(
             cluster,
             application,
             args.inputs,
@@ -92,10 +94,10 @@ def publish_shown(
             on_plans=bar.plans,
             on_progress=bar.progress,
             on_refused=bar.refused,
+            on_notice=bar.notice,
         )
     finally:
         bar.close()
-    return done, bar.refusals
 
 
 class PublishBar:
@@ -105,7 +107,6 @@ class PublishBar:
         self._show = show
         self._bar: Any = None
         self._read: dict[str, int] = {}
-        self.refusals = 0
 
     def plans(self, plans: list[InputPlan]) -> None:
         for plan in plans:
@@ -126,8 +127,12 @@ class PublishBar:
             self._bar.update(sum(self._read.values()) - self._bar.n)
 
     def refused(self, path: str, error: UnreadableInput) -> None:
-        self.refusals += 1
         print(f"dustream: refused: {error}", file=sys.stderr)
+
+    def notice(self, path: str, text: str) -> None:
+        from dustream.streams.cli.terminal import shown
+
+        print(f"dustream: {shown(path)}: {text}", file=sys.stderr)
 
     def close(self) -> None:
         if self._bar is not None:

@@ -151,8 +151,8 @@ def _publish(args: argparse.Namespace, cluster: Cluster, target: Application, pr
     from dustream.core.errors import UnreadableInput
     from dustream.streams.cli.publish import publish_shown
 
-    done, refusals = publish_shown(args, cluster, target, progress)
-    if refusals and not done.events:
+    done = publish_shown(args, cluster, target, progress)
+    if done.unread and not done.events:
         raise UnreadableInput(f"nothing to replay into {target.name}: name other files, and add --fresh")
     return done.events
 

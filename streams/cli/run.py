@@ -43,6 +43,9 @@ Written to --out:
 The state stays in OUT/state (or --state). Killed at any moment, the same command goes on where it was; with more
 inputs, it adds them to what it knows.
 
+Exit status 0: all inputs were read. 1: nothing could be read at all, or the run failed. 2: wrong settings. 3: done, but
+of some inputs nothing could be read; they are named.
+
 --once keeps no state and computes the outcome of these inputs from all their pages together: the same results, several
 times sooner. For a corpus that is deduplicated once. There is nothing to add to later, and nothing for `dustream why`,
 `status` and `groups` to look into.
@@ -166,6 +169,7 @@ def read_settings(args: argparse.Namespace) -> Settings:
 def run(args: argparse.Namespace) -> int:
     import msgspec
 
+    from dustream.streams.cli.terminal import say_unread
     from dustream.streams.embedded.job import STATE_FOLDER, RunRequest, run_job
     from dustream.streams.readers import parse_field_map
 
@@ -190,7 +194,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(describe(summary, args.out, keeps_state=not args.once))
         print(describe_rules(args.out))
-    return 0
+    return say_unread(summary.refused)
 
 
 def _is_result(path: Path) -> bool:
@@ -246,6 +250,16 @@ class TerminalWatcher:
         self._say(f"refused: {text.removesuffix(FORMATS_READ) if self._told_formats else text}")
         self._told_formats = self._told_formats or text.endswith(FORMATS_READ)
 
+    def passed_over(self, path: str) -> None:
+        from dustream.streams.cli.terminal import shown
+
+        self._say(f"{shown(path)}: no regular file, not read (name it to read it)")
+
+    def notice(self, path: str, text: str) -> None:
+        from dustream.streams.cli.terminal import shown
+
+        self._say(f"{shown(path)}: {text}")
+
     def settling(self, stage: str) -> None:
         self._describe(f"all pages read: {stage}")
 
@@ -290,8 +304,11 @@ def describe(summary: RunSummary, out: Path, *, keeps_state: bool = True) -> str
     if told := {way: summary.fetches[way] for way in UNUSED_FETCHES if summary.fetches.get(way)}:
         ways = ", ".join(f"{count:,} {UNUSED_FETCHES[way]}" for way, count in told.items())
         lines.append(f"  {sum(told.values()):>9,} more fetches changed nothing: {ways}")
+    if summary.truncated:
+        lines.append(f"  {summary.truncated:>9,} fetches of pages over 8 MiB, of which the first 8 MiB are compared")
     if summary.rejected:
-        lines.append(f"  {summary.rejected:>9,} rejected, see rejected.jsonl")
+        why = ", ".join(f"{count:,} {reason}" for reason, count in _most(summary.rejected_by_reason))
+        lines.append(f"  {summary.rejected:>9,} rejected, see rejected.jsonl: {why}")
     for reasons, what in ((summary.ignored, "events ignored"), (summary.skipped, "records passed over")):
         if reasons:
             shown = ", ".join(f"{count:,} {reason}" for reason, count in _most(reasons))

@@ -15,6 +15,8 @@ Item = TypeVar("Item")
 
 BOLD, RED, GREEN = "1", "31", "32"
 PROGRESS_INTERVAL_S = 0.2
+SOME_UNREAD = 3  # exit status: done, but of some inputs nothing could be read
+UNREAD_SHOWN = 5
 
 
 def shown(text: str) -> str:
@@ -52,6 +54,15 @@ def end_with_reader() -> None:
 def number_of(count: int, what: str) -> str:
     """1 rule, 1,200 rules."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def say_unread(paths: list[str]) -> int:
+    """Name the inputs of which nothing could be read; the exit status that says so, 0 if there are none."""
+    if not paths:
+        return 0
+    named = ", ".join(map(shown, paths[:UNREAD_SHOWN])) + (", …" if len(paths) > UNREAD_SHOWN else "")
+    print(f"dustream: nothing could be read of {number_of(len(paths), 'input')}: {named}", file=sys.stderr)
+    return SOME_UNREAD
 
 
 def painted(text: str, *styles: str) -> str:

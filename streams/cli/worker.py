@@ -51,7 +51,13 @@ def add_parser(subparsers: Any) -> None:
         metavar="A,B",
         help=f"only these: {', '.join(PROCESSORS)} (default: all)",
     )
-    parser.add_argument("--health-port", type=port, metavar="N", help="serve /live, /ready and /metrics on 127.0.0.1:N")
+    parser.add_argument("--health-port", type=port, metavar="N", help="serve /live, /ready and /metrics on this port")
+    parser.add_argument(
+        "--health-host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address they are served on (default 127.0.0.1: nobody outside this machine can read them)",
+    )
     parser.add_argument(
         "--session-timeout",
         type=seconds,
@@ -85,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
         data=args.data or Path.home() / ".local" / "share" / "dustream" / "worker" / args.name,
         processors=processors,
         health_port=args.health_port,
+        health_host=args.health_host,
         session_timeout_s=args.session_timeout,
         drain_timeout_s=args.drain_timeout,
     )

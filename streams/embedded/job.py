@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from dustream.schemas.status import Role
 from dustream.streams.compiling import compile_clock
 from dustream.streams.embedded.alarms import AlarmLine
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed, Opening
+from dustream.streams.embedded.rejections import OTHER_REASONS, Rejections, kind_of, reasons_max
 from dustream.streams.embedded.results import Outcome, Results, StoredResults, Tier2Load, write_outcome
 from dustream.streams.embedded.signing import Chunk, SignedChunk, sign_chunks
 from dustream.streams.embedded.sources import InputPlan, Place, plan_inputs, read_chunks
@@ -82,6 +84,12 @@ class Watcher:
     def refused(self, path: str, error: UnreadableInput) -> None:
         """An input cannot be read."""
 
+    def passed_over(self, path: str) -> None:
+        """Something in a folder is no regular file, and not read."""
+
+    def notice(self, path: str, text: str) -> None:
+        """What a person should know of an input as a whole."""
+
     def settling(self, stage: str) -> None:
         """All input is in; the outcome is being computed (with `state` None), stage by stage."""
 
@@ -101,6 +109,8 @@ class RunSummary(Struct, frozen=True):
     groups: int
     largest_group: int
     rejected: int
+    rejected_by_reason: dict[str, int]
+    truncated: int
     fetches: dict[str, int]
     tier2: Tier2Load | None
     rules: dict[str, int]
@@ -123,9 +133,9 @@ def run_job(request: RunRequest, watcher: Watcher | None = None) -> RunSummary:
     """Do all of it; on the same state again, only what is new."""
     if request.jobs < 1:
         raise BadSetting(f"--jobs {request.jobs} makes no sense: use 1 or more")
-    paths = expand_paths(request.inputs)
-    make_folder(request.out)  # not found out at the end, when the results are to be written
     watcher = watcher or Watcher()
+    paths = expand_paths(request.inputs, watcher.passed_over)
+    make_folder(request.out)  # not found out at the end, when the results are to be written
     if request.state is None:
         return _run_once(request, paths, watcher)
     store = open_state(request.state, request.settings)
@@ -245,6 +255,7 @@ class _Run:
         row = store.get(COUNTS_KEY)
         self._counts = msgspec.json.decode(row, type=Counts) if row else Counts()
         self._counts_before = copy(self._counts)
+        self._rejections = Rejections(store)
         self._refused: list[str] = []
         self._seconds = {"read": 0.0, "sign": 0.0}
 
@@ -257,7 +268,9 @@ class _Run:
             self._seconds["compile"] = clock.seconds
         self._watcher.writing()
         started = time.perf_counter()
-        outcome = write_outcome(self._results, self._request.out)
+        more = self._rejections.summaries()
+        outcome = write_outcome(self._results, self._request.out, more)
+        outcome = outcome._replace(rejected=outcome.rejected - len(more) + self._rejections.not_kept)
         self._seconds["results"] = time.perf_counter() - started
         summary = self._summary(engine, outcome)
         text = msgspec.json.format(msgspec.json.encode(summary), indent=2)
@@ -274,7 +287,9 @@ class _Run:
         return used > 0 or now.skipped != before.skipped or any(plan.done for plan in self._plans)
 
     def _feeds(self) -> Iterator[Feed]:
-        chunks = _timed(read_chunks(self._plans, self._request.field_map, self._refuse), self._read_took)
+        watcher = self._watcher
+        chunks = read_chunks(self._plans, self._request.field_map, self._refuse, watcher.notice)
+        chunks = _timed(chunks, self._read_took)
         for signed in sign_chunks(chunks, self._request.jobs, self._request.settings.text_source):
             self._seconds["sign"] += signed.seconds
             yield self._feed(signed)
@@ -291,17 +306,30 @@ class _Run:
                 )
             )
         letters.sort(key=lambda letter: letter.position)
-        self._count(signed, len(letters))
+        self._count(signed, letters)
+        letters = [letter for letter in letters if self._rejections.keep(place.path, letter.reason)]
         sends = [Send(PAGES, crawl.url, crawl) for crawl in intake.with_origins(place.origin)]
         sends += [Send(PAGES, decision.url, decision) for decision in intake.decisions]
         sends += [Send("dead.letters", letter.source, letter) for letter in letters]
-        return Feed(sends, [place.change(), (COUNTS_KEY, msgspec.json.encode(self._counts))])
+        self._judge(place)
+        changes = [place.change(), self._rejections.change(place.path)]
+        return Feed(sends, [*changes, (COUNTS_KEY, msgspec.json.encode(self._counts))])
 
-    def _count(self, signed: SignedChunk[Place], rejected: int) -> None:
+    def _judge(self, place: Place) -> None:
+        """An input of which nothing could be used is as good as refused."""
+        if place.progress.done and place.path not in self._refused and self._rejections.nothing_used(place.path):
+            self._refused.append(place.path)
+
+    def _count(self, signed: SignedChunk[Place], letters: list[DeadLetter]) -> None:
         counts, place = self._counts, signed.chunk.place
+        used = len(signed.chunk.events) + len(place.rejections) - len(letters)
+        if used or place.skipped:
+            self._rejections.use(place.path)
         counts.records += len(signed.chunk.events) + len(place.rejections)
         counts.pages_taken += len(signed.intake.crawls)
-        counts.rejected += rejected
+        counts.truncated += sum(crawl.truncated for crawl in signed.intake.crawls)
+        counts.rejected += len(letters)
+        counts.rejected_by_reason = _added_bounded(counts.rejected_by_reason, letters)
         counts.ignored = _added(counts.ignored, signed.intake.ignored)
         counts.skipped = _added(counts.skipped, place.skipped)
 
@@ -327,6 +355,8 @@ class _Run:
             fetches=self._results.fetch_counts(),
             tier2=self._results.tier2_load(),
             **outcome_fields(outcome),
+            rejected_by_reason=counts.rejected_by_reason,
+            truncated=counts.truncated,
             ignored=counts.ignored,
             skipped=counts.skipped,
             refused=self._refused,
@@ -361,6 +391,13 @@ def _added(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
     if not more:
         return counts
     return {name: counts.get(name, 0) + more.get(name, 0) for name in sorted(counts.keys() | more.keys())}
+
+
+def _added_bounded(counts: dict[str, int], letters: list[DeadLetter]) -> dict[str, int]:
+    for kind, count in Counter(kind_of(letter.reason) for letter in letters).items():
+        name = kind if kind in counts or len(counts) < reasons_max else OTHER_REASONS
+        counts = {**counts, name: counts.get(name, 0) + count}
+    return counts
 
 
 def _timed(chunks: Iterator[Chunk[Place]], took: Callable[[float], None]) -> Iterator[Chunk[Place]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
@@ -207,8 +208,9 @@ def write_results(store: Store, out: Path) -> Outcome:
     return write_outcome(StoredResults(store), out)
 
 
-def write_outcome(results: Results, out: Path) -> Outcome:
-    """Write the results but for summary.json; each file appears whole or not at all."""
+def write_outcome(results: Results, out: Path, more_rejected: Sequence[DeadLetter] = ()) -> Outcome:
+    """Write the results but for summary.json; each file appears whole or not at all. `more_rejected` says what was
+    rejected beside the dead letters that are kept."""
     make_folder(out)
     digest = hashlib.blake2b(digest_size=16)
     roles: Counter[Role] = Counter()
@@ -230,7 +232,7 @@ def write_outcome(results: Results, out: Path) -> Outcome:
     _add_sole_targets(results, grouped)
     groups = _write_groups(out / "groups.jsonl", grouped, digest)
     rules = _write_rules(results, out / "rules.jsonl", digest)
-    rejects = _write_lines(out / "rejected.jsonl", results.dead_letters())
+    rejects = _write_lines(out / "rejected.jsonl", chain(results.dead_letters(), more_rejected))
     _write_lines(out / "alarms.jsonl", alarms.lines())
     return Outcome(
         roles=dict(sorted(roles.items())),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -68,6 +70,18 @@ def _sign_in_worker(data: bytes, source: TextSource) -> bytes:
     return _ENCODER.encode((intake, time.process_time() - started))
 
 
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever, and hold what the parent wrote to open."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, name="end with parent", daemon=True).start()
+
+
 class SigningPool:
     """Worker processes. One that dies (a parser crash) costs the page that killed it, not the run."""
 
@@ -85,7 +99,8 @@ class SigningPool:
 
     def _new_executor(self, workers: int) -> ProcessPoolExecutor:
         # spawn, not fork: this process has threads of its own (RocksDB's) that a fork would break
-        return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
 
     def sign(self, chunks: Iterator[Chunk[Place]]) -> Iterator[SignedChunk[Place]]:
         in_flight: deque[tuple[Chunk[Place], Future[bytes]]] = deque()

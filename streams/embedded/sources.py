@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dustream.core.errors import StateMismatch, UnreadableInput
+from dustream.core.errors import BadSetting, StateMismatch, UnreadableInput
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.embedded.signing import Chunk
@@ -19,6 +19,8 @@ from dustream.streams.store.base import Change, Store
 
 CHUNK_EVENTS_MAX = 128
 CHUNK_BYTES_MAX = 8 << 20
+CHUNK_REJECTIONS_MAX = 1_024
+READER_FAILED_CHARS_MAX = 500
 
 
 class Rejected(NamedTuple):
@@ -91,7 +93,10 @@ def _plan(path: str, number: int, known: InputProgress | None) -> InputPlan:
 
 
 def read_chunks(
-    plans: list[InputPlan], field_map: dict[str, str], on_refused: Callable[[str, UnreadableInput], None]
+    plans: list[InputPlan],
+    field_map: dict[str, str],
+    on_refused: Callable[[str, UnreadableInput], None],
+    on_notice: Callable[[str, str], None] = lambda path, notice: None,
 ) -> Iterator[Chunk[Place]]:
     """The events of all inputs in order. An input that cannot be read at all is refused, and the next one is read."""
     for plan in plans:
@@ -100,7 +105,11 @@ def read_chunks(
         try:
             identity = fingerprint(plan.path) if os.path.isfile(plan.path) else None
             with open_input(plan.path, field_map=field_map) as opened:
-                yield from _chunks_of(opened.start_at(plan.start), _Builder(opened, plan, identity, field_map))
+                builder = _Builder(opened, plan, identity, field_map)
+                for chunk in _chunks_of(opened.start_at(plan.start), builder):
+                    while opened.notices:
+                        on_notice(plan.path, opened.notices.pop(0))
+                    yield chunk
         except UnreadableInput as error:
             on_refused(plan.path, error)
             letter = DeadLetter(source=plan.path, position=0, reason=str(error))
@@ -142,7 +151,7 @@ class _Builder:
         return (
             len(self.events) >= CHUNK_EVENTS_MAX
             or self.size >= CHUNK_BYTES_MAX
-            or len(self.rejections) >= CHUNK_EVENTS_MAX
+            or len(self.rejections) >= CHUNK_REJECTIONS_MAX
         )
 
     def take(self, *, done: bool) -> Chunk[Place]:
@@ -169,11 +178,22 @@ class _Builder:
 
 
 def _chunks_of(opened: Input, builder: _Builder) -> Iterator[Chunk[Place]]:
-    for item in opened:
+    for item in _all_items(opened, builder):
         builder.add(item)
         if builder.full:
             yield builder.take(done=False)
     yield builder.take(done=True)
+
+
+def _all_items(opened: Input, builder: _Builder) -> Iterator[Record | Rejection]:
+    """No content of an input ends a run: where its reader fails, the rest is rejected, and the next input is read."""
+    try:
+        yield from opened
+    except (BadSetting, MemoryError):
+        raise
+    except Exception as error:
+        reason = f"the reader failed here, nothing more can be read: {type(error).__name__}: {error}"
+        yield opened.reject(builder.next_position, -1, reason[:READER_FAILED_CHARS_MAX], ends_input=True)
 
 
 def dead_letter(item: Rejection) -> DeadLetter:

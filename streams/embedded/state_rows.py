@@ -33,6 +33,8 @@ class Counts(Struct):
     records: int = 0
     pages_taken: int = 0
     rejected: int = 0
+    rejected_by_reason: dict[str, int] = {}
+    truncated: int = 0
     ignored: dict[str, int] = {}
     skipped: dict[str, int] = {}
 

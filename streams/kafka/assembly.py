@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from dustream.core.pipeline import GROUPS, PAGES, STATUS, pipeline
+from dustream.core.pipeline import GROUPS, PAGES, SITES, STATUS, pipeline
 from dustream.core.processor import Processor
 from dustream.core.settings import Settings
 from dustream.core.tier2.partition_map import PartitionMap
 from dustream.core.topology import ProcessorSpec, Topology
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.cluster import Cluster
-from dustream.streams.kafka.counted import GroupsCounted, PagesCounted
+from dustream.streams.kafka.counted import PagesCounted, groups_counted, sites_counted
 from dustream.streams.kafka.intake import CrashGuard, IntakeProcessor
 from dustream.streams.kafka.maps import MAPS
 from dustream.streams.kafka.metrics import Metrics
@@ -43,7 +43,7 @@ def with_input_partitions(topology: Topology, partitions: int) -> Topology:
 
 
 def running_topology(planned: Topology, settings: Settings, data: Path, metrics: Metrics) -> Topology:
-    """The same with an intake that works, and with statuses and groups counted."""
+    """The same with an intake that works, and with statuses, groups and alarms counted."""
     guard = CrashGuard(data / "intake.guard")
 
     def make_intake() -> Processor:
@@ -54,6 +54,8 @@ def running_topology(planned: Topology, settings: Settings, data: Path, metrics:
             return replace(spec, make=make_intake)
         if STATUS in spec.outputs:
             return replace(spec, make=lambda: PagesCounted(spec.make(), metrics, settings.partitions))
-        return replace(spec, make=lambda: GroupsCounted(spec.make(), metrics)) if spec.name == GROUPS else spec
+        if spec.name == GROUPS:
+            return replace(spec, make=lambda: groups_counted(spec.make(), metrics))
+        return replace(spec, make=lambda: sites_counted(spec.make(), metrics)) if spec.name == SITES else spec
 
     return Topology(planned.topics, tuple(running(spec) for spec in planned.processors))

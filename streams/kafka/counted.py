@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dustream.core.breaker import SiteRow
 from dustream.core.groups.rows import GroupRow
 from dustream.core.pages.rows import imbalance
-from dustream.core.pipeline import GROUPS, PAGES, STATUS
+from dustream.core.pipeline import GROUPS, PAGES, SITES, STATUS
 from dustream.core.processor import Processor, Send, Table, TaskState
 from dustream.streams.kafka.metrics import Metrics
 
@@ -44,64 +45,107 @@ class PagesCounted:
         self._metrics.set("remapped_pages", remapped, **here)
 
 
-class GroupsCounted:
-    """Keeps the number of groups of more than one page: counted once, then by what changes."""
+Measures = Mapping[str, Callable[[Any], int]]
+"""Gauges, and what a row of a table adds to each."""
 
-    def __init__(self, processor: Processor, metrics: Metrics) -> None:
+
+class RowsCounted:
+    """Keeps gauges of a processor's table that are sums over its rows: counted once, then by what changes."""
+
+    def __init__(
+        self, processor: Processor, metrics: Metrics, name: str, table: str, kind: str, measures: Measures
+    ) -> None:
         self._processor = processor
         self._metrics = metrics
-        self._groups: CountedGroups
+        self._name = name
+        self._table = table
+        self._kind = kind
+        self._measures = measures
+        self._counted: CountedTable
 
     def open(self, state: TaskState) -> None:
-        self._groups = CountedGroups(state.table(GROUPS))
-        self._processor.open(CountedState(state, self._groups))
+        self._counted = CountedTable(state.table(self._table), self._measures)
+        self._processor.open(CountedState(state, self._table, self._counted))
         self._tell(state)
 
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
-        sends = self._processor.process(CountedState(state, self._groups), messages)
+        sends = self._processor.process(CountedState(state, self._table, self._counted), messages)
         self._tell(state)
         return sends
 
     def _tell(self, state: TaskState) -> None:
-        self._metrics.set("groups", self._groups.count, processor=GROUPS, partition=str(state.partition))
+        for gauge, value in self._counted.sums.items():
+            labels = {"kind": self._kind} if gauge != "groups" else {}
+            self._metrics.set(gauge, value, processor=self._name, partition=str(state.partition), **labels)
 
 
 class CountedState:
     """A task's tables, one of them counted."""
 
-    def __init__(self, state: TaskState, groups: CountedGroups) -> None:
+    def __init__(self, state: TaskState, name: str, counted: CountedTable) -> None:
         self._state = state
-        self._groups = groups
+        self._name = name
+        self._counted = counted
 
     @property
     def partition(self) -> int:
         return self._state.partition
 
     def table(self, name: str) -> Table[Any]:
-        return self._groups if name == GROUPS else self._state.table(name)
+        return self._counted if name == self._name else self._state.table(name)
 
 
-class CountedGroups:
-    """The table of groups."""
+class CountedTable:
+    """A table, and sums over its rows."""
 
-    def __init__(self, table: Table[GroupRow]) -> None:
+    def __init__(self, table: Table[Any], measures: Measures) -> None:
         self._table = table
-        self.count = sum(_counts(row) for _, row in table.scan())
+        self._measures = measures
+        self.sums = dict.fromkeys(measures, 0)
+        for _, row in table.scan():
+            self._add(row, 1)
 
-    def get(self, key: str) -> GroupRow | None:
+    def _add(self, row: Any, sign: int) -> None:
+        if row is not None:
+            for gauge, measure in self._measures.items():
+                self.sums[gauge] += sign * measure(row)
+
+    def get(self, key: str) -> Any:
         return self._table.get(key)
 
-    def put(self, key: str, row: GroupRow) -> None:
-        self.count += _counts(row) - _counts(self._table.get(key))
+    def put(self, key: str, row: Any) -> None:
+        self._add(self._table.get(key), -1)
+        self._add(row, 1)
         self._table.put(key, row)
 
     def delete(self, key: str) -> None:
-        self.count -= _counts(self._table.get(key))
+        self._add(self._table.get(key), -1)
         self._table.delete(key)
 
-    def scan(self, prefix: str = "", after: str = "") -> Iterator[tuple[str, GroupRow]]:
+    def scan(self, prefix: str = "", after: str = "") -> Iterator[tuple[str, Any]]:
         return self._table.scan(prefix, after)
 
 
-def _counts(row: GroupRow | None) -> bool:
-    return row is not None and row.size > 1
+def _is_held_group(row: GroupRow) -> bool:
+    return row.standing is not None and row.standing.held
+
+
+def _held_lost(row: SiteRow) -> int:
+    """Pages of a held site whose winners are elsewhere, in the market that loses most."""
+    return max((lost for market, lost in enumerate(row.lost) if row.held >> market & 1), default=0)
+
+
+OF_GROUPS: Measures = {
+    "groups": lambda row: row.size > 1,
+    "alarms": _is_held_group,
+    "held_pages": lambda row: row.size - 1 if _is_held_group(row) else 0,
+}
+OF_SITES: Measures = {"alarms": lambda row: row.held != 0, "held_pages": _held_lost}
+
+
+def groups_counted(processor: Processor, metrics: Metrics) -> Processor:
+    return RowsCounted(processor, metrics, GROUPS, GROUPS, "group_held", OF_GROUPS)
+
+
+def sites_counted(processor: Processor, metrics: Metrics) -> Processor:
+    return RowsCounted(processor, metrics, SITES, SITES, "site_held", OF_SITES)

@@ -5,21 +5,31 @@ records and throws them away. So its aiokafka consumer is replaced by one that r
 record is marked with the offset *since* which there is no other record in the log. Whoever has dealt with everything
 before that offset knows that nothing is missing between; transaction markers, aborted records and what compaction
 removed leave gaps in the offsets that look like loss and are none.
+
+aiokafka stops for ever at a batch of records that it cannot unpack. Here such a batch comes as one record without a
+value, whose header says why: it becomes a dead letter, and what follows it is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import aiokafka
 import faust.transport.drivers.aiokafka as faust_driver
+from aiokafka.consumer import fetcher
 from aiokafka.consumer.fetcher import FetchResult
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.memory_records import MemoryRecords
+
+from dustream.streams.kafka.records import UNREADABLE_HEADER
 
 SINCE_HEADER = "dustream-since"
 FETCH_BYTES_MIN = 1
 FETCH_WAIT_MS = 500
+CRC_TRIES = 3  # a checksum that is wrong may have been wrong on the way only
 
 _fetched_all = FetchResult.getall
 _chains: WeakKeyDictionary[Any, tuple[int, int]] = WeakKeyDictionary()
@@ -36,12 +46,86 @@ class CommittedConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]
             "fetch_min_bytes": FETCH_BYTES_MIN,
         }
         super().__init__(*topics, **settings)
+        self.contact_at_s = time.monotonic()
+        """When the broker has last answered anything: fetches, heartbeats, metadata."""
+        self._send_request = self._client.send
+        self._client.send = self._send_and_tell
+
+    async def _send_and_tell(self, *request: Any, **options: Any) -> Any:
+        answer = await self._send_request(*request, **options)
+        self.contact_at_s = time.monotonic()
+        return answer
+
+
+class Batches:
+    """The batches of a fetch, each of which gives its records or says why it cannot."""
+
+    def __init__(self, data: bytes) -> None:
+        self._batches = MemoryRecords(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batches, name)
+
+    def next_batch(self) -> Batch:
+        return Batch(self._batches.next_batch())
+
+
+class Batch:
+    """A batch of records; all but the records is as aiokafka has it."""
+
+    _crc_failures: ClassVar[dict[int, int]] = {}
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch
+        self._problem = ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batch, name)
+
+    def __next__(self) -> Any:
+        return next(self._batch)
+
+    def validate_crc(self) -> bool:
+        if self._batch.validate_crc():
+            return True
+        crc = self._batch.crc
+        tries = self._crc_failures[crc] = self._crc_failures.get(crc, 0) + 1
+        if tries < CRC_TRIES:
+            return False
+        del self._crc_failures[crc]
+        self._problem = "its checksum is wrong"
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        first = self._batch.base_offset
+        try:
+            if self._problem:
+                raise CorruptRecordException(self._problem)
+            for record in self._batch:
+                yield record
+                first = record.offset + 1
+        except Exception as error:  # whatever a decompressor or parser may raise
+            if first < self._batch.next_offset:
+                yield UnreadableBatch(self._batch, first, str(error) or repr(error))
+
+
+class UnreadableBatch:
+    """Stands for the records of a batch that cannot be unpacked."""
+
+    key = value = checksum = None
+
+    def __init__(self, batch: Any, first: int, reason: str) -> None:
+        self.offset = batch.next_offset - 1
+        self.timestamp = batch.max_timestamp
+        self.timestamp_type = batch.timestamp_type
+        self.headers = [(UNREADABLE_HEADER, f"{first} {reason}".encode())]
 
 
 def install() -> None:
     """Replace what Faust uses. Doing it twice is no error."""
     faust_driver.aiokafka.AIOKafkaConsumer = CommittedConsumer  # type: ignore[attr-defined]
     FetchResult.getall = _marked_all
+    fetcher.MemoryRecords = Batches
 
 
 def _marked_all(result: Any, max_records: int | None = None) -> list[Any]:

@@ -1,10 +1,13 @@
-"""Endpoints of a worker, on loopback: /live, /ready, /metrics."""
+"""Endpoints of a worker: /live, /ready, /metrics. They have a thread of their own, and answer also while hot loops are
+compiled, while no broker answers, and while the disk is full."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from aiohttp import web
 
@@ -12,51 +15,108 @@ from dustream.core.errors import BadSetting
 from dustream.streams.kafka.metrics import Metrics
 
 LOOPBACK = "127.0.0.1"
+BEAT_S_MAX = 60.0  # a worker that is silent for longer is stuck
+STOP_TIMEOUT_S = 5.0
 
 
-@dataclass(frozen=True)
 class Health:
-    """What the endpoints tell."""
+    """What the endpoints tell. Written by the worker's threads, read by the server's."""
 
-    metrics: Metrics
-    is_ready: Callable[[], bool]
+    def __init__(self, metrics: Metrics) -> None:
+        self.metrics = metrics
+        self.stage = "starting"
+        """What the worker does while it is not ready, for people."""
+        self.is_ready: Callable[[], bool] = lambda: False
+        self.refresh: Callable[[], None] = lambda: None
+        """Brings the gauges up to date that change by themselves."""
+        self._beat_at_s: float | None = None
+        self._contact_at_s = time.monotonic()
+
+    def beat(self) -> None:
+        """The worker's event loop turns."""
+        self._beat_at_s = time.monotonic()
+
+    def rest(self, stage: str) -> None:
+        """There is no event loop to turn."""
+        self._beat_at_s, self.stage = None, stage
+        self.is_ready, self.refresh = lambda: False, lambda: None
+
+    def contact(self, at_s: float) -> None:
+        """The broker has answered then."""
+        self._contact_at_s = max(self._contact_at_s, at_s)
+
+    @property
+    def contact_s(self) -> float:
+        return time.monotonic() - self._contact_at_s
 
     async def live(self, request: web.Request) -> web.Response:
-        """The event loop turns."""
-        return web.Response(text="alive\n")
+        """The event loop turns, or there is none yet."""
+        beat_at_s = self._beat_at_s
+        stuck = beat_at_s is not None and time.monotonic() - beat_at_s > BEAT_S_MAX
+        return web.Response(text="stuck\n" if stuck else "alive\n", status=503 if stuck else 200)
 
     async def ready(self, request: web.Request) -> web.Response:
-        """All tasks of this worker are open."""
+        """All tasks of this worker are open, and the broker answers."""
+        self.refresh()
         ready = self.is_ready()
-        return web.Response(text="ready\n" if ready else "recovering\n", status=200 if ready else 503)
+        return web.Response(text="ready\n" if ready else f"{self.stage}\n", status=200 if ready else 503)
 
     async def show(self, request: web.Request) -> web.Response:
+        self.refresh()
+        self.metrics.set("contact_seconds", round(self.contact_s, 1))
+        self.metrics.set("ready", float(self.is_ready()))
         return web.Response(text=self.metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
 
 
-def require_port(port: int) -> None:
-    """BadSetting unless the port can be listened on."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+class HealthServer:
+    """Serves the endpoints until it is stopped."""
+
+    def __init__(self, health: Health, host: str, port: int) -> None:
+        self._health = health
+        self._place = host, port
+        self._loop = asyncio.new_event_loop()
+        self._started = threading.Event()
+        self._error: BadSetting | None = None
+        self._thread = threading.Thread(target=self._run, name="health", daemon=True)
+
+    def start(self) -> None:
+        """Listen; BadSetting if that cannot be done."""
+        self._thread.start()
+        self._started.wait()
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(STOP_TIMEOUT_S)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
         try:
-            probe.bind((LOOPBACK, port))
-        except OSError as error:
-            raise _not_free(port, error) from None
+            runner = self._loop.run_until_complete(serve(self._health, *self._place))
+        except BadSetting as error:
+            self._error = error
+            self._started.set()
+            return
+        self._started.set()
+        self._loop.run_forever()
+        self._loop.run_until_complete(runner.cleanup())
+        self._loop.close()
 
 
-def _not_free(port: int, error: OSError) -> BadSetting:
-    return BadSetting(f"port {port} is not free ({error.strerror}): choose another --health-port")
-
-
-async def serve(health: Health, port: int) -> web.AppRunner:
+async def serve(health: Health, host: str, port: int) -> web.AppRunner:
     """Listen; clean up the result to stop."""
     app = web.Application()
     app.add_routes([web.get("/live", health.live), web.get("/ready", health.ready), web.get("/metrics", health.show)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        await web.TCPSite(runner, LOOPBACK, port).start()
-    except OSError as error:
+        await web.TCPSite(runner, host, port).start()
+    except (OSError, socket.gaierror) as error:
         await runner.cleanup()
-        raise _not_free(port, error) from None
+        raise BadSetting(
+            f"{host}:{port} cannot be listened on ({error.strerror or error}): "
+            "choose another --health-port or --health-host"
+        ) from None
     return runner

@@ -7,6 +7,8 @@ nothing if need be.
 from __future__ import annotations
 
 import logging
+import os
+import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator
@@ -17,7 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from dustream.core.errors import StateMismatch
+from dustream.core.errors import DustreamError, StateMismatch
 from dustream.streams.folders import make_folder
 from dustream.streams.store.base import Change
 from dustream.streams.store.rocks import RocksStore
@@ -25,6 +27,8 @@ from dustream.streams.store.rocks import RocksStore
 log = logging.getLogger(__name__)
 
 DAMAGED_MARK = "DAMAGED"
+NO_ROOM = re.compile("No space left on device|Disk quota exceeded|File too large|NoSpace", re.IGNORECASE)
+ROOM_BYTES_MIN = 64 << 20  # two write buffers of RocksDB
 WIPE_ROWS = 10_000
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -32,6 +36,10 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 class StateLost(StateMismatch):
     """The local copy cannot be read: start the worker again, it is built anew from the changelogs."""
+
+
+class DiskFull(DustreamError):
+    """There is no room for the local copy. It is as it was, and can be used again when there is."""
 
 
 class CopyHeader(Struct, frozen=True, array_like=True):
@@ -81,7 +89,11 @@ class LocalState:
 
     def close(self) -> None:
         self._closed = True
-        self._store.close()
+        try:
+            self._store.close()
+        except Exception as error:
+            if not is_no_room(error):
+                raise
 
     def header(self, prefix: bytes) -> CopyHeader | None:
         data = self.get(b"copy/" + prefix)
@@ -99,12 +111,38 @@ class LocalState:
             self.write((key, None) for key in keys)
             after = keys[-1]
 
-    def _lost(self, error: Any) -> StateLost:
+    def _lost(self, error: Any) -> DustreamError:
+        if is_no_room(error):
+            return no_room(self._data, error)
         if not self._closed:  # a reader that has not heard of the end yet finds it closed, not damaged
             (self._data / DAMAGED_MARK).touch()
         return StateLost(
             f"the local state in {self._data} cannot be read ({error}): start the worker again to rebuild it"
         )
+
+
+def is_no_room(error: object) -> bool:
+    """Whether an error of the store or the system says that nothing more can be written: disk, quota or limit."""
+    return NO_ROOM.search(str(error)) is not None
+
+
+def no_room(data: Path, error: object) -> DiskFull:
+    return DiskFull(f"there is no room in {data} ({error}): make some, the worker goes on then")
+
+
+def has_room(data: Path) -> bool:
+    """Whether a worker can write again, tried by writing."""
+    probe = data / "room.probe"
+    try:
+        with probe.open("wb") as file:
+            file.write(bytes(ROOM_BYTES_MIN))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        return False
+    finally:
+        probe.unlink(missing_ok=True)
+    return True
 
 
 def task_prefix(processor: str, partition: int) -> bytes:
@@ -120,6 +158,8 @@ def _open(data: Path) -> RocksStore:
     try:
         return RocksStore(folder)
     except StateMismatch as error:
+        if is_no_room(error):
+            raise no_room(data, error) from None
         if "in use" in str(error):
             raise StateMismatch(f"another worker uses {data}: give each its own --data") from None
         log.error("%s", error)

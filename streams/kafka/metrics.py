@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from threading import Lock
+from typing import get_args
+
+from dustream.schemas.status import Role
 
 HELP: dict[str, tuple[str, str]] = {
     "messages": ("counter", "messages handled"),
@@ -23,8 +27,9 @@ HELP: dict[str, tuple[str, str]] = {
     "task_opens": ("counter", "tasks opened"),
     "task_failures": ("counter", "tasks closed by an error"),
     "rebalances": ("counter", "times the partitions were dealt out anew"),
+    "restarts": ("counter", "times the worker began anew after a breakdown"),
     "position": ("gauge", "offset of the next input record"),
-    "lag": ("gauge", "input records not handled yet, transaction markers included"),
+    "lag": ("gauge", "input records not handled yet, transaction markers included; absent while the broker is away"),
     "pages_taken": ("counter", "crawl events taken in"),
     "events_rejected": ("counter", "crawl events that cannot be used"),
     "events_ignored": ("counter", "crawl events that tell nothing about their page"),
@@ -33,9 +38,32 @@ HELP: dict[str, tuple[str, str]] = {
     "tier2_pages": ("gauge", "pages by the tier-2 partition that is their home"),
     "tier2_imbalance": ("gauge", "pages in the fullest tier-2 partition over the mean, of the URLs of this partition"),
     "remapped_pages": ("gauge", "times a page that changed was remapped to another tier-2 partition"),
+    "alarms": ("gauge", "groups and sites that are held"),
+    "held_pages": (
+        "gauge",
+        "pages that would be dropped and are held: of held groups all but one, of held sites the lost",
+    ),
     "tasks": ("gauge", "tasks of this worker"),
-    "ready": ("gauge", "1 when all tasks of this worker are open"),
+    "ready": ("gauge", "1 when all tasks of this worker are open and the broker answers"),
+    "contact_seconds": ("gauge", "seconds since the broker has last answered"),
+    "disk_full": ("gauge", "1 while the worker waits for room on its disk"),
+    "unsettled": ("gauge", "records and work at rest between what was published and the statuses; 0: all is in them"),
 }
+
+BY_PROCESSOR = (
+    "messages",
+    "batches",
+    "state_rows",
+    "dead_letters",
+    "handling_seconds",
+    "repeated_parcels",
+    "holes",
+    "recovered_rows",
+    "rebuilt_rows",
+    "task_opens",
+    "task_failures",
+)
+ROLES: tuple[str, ...] = get_args(Role)
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -47,6 +75,24 @@ class Metrics:
         self._lock = Lock()
         self._values: dict[tuple[str, Labels], float] = {}
 
+    def begin(self, processors: Sequence[str]) -> None:
+        """Every counter is there from the start: a rate over one that appears with its first event misses it."""
+        for name, (kind, _) in HELP.items():
+            if kind != "counter":
+                continue
+            if name in BY_PROCESSOR:
+                labels: list[dict[str, str]] = [{"processor": processor} for processor in processors]
+            elif name == "statuses":
+                labels = [{"role": role} for role in ROLES]
+            else:
+                labels = [{"reason": ""}] if name == "events_ignored" else [{}]
+            for each in labels:
+                self._start(name, **each)
+
+    def _start(self, name: str, **labels: str) -> None:
+        with self._lock:
+            self._values.setdefault((name, tuple(sorted(labels.items()))), 0)
+
     def add(self, name: str, amount: float = 1, **labels: str) -> None:
         if amount:
             key = (name, tuple(sorted(labels.items())))
@@ -57,12 +103,13 @@ class Metrics:
         with self._lock:
             self._values[name, tuple(sorted(labels.items()))] = value
 
-    def drop(self, name: str, **labels: str) -> None:
-        """Forget a gauge whose thing is gone, whatever other labels it has."""
+    def drop(self, *names: str, **labels: str) -> None:
+        """Forget gauges whose thing is gone: all of a name that have these labels, and maybe others."""
+        gone = set(labels.items())
         with self._lock:
-            gone = [key for key in self._values if key[0] == name and labels.items() <= dict(key[1]).items()]
-            for key in gone:
-                del self._values[key]
+            self._values = {
+                key: value for key, value in self._values.items() if key[0] not in names or not gone <= set(key[1])
+            }
 
     def text(self) -> str:
         """The exposition format, version 0.0.4."""

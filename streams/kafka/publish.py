@@ -7,6 +7,7 @@ progress is written after the broker has confirmed what it speaks of, and an int
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import zstandard
@@ -18,6 +19,7 @@ from dustream.core.topology import partition_of
 from dustream.schemas import wire
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
+from dustream.streams.embedded.rejections import Rejections
 from dustream.streams.embedded.signing import Chunk
 from dustream.streams.embedded.sources import InputPlan, Place, Rejected, plan_inputs, read_chunks
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
@@ -35,6 +37,7 @@ PACK_BYTES = 1 << 20  # before compression; web pages shrink to a fifth
 CHUNKS_PER_SYNC = 32
 COMPRESSION_LEVEL = 1
 EVENT_BYTES_MAX = RECORD_BYTES_MAX - 2 * PACK_BYTES  # as it is sent; room for the rest of its pack
+NO_REGULAR_FILE = "no regular file, not read (name it to read it)"
 ESCAPE_FACTOR = 6  # a character may take so many bytes as JSON
 
 
@@ -45,6 +48,8 @@ class Published(Struct, frozen=True):
     records: int
     rejected: int
     bytes_sent: int
+    unread: list[str] = []
+    """Files of which nothing could be read."""
 
 
 class Publisher:
@@ -86,9 +91,15 @@ class Publisher:
         size = len(wire.encode(event) if self._single else pack([event], self._compressor))
         return f"an event of {size} bytes: a record holds {EVENT_BYTES_MAX}" if size > EVENT_BYTES_MAX else ""
 
-    def reject(self, rejected: Rejected) -> None:
-        """Send a record that could not be read to the dead letters, as it stood in its file: no topic takes it so."""
+    def reject(self, rejected: Rejected, *, send: bool = True) -> None:
+        """Send a record that could not be read to the dead letters, as it stood in its file: no topic takes it so.
+        Without `send` it is only counted."""
         self.rejected += 1
+        if send:
+            self.tell(rejected)
+
+    def tell(self, rejected: Rejected) -> None:
+        """Send a dead letter."""
         letter, original = rejected.letter, rejected.original
         partition = partition_of(letter.source, self._letter_partitions)
         headers = [(ORIGINAL_HEADER, original)] if original else []
@@ -131,33 +142,44 @@ def publish_files(
     on_plans: Callable[[list[InputPlan]], None] = lambda plans: None,
     on_progress: Callable[[Place, int], None] = lambda place, events: None,
     on_refused: Callable[[str, UnreadableInput], None] = lambda path, error: None,
+    on_notice: Callable[[str, str], None] = lambda path, notice: None,
 ) -> Published:
     """Publish files, from where an earlier run into the same topic with the same `state` was interrupted."""
-    paths = expand_paths(inputs)
+    paths = expand_paths(inputs, lambda path: on_notice(path, NO_REGULAR_FILE))
     publisher = Publisher(cluster, application, single=single)
     store = RocksStore(state / publisher.topic_id)  # a topic created anew, or of another cluster, has nothing of it yet
     try:
         plans = plan_inputs(paths, store)
         on_plans(plans)
-        for places in _confirmed(publisher, read_chunks(plans, field_map or {}, on_refused)):
-            store.write(place.change() for place in places)
+        rejections = Rejections(store)
+        chunks = read_chunks(plans, field_map or {}, on_refused, on_notice)
+        for places in _confirmed(publisher, rejections, chunks):
+            store.write(chain.from_iterable((place.change(), rejections.change(place.path)) for place in places))
             on_progress(places[-1], publisher.events)
+        unread = [plan.path for plan in plans if not plan.done and rejections.nothing_used(plan.path)]
     finally:
         store.close()
-    return Published(publisher.events, publisher.records, publisher.rejected, publisher.bytes_sent)
+    return Published(publisher.events, publisher.records, publisher.rejected, publisher.bytes_sent, unread)
 
 
-def _confirmed(publisher: Publisher, chunks: Iterator[Chunk[Place]]) -> Iterator[list[Place]]:
-    """The places of chunks, when the broker has all that stood there."""
+def _confirmed(publisher: Publisher, rejections: Rejections, chunks: Iterator[Chunk[Place]]) -> Iterator[list[Place]]:
+    """The places of chunks, when the broker has all that stood there. Of an input's rejected records the first are sent
+    one by one, and the number of the others by reason at its end."""
     places: list[Place] = []
     for chunk in chunks:
+        path = chunk.place.path
+        if chunk.events or chunk.place.skipped:
+            rejections.use(path)
         for event, (position, offset) in zip(chunk.events, chunk.place.positions, strict=True):
             if reason := publisher.too_large(event):  # no other try would end better
                 publisher.reject(_without_bytes(event, chunk.place.path, position, offset, reason))
             else:
                 publisher.publish(event)
         for rejected in chunk.place.rejections:
-            publisher.reject(rejected)
+            publisher.reject(rejected, send=rejections.keep(path, rejected.letter.reason))
+        if chunk.place.progress.done:
+            for letter in rejections.summaries_of(path):
+                publisher.tell(Rejected(letter))
         places.append(chunk.place)
         if len(places) >= CHUNKS_PER_SYNC:
             publisher.flush()

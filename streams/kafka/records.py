@@ -25,6 +25,7 @@ ORIGINAL_HEADER = "dustream-original"
 ORIGINAL_TOPIC_HEADER = "dustream-original-topic"
 ORIGINAL_KEY_HEADER = "dustream-original-key"
 ORIGINAL_SIZE_HEADER = "dustream-original-size"  # of an original that is cut: the bytes it had
+UNREADABLE_HEADER = "dustream-unreadable"  # of a batch that cannot be unpacked: its first offset, and why
 EXCERPT_BYTES_MAX = 400
 ORIGINAL_BYTES_MAX = RECORD_BYTES_MAX - (64 << 10)
 
@@ -42,6 +43,19 @@ class InRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Mapping[str, bytes]
+
+
+def unusable(record: InRecord) -> str:
+    """Why a record has nothing to read in it; empty if it has a value."""
+    if (batch := record.headers.get(UNREADABLE_HEADER)) is not None:
+        first, _, why = batch.decode("utf-8", "replace").partition(" ")
+        return f"the records from {first} to {record.offset} are one batch that cannot be unpacked: {why}"
+    if record.value is None:
+        key = "no key" if record.key is None else f"the key {record.key[:EXCERPT_BYTES_MAX]!r}"
+        return (
+            f"a tombstone (a record without a value) with {key}: to say that a page is gone, publish it with status 404"
+        )
+    return ""
 
 
 class OutRecord(NamedTuple):
@@ -82,10 +96,13 @@ class Letter(Struct, frozen=True):
 def record_letter(record: InRecord, topic: str, reason: str) -> Letter:
     """The dead letter of a record that cannot be read."""
     value = record.value or b""
+    batch = record.headers.get(UNREADABLE_HEADER)
+    key = None if record.value is not None or record.key is None else record.key.decode("utf-8", "backslashreplace")
     letter = DeadLetter(
         source=f"{record.topic}-{record.partition}",
-        position=record.offset,
+        position=record.offset if batch is None else int(batch.split(b" ")[0]),
         reason=reason,
+        url=key,
         excerpt=value[:EXCERPT_BYTES_MAX].decode("utf-8", "backslashreplace") or None,
     )
     return Letter(letter, value, topic, record.key)
@@ -158,8 +175,10 @@ def pack_parcels(parcels: Iterable[Parcel]) -> Iterator[bytes]:
 
 def _letter_headers(letter: Letter) -> tuple[tuple[str, bytes], ...]:
     """What a letter is about. The log still has an original that is too large for a record that says more than it."""
-    if len(letter.original) > ORIGINAL_BYTES_MAX:
+    if len(letter.original) + len(letter.key or b"") > ORIGINAL_BYTES_MAX:
         return ()
+    if not letter.original:
+        return () if letter.key is None else ((ORIGINAL_KEY_HEADER, letter.key),)
     headers = [(ORIGINAL_HEADER, letter.original), (ORIGINAL_TOPIC_HEADER, letter.topic.encode())]
     if letter.key is not None:
         headers.append((ORIGINAL_KEY_HEADER, letter.key))

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 from aiokafka.errors import KafkaError
@@ -21,8 +25,8 @@ from dustream.streams.embedded.state_rows import STATE_FORMAT
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.assembly import planned_topology, running_topology
 from dustream.streams.kafka.cluster import Cluster, Unreachable, why_silent
-from dustream.streams.kafka.health import require_port
-from dustream.streams.kafka.local_state import LocalState, StateLost
+from dustream.streams.kafka.health import Health, HealthServer
+from dustream.streams.kafka.local_state import DiskFull, LocalState, StateLost, has_room, is_no_room, no_room
 from dustream.streams.kafka.maps import read_map, require_settings
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.topics import plan_topics, require_topics
@@ -34,6 +38,7 @@ log = logging.getLogger(__name__)
 RETRY_S = 1.0
 RETRY_S_MAX = 30.0
 TRIES_UNTOLD = 30
+SIGNAL_INTERVAL_S = 0.1
 STEADY_S = 60.0  # who worked this long before a breakdown starts again at once
 
 
@@ -48,8 +53,8 @@ class Service:
 
 
 def run_service(service: Service) -> None:
-    """Work until SIGTERM or SIGINT. Breakdowns of the connection and of the local copy are survived; wrong settings and
-    topics that do not fit are not."""
+    """Work until SIGTERM or SIGINT. Breakdowns of the connection and of the local copy, and a full disk, are survived;
+    wrong settings and topics that do not fit are not."""
     stopping = threading.Event()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -57,39 +62,92 @@ def run_service(service: Service) -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    require_free(service.options)
-    log.info("warming up")
-    warm_up_pages(service.settings)  # before any partition is ours: heartbeats would wait for it
-    learn_some_rules()
-    gc.freeze()  # what the compiler left is never garbage, and too much to look through again and again
-    with rare_collections():
-        _work_until(stopping, service)
+    with suppress(DiskFull):  # it is waited for later
+        LocalState(service.options.data).close()  # tried before the warm-up takes its time
+    health = Health(Metrics())
+    with _endpoints(health, service.options):
+        _warm_up(stopping, service, health)
+        gc.freeze()  # what the compiler left is never garbage, and too much to look through again and again
+        with rare_collections():
+            _work_until(stopping, service, health)
     log.info("stopped")
 
 
-def require_free(options: WorkerOptions) -> None:
-    """What another process may use, tried before the warm-up takes its time: the folder and the health port."""
-    LocalState(options.data).close()
-    if options.health_port is not None:
-        require_port(options.health_port)
+@contextmanager
+def _endpoints(health: Health, options: WorkerOptions) -> Iterator[None]:
+    if options.health_port is None:
+        yield
+        return
+    server = HealthServer(health, options.health_host, options.health_port)
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop()
 
 
-def _work_until(stopping: threading.Event, service: Service) -> None:
-    metrics = Metrics()
+def _warm_up(stopping: threading.Event, service: Service, health: Health) -> None:
+    """Before any partition is ours: heartbeats would wait for it. In a thread, so that signals are heard. There is
+    nothing to lose yet, so they end the process at once."""
+    health.stage = "warming up"
+    log.info("warming up")
+    failures: list[BaseException] = []
+
+    def warm_up() -> None:
+        try:
+            warm_up_pages(service.settings)
+            learn_some_rules()
+        except BaseException as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=warm_up, name="warm-up", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(SIGNAL_INTERVAL_S)
+        if stopping.is_set():
+            log.info("stopped while warming up")
+            logging.shutdown()
+            os._exit(0)
+    if failures:
+        raise failures[0]
+
+
+def _work_until(stopping: threading.Event, service: Service, health: Health) -> None:
     delay_s = RETRY_S
     while not stopping.is_set():
+        health.rest("waiting for a broker")
         _await_broker(stopping, service.cluster)
         if stopping.is_set():
             return
+        health.contact(time.monotonic())
         started = time.monotonic()
         try:
             cells = _partition_map(service)
-            asyncio.run(_work(service, cells, metrics))
+            asyncio.run(_work(service, cells, health))
             return
+        except DiskFull as error:
+            log.error("%s", error)
+            _await_room(stopping, service.options.data, health)
         except (WorkerCrashed, StateLost, Unreachable) as error:
             delay_s = RETRY_S if time.monotonic() - started > STEADY_S else min(delay_s * 2, RETRY_S_MAX)
             log.error("%s; beginning anew in %.0f s", error, delay_s)
+            health.rest("beginning anew")
             stopping.wait(delay_s)
+        health.metrics.add("restarts")
+
+
+def _await_room(stopping: threading.Event, data: Path, health: Health) -> None:
+    """The state is closed and as it was. The group has given our partitions to others, if there are any."""
+    health.rest(f"no room in {data}")
+    health.metrics.set("disk_full", 1)
+    tries = 0
+    while not has_room(data) and not stopping.wait(RETRY_S):
+        tries += 1
+        if tries % TRIES_UNTOLD == 0:
+            log.warning("still no room in %s: waiting for it", data)
+    health.metrics.set("disk_full", 0)
+    if not stopping.is_set():
+        log.info("there is room in %s again: going on", data)
 
 
 def _await_broker(stopping: threading.Event, cluster: Cluster) -> None:
@@ -110,17 +168,26 @@ def _partition_map(service: Service) -> PartitionMap:
     return read_map(service.cluster, service.application, service.settings)
 
 
-async def _work(service: Service, cells: PartitionMap, metrics: Metrics) -> None:
-    planned = planned_topology(service.settings, service.cluster, service.application, cells)
-    topology = running_topology(planned, service.settings, service.options.data, metrics)
-    fingerprint = f"{service.settings.fingerprint()}-{map_id(cells)}-{STATE_FORMAT}"
-    worker = Worker(service.cluster, service.application, topology, fingerprint, service.options, metrics)
+async def _work(service: Service, cells: PartitionMap, health: Health) -> None:
+    data = service.options.data
     try:
-        await worker.run()
+        await _worker(service, cells, health).run()
     except DustreamError:
         raise
     except (KafkaError, ConnectionError) as error:  # the cluster has gone: expected now and then, and no fault of ours
         raise WorkerCrashed(f"the connection to Kafka broke down: {error!r}") from error
     except Exception as error:
-        log.exception("the worker broke down")
-        raise WorkerCrashed(f"the worker broke down: {error!r}") from error
+        raise no_room(data, error) if is_no_room(error) else _broken_down(error) from error
+
+
+def _worker(service: Service, cells: PartitionMap, health: Health) -> Worker:
+    application, options = service.application, service.options
+    planned = planned_topology(service.settings, service.cluster, application, cells)
+    topology = running_topology(planned, service.settings, options.data, health.metrics)
+    fingerprint = f"{service.settings.fingerprint()}-{map_id(cells)}-{STATE_FORMAT}"
+    return Worker(service.cluster, application, topology, fingerprint, options, health.metrics, health=health)
+
+
+def _broken_down(error: Exception) -> WorkerCrashed:
+    log.error("the worker broke down", exc_info=error)
+    return WorkerCrashed(f"the worker broke down: {error!r}")

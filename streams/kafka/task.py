@@ -46,6 +46,7 @@ from dustream.streams.kafka.records import (
     message_letter,
     read_parcels,
     record_letter,
+    unusable,
 )
 from dustream.streams.kafka.transactions import Transactions
 from dustream.streams.store.base import Change
@@ -259,6 +260,9 @@ class Task:
         return Admission(messages, sources, letters, progress, hole)
 
     def _messages(self, record: InRecord, received: dict[str, int], letters: list[Letter]) -> list[Any]:
+        if why := unusable(record):
+            letters.append(record_letter(record, self._topic.name, why))
+            return []
         if self._decoder is None:
             return [record]
         found: list[Any] = []

@@ -9,7 +9,9 @@ What such a worker has written but not committed is in nobody's way for long: wh
 the open transaction in the changelog, and opens the writer's transactional id, which ends it (task.py).
 
 Any error leaves the outcome unknown, and aiokafka forgets after some of them that a transaction is open: so a producer
-that met one is closed, and opened again, which settles what it left behind.
+that met one is closed, and opened again, which settles what it left behind. A transactional request that gets no answer
+is such an error. aiokafka would repeat it, but the first one may still be on its way, and end the *next* transaction of
+the producer.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,8 +31,10 @@ from aiokafka.errors import (
     IllegalGenerationError,
     InvalidProducerEpoch,
     KafkaError,
+    NodeNotReadyError,
     NoError,
     NotCoordinatorError,
+    OutOfOrderSequenceNumber,
     ProducerFenced,
     RequestTimedOutError,
     UnknownMemberIdError,
@@ -39,6 +43,7 @@ from aiokafka.errors import (
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.producer.sender import Sender, TxnOffsetCommitHandler
 from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.transaction import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest
 from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Int64, Schema, TaggedFields
 from aiokafka.structs import OffsetAndMetadata, RecordMetadata
 
@@ -51,6 +56,7 @@ log = logging.getLogger(__name__)
 
 TRANSACTION_TIMEOUT_S = 30
 WRITE_TIMEOUT_S = 60.0
+REQUEST_TIMEOUT_S = 40.0
 BATCH_BYTES = 900 << 10
 WAVE_BYTES_MAX = 48 << 20  # a record larger than that has a wave of its own
 START_TIMEOUT_S = 60.0
@@ -73,6 +79,14 @@ class Membership(NamedTuple):
 
 class MembershipOver(ProducerFenced):  # type: ignore[misc]
     """The group has gone on to another generation, or to other members: the transaction is refused."""
+
+
+class InDoubt(OutOfOrderSequenceNumber):  # type: ignore[misc]
+    """A transactional request got no answer: it may still be carried out, and the producer is of no use any more."""
+
+
+class _NoAnswer(Exception):
+    """The same, inside aiokafka, which would try again after any error of its own."""
 
 
 class OffsetCommitResponse(Response):  # type: ignore[misc]
@@ -180,6 +194,9 @@ class OffsetCommit(TxnOffsetCommitHandler):  # type: ignore[misc]
         return float(self._default_backoff)
 
 
+TRANSACTIONAL = (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, EndTxnRequest, OffsetCommitRequest)
+
+
 class MemberSender(Sender):  # type: ignore[misc]
     """aiokafka's sender, but its offsets are committed in the name of a member."""
 
@@ -187,14 +204,31 @@ class MemberSender(Sender):  # type: ignore[misc]
 
     async def _do_txn_offset_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_id: str) -> None:
         node = await self._find_coordinator(CoordinationType.GROUP, group_id)
-        await OffsetCommit(self, offsets, self.who).do(node)
+        await _answered(OffsetCommit(self, offsets, self.who).do(node))
+
+    async def _do_add_partitions_to_txn(self, tps: Any) -> Any:
+        return await _answered(super()._do_add_partitions_to_txn(tps))
+
+    async def _do_add_offsets_to_txn(self, group_id: str) -> Any:
+        return await _answered(super()._do_add_offsets_to_txn(group_id))
+
+    async def _do_txn_commit(self, commit_result: Any) -> None:
+        await _answered(super()._do_txn_commit(commit_result))
+
+
+async def _answered(request: Awaitable[Any]) -> Any:
+    try:
+        return await request
+    except _NoAnswer as error:
+        raise InDoubt(f"{error}: the producer is opened anew") from None
 
 
 class MemberProducer(AIOKafkaProducer):  # type: ignore[misc]
     """aiokafka's producer with that sender."""
 
-    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
+    def __init__(self, cluster: Cluster, transactional_id: str, request_timeout_s: float = REQUEST_TIMEOUT_S) -> None:
         super().__init__(
+            request_timeout_ms=round(request_timeout_s * 1000),
             **cluster.aiokafka(),
             transactional_id=transactional_id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_S * 1000,
@@ -202,6 +236,8 @@ class MemberProducer(AIOKafkaProducer):  # type: ignore[misc]
             max_batch_size=BATCH_BYTES,
             linger_ms=0,
         )
+        self._send_request = self.client.send
+        self.client.send = self._send_answered
         known: Any = self._sender
         self._sender: Any = MemberSender(
             self.client,
@@ -211,6 +247,17 @@ class MemberProducer(AIOKafkaProducer):  # type: ignore[misc]
             retry_backoff_ms=known._retry_backoff * 1000,
             request_timeout_ms=known._request_timeout_ms,
         )
+
+    async def _send_answered(self, node: int, request: Any, **options: Any) -> Any:
+        """Send a request. Of one that is a part of a transaction, only that it was not sent may be tried again."""
+        try:
+            return await self._send_request(node, request, **options)
+        except NodeNotReadyError:
+            raise
+        except KafkaError as error:
+            if isinstance(request, TRANSACTIONAL):
+                raise _NoAnswer(f"{type(request).__name__} got no answer ({error!r})") from None
+            raise
 
     async def stop(self) -> None:
         await super().stop()
@@ -233,7 +280,9 @@ class Transactions:
         application: Application,
         data: Path,
         faults: Callable[[str], None] = lambda moment: None,
+        request_timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
+        self._request_timeout_s = request_timeout_s
         self._cluster = cluster
         self._application = application
         self._faults = faults
@@ -262,7 +311,7 @@ class Transactions:
                 self._producer = await self._start(self.transactional_id)
 
     async def _start(self, transactional_id: str) -> MemberProducer:
-        producer = MemberProducer(self._cluster, transactional_id)
+        producer = MemberProducer(self._cluster, transactional_id, self._request_timeout_s)
         try:
             await asyncio.wait_for(producer.start(), START_TIMEOUT_S)
         except BaseException:

@@ -9,7 +9,7 @@ What Faust 0.15.3 does not give, and what is done about it here:
   follows, so an idle task behind the end of its log goes back too.
 - An older generation's records may still come after a rebalance: they are dropped.
 - What is being written when the group calls is committed before Faust joins it again: afterwards it would be refused.
-- Its web server binds all interfaces: it is off; the endpoints of health.py listen on loopback.
+- Its web server binds all interfaces: it is off; the endpoints are those of health.py.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ from dustream.streams.embedded.tables import StoredKeys
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.cluster import Cluster
 from dustream.streams.kafka.faust_consumer import handed_out, install, split_since
-from dustream.streams.kafka.health import Health, serve
+from dustream.streams.kafka.health import LOOPBACK, Health
 from dustream.streams.kafka.inbox import Inboxes
-from dustream.streams.kafka.local_state import LocalState
+from dustream.streams.kafka.local_state import DiskFull, LocalState
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.progress import Progress
 from dustream.streams.kafka.records import InRecord
 from dustream.streams.kafka.round import Round
+from dustream.streams.kafka.settled import unsettled
 from dustream.streams.kafka.task import Abandoned, Admission, Runtime, Task
 from dustream.streams.kafka.transactions import Membership, MembershipOver, Place, Transactions
 
@@ -70,6 +71,18 @@ DRAIN_TIMEOUT_S = 20.0
 LEAVE_GRACE_S = 5.0  # after it
 READER_THREADS = 4
 FAR_S = 10.0**9
+BEAT_INTERVAL_S = 0.5
+SETTLED_INTERVAL_S = 5.0
+TASK_GAUGES = (
+    "position",
+    "lag",
+    "groups",
+    "alarms",
+    "held_pages",
+    "tier2_pages",
+    "tier2_imbalance",
+    "remapped_pages",
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +93,7 @@ class WorkerOptions:
     processors: tuple[str, ...] = ()
     """Empty: all."""
     health_port: int | None = None
+    health_host: str = LOOPBACK
     session_timeout_s: float = SESSION_TIMEOUT_S
     drain_timeout_s: float = DRAIN_TIMEOUT_S
     round_bytes: int = ROUND_BYTES
@@ -101,9 +115,12 @@ class Worker:
         options: WorkerOptions,
         metrics: Metrics,
         faults: Callable[[str], None] = lambda moment: None,
+        health: Health | None = None,
     ) -> None:
         self._options = options
         self._metrics = metrics
+        self._health = health or Health(metrics)
+        metrics.begin([spec.name for spec in topology.processors])
         self._application = application
         self._specs = _chosen(topology, options.processors)
         self._by_topic = {application.topic(spec.input): spec for spec in self._specs}
@@ -145,11 +162,12 @@ class Worker:
 
     async def run(self) -> None:
         """Work until told to stop; raises what made it impossible to go on."""
-        health = Health(self._metrics, self.is_ready)
-        server = await serve(health, self._options.health_port) if self._options.health_port is not None else None
+        self._health.stage = "recovering"
+        self._health.is_ready, self._health.refresh = self.is_ready, self._refresh
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, self._stop, name.name)
+        beside = [asyncio.create_task(each) for each in (self._beat(), self._watch_settled())]
         supervisor, rounds = asyncio.create_task(self._supervise()), asyncio.create_task(self._rounds())
         rounds.add_done_callback(self._rounds_ended)
         try:
@@ -160,9 +178,9 @@ class Worker:
             with suppress(asyncio.CancelledError):
                 await supervisor
             await self._drain()
-            rounds.cancel()
-            if server is not None:
-                await server.cleanup()
+            for each in (rounds, *beside):
+                each.cancel()
+            self._health.rest("stopped")
         if self._failure is not None:
             raise self._failure
 
@@ -201,8 +219,40 @@ class Worker:
         await asyncio.gather(*(self._close(tp) for tp in list(self._tasks)))
 
     def is_ready(self) -> bool:
-        """Whether every partition dealt to this worker has its task open."""
-        return self._membership is not None and all(self._is_open(tp) for tp in self._ours)
+        """Whether every partition dealt to this worker has its task open, and the broker has answered lately."""
+        is_open = self._membership is not None and all(self._is_open(tp) for tp in list(self._ours))
+        return is_open and self._is_in_contact()
+
+    def _is_in_contact(self) -> bool:
+        return self._health.contact_s <= self._options.session_timeout_s
+
+    def _refresh(self) -> None:
+        """Bring up to date what changes by itself. May be called from any thread."""
+        with suppress(AttributeError):  # the consumer is not made yet
+            self._health.contact(self._consumer().contact_at_s)
+        if not self._is_in_contact():
+            self._health.stage = f"no answer from the broker for {self._health.contact_s:.0f} s"
+            self._metrics.drop("lag", "unsettled")  # what it was says nothing about what it is
+        elif self._health.stage.startswith("no answer"):
+            self._health.stage = "recovering"
+
+    async def _beat(self) -> None:
+        while True:
+            self._health.beat()
+            self._refresh()
+            await asyncio.sleep(BEAT_INTERVAL_S)
+
+    async def _watch_settled(self) -> None:
+        """What lies between all that was published and the statuses, of all workers together."""
+        cluster, application, topology = self._runtime.cluster, self._runtime.application, self._runtime.topology
+        while True:
+            await asyncio.sleep(SETTLED_INTERVAL_S)
+            try:
+                left = await self._runtime.read(unsettled, cluster, application, topology)
+                self._metrics.set("unsettled", sum(left.values()))
+            except Exception as error:  # the broker is away, or a topic is being made: the next time will tell
+                log.debug("whether all is settled is not known: %r", error)
+                self._metrics.drop("unsettled")
 
     # ---------------------------------------------------------------- Faust
 
@@ -304,7 +354,6 @@ class Worker:
             if not self._is_open(tp) and self._not_before_s.get(tp, 0) <= now_s:
                 self._opening[tp] = asyncio.create_task(self._open(tp))
         self._metrics.set("tasks", len(self._tasks))
-        self._metrics.set("ready", float(self.is_ready()))
 
     def _read_assignment(self) -> tuple[Membership | None, set[TP]]:
         """Who we are in the group, and what was dealt to us as that; nobody while it is being dealt out. Faust's
@@ -366,7 +415,7 @@ class Worker:
                 await task.open()
             except Abandoned:
                 return
-            except StateMismatch as failure:
+            except (StateMismatch, DiskFull) as failure:
                 task.close()
                 self._fail(failure)
                 return
@@ -389,8 +438,7 @@ class Worker:
         async with task.lock, self._turn:
             task.close()
             self._rested.pop(tp, None)
-        for gauge in ("position", "lag", "groups", "tier2_pages", "tier2_imbalance", "remapped_pages"):
-            self._metrics.drop(gauge, processor=task.spec.name, partition=str(task.partition))
+        self._metrics.drop(*TASK_GAUGES, processor=task.spec.name, partition=str(task.partition))
         log.info("%s: closed at %d", task.name, task.progress.position)
 
     def _close_failed(self, tp: TP, task: Task, error: Exception) -> None:
@@ -592,7 +640,8 @@ class Worker:
             return False
         seen = (task.progress.position, self.app.consumer.highwater(tp) or 0)
         lag = max(0, seen[1] - self._dealt_with(tp, seen[0]))
-        self._metrics.set("lag", lag, processor=task.spec.name, partition=str(tp.partition))
+        if self._is_in_contact():
+            self._metrics.set("lag", lag, processor=task.spec.name, partition=str(tp.partition))
         if not self._stands_still(tp, seen) or not lag or self._searched.get(tp) == seen:
             return False
         self._searched[tp] = seen

@@ -27,6 +27,7 @@ PROBLEMS = {
     "target_gone": "the page it leads to is gone",
     "target_unknown": "the page it leads to was never seen, or its content is not known",
     "content_unknown": "it was fetched, but its content is not in the input: kept, because it cannot be compared",
+    "truncated": "only the first 8 MiB of it were compared",
 }
 
 

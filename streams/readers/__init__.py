@@ -3,7 +3,7 @@
 from dustream.streams.readers.field_map import parse_field_map
 from dustream.streams.readers.fingerprint import Fingerprint, change_since, fingerprint
 from dustream.streams.readers.inputs import expand_paths, open_input, open_inputs
-from dustream.streams.readers.records import Input, Item, Record, Rejection, line_bytes_max, record_bytes_max
+from dustream.streams.readers.records import Input, Item, Record, Rejection, line_bytes_max
 
 __all__ = [
     "Fingerprint",
@@ -18,5 +18,4 @@ __all__ = [
     "open_input",
     "open_inputs",
     "parse_field_map",
-    "record_bytes_max",
 ]

@@ -1,20 +1,35 @@
-"""What WARC and ARC readers share: a seekable file, positions, and outcomes given out in order."""
+"""What WARC and ARC readers share: a seekable file, positions, and records given out in order."""
 
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from collections.abc import Generator, Iterator
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar, NamedTuple
 
+from dustream.core.errors import BadEvent
 from dustream.schemas.crawl import CrawlEvent
-from dustream.streams.readers.archive_record import Outcome, Skip
-from dustream.streams.readers.framing import is_compressed_at
-from dustream.streams.readers.records import Input, Item, Record, Rejection, excerpt_bytes_max, original_bytes_max
+from dustream.streams.readers.archive_record import Block, read_record
+from dustream.streams.readers.content import Content, is_packed
+from dustream.streams.readers.framing import Cut, Format, Frame, frame, next_member
+from dustream.streams.readers.records import Input, Item, Record, Rejection, original_bytes_max
+from dustream.streams.readers.sources import BrokenSource
+
+NO_OFFSET = -1
+
+
+class _Lost(NamedTuple):
+    """What a rejection is about: where it stands, its bytes or the first of them, and their number."""
+
+    offset: int
+    original: bytes
+    size: int
 
 
 class ArchiveInput(Input):
-    """`file` is seekable; offsets are those of the stored file, compressed or not."""
+    """`file` is seekable. The offset of a record is that of the stored file, compressed or not; NO_OFFSET of a record
+    that begins inside a compressed member."""
+
+    archive: ClassVar[Format]
 
     def __init__(self, path: str, file: BinaryIO, total_bytes: int | None) -> None:
         super().__init__(path)
@@ -24,45 +39,96 @@ class ArchiveInput(Input):
         self.progress_bytes = 0
         self._total_bytes = total_bytes
 
+    def jump_to(self, position: int, offset: int) -> bool:
+        if offset == NO_OFFSET or is_packed(self.file, 0) != is_packed(self.file, offset):
+            return False
+        self.position, self.start_offset = position, offset
+        return True
+
     def __iter__(self) -> Iterator[Item]:
         start: int | None = self.start_offset
         while start is not None:
             start = yield from self._stretch(start)
         self.progress_bytes = self.bytes_total or self.progress_bytes
 
-    @abstractmethod
     def _stretch(self, start: int) -> Generator[Item, None, int | None]:
-        """Records from here to the end or the next damage; returns where to go on after it."""
+        """Records from here to the end, or to the next damage of compressed data; where to go on after that."""
+        content = Content(self.file, start, packed=is_packed(self.file, start))
+        at = content.skip(content.begin)
+        reason = ""
+        while not reason and not content.is_end(at):
+            content.release(at)
+            self.progress_bytes = content.stored(at) or self.progress_bytes
+            try:
+                found = frame(self.archive, content, at)
+            except Cut as cut:
+                next_at = cut.next_at or content.find(self.archive.start, at + 1)
+                if next_at is None:
+                    reason = str(cut)
+                else:
+                    yield from self._reject(self._lost(content, at, next_at), str(cut))
+                    at = next_at
+            else:
+                after = content.skip(found.end)
+                yield from self._give(content, at, found, after)
+                at = after
+        if content.broken is not None:
+            return (yield from self._after_damage(content, at, content.broken))
+        if reason:
+            yield from self._reject(self._lost(content, at, None), reason, ends_input=True)
+        return None
 
-    def give(
-        self, outcome: Outcome, offset: int, *, end: int | None = None, ends_input: bool = False
-    ) -> Iterator[Item]:
-        """The next record: a page, a rejection, or nothing but a count. It ends at `end`, or with the file."""
-        position, self.position = self.position, self.position + 1
-        if position < self.first_position:
-            return
-        if isinstance(outcome, CrawlEvent):
-            yield Record(outcome, position, offset)
-        elif isinstance(outcome, Skip):
-            self.skipped[outcome.reason] += 1
+    def _after_damage(self, content: Content, at: int, broken: BrokenSource) -> Generator[Item, None, int | None]:
+        """`at` is where the record begins that the damage is in, or where the content ends."""
+        next_start = next_member(self.file, broken.at + 1, self.archive.start) if content.is_packed else None
+        if content.is_packed and at >= content.broken_from:
+            lost = self._stored(broken.at, next_start)
         else:
-            resume_at = self.file.tell()
-            rejection = self._rejection(position, offset, str(outcome), end, ends_input)
-            self.file.seek(resume_at)
-            yield rejection
+            lost = self._lost(content, at, None)
+        yield from self._reject(lost, str(broken), ends_input=next_start is None)
+        return next_start
 
-    def _rejection(self, position: int, offset: int, reason: str, end: int | None, ends_input: bool) -> Rejection:
-        """With the record as it is stored, compressed or not. In a file that is compressed as a whole, records have no
-        bytes of their own."""
-        if is_compressed_at(self.file, 0) and not is_compressed_at(self.file, offset):
-            return self.reject(position, offset, reason, self._stored(offset, excerpt_bytes_max), ends_input=ends_input)
-        size = (self.file.seek(0, os.SEEK_END) if end is None else end) - offset
-        stored = self._stored(offset, min(size, original_bytes_max))
-        return self.reject_whole(position, offset, reason, stored, size=size, ends_input=ends_input)
+    # ---------------------------------------------------------------- what is given out
 
-    def _stored(self, offset: int, size: int) -> bytes:
-        self.file.seek(offset)
-        return self.file.read(size)
+    def _next_position(self) -> int:
+        position, self.position = self.position, self.position + 1
+        return position
+
+    def _give(self, content: Content, at: int, found: Frame, after: int) -> Iterator[Item]:
+        """A page, a rejection, or nothing but a count."""
+        if self.position < self.first_position:
+            self._next_position()
+            return
+        try:
+            outcome = read_record(found.head.headers, Block(found.block, found.head.block_size))
+        except BadEvent as error:
+            yield from self._reject(self._lost(content, at, after), str(error))
+            return
+        position, offset = self._next_position(), content.stored(at)
+        if isinstance(outcome, CrawlEvent):
+            yield Record(outcome, position, NO_OFFSET if offset is None else offset)
+        else:
+            self.skipped[outcome.reason] += 1
+
+    def _reject(self, lost: _Lost, reason: str, *, ends_input: bool = False) -> Iterator[Rejection]:
+        position = self._next_position()
+        if position >= self.first_position:
+            yield self.reject_whole(position, lost.offset, reason, lost.original, size=lost.size, ends_input=ends_input)
+
+    def _lost(self, content: Content, at: int, next_at: int | None) -> _Lost:
+        """What lies between here and the next record, or the end: as it is stored, or unpacked, if it shares its member
+        with others."""
+        is_last = next_at is None or content.is_end(next_at)
+        stored, stored_end = content.stored(at), None if is_last or next_at is None else content.stored(next_at)
+        if stored is not None and (is_last or stored_end is not None):
+            return self._stored(stored, stored_end)
+        size = (content.end if next_at is None else next_at) - at
+        return _Lost(NO_OFFSET if stored is None else stored, content.read(at, min(size, original_bytes_max)), size)
+
+    def _stored(self, start: int, end: int | None) -> _Lost:
+        size = (self.file.seek(0, os.SEEK_END) if end is None else end) - start
+        self.file.seek(start)
+        return _Lost(start, self.file.read(min(size, original_bytes_max)), size)
 
     @property
     def bytes_read(self) -> int:

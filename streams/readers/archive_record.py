@@ -7,10 +7,13 @@ from typing import Final, NamedTuple, Protocol
 
 from dustream.core.errors import BadEvent
 from dustream.core.events import PAGE_TYPES, is_page_type, looks_binary, media_type
+from dustream.core.text.page_guard import PAGE_BYTES_MAX
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.readers.http_head import HttpHead, head_bytes_max, parse_http_head
-from dustream.streams.readers.payload import decode_payload, too_large
-from dustream.streams.readers.records import bare_digest, check_readable, record_bytes_max
+from dustream.streams.readers.payload import decode_payload
+from dustream.streams.readers.records import bare_digest, readable
+
+block_bytes_max: Final = head_bytes_max + PAGE_BYTES_MAX + (PAGE_BYTES_MAX >> 6)  # and what chunks take
 
 
 class Skip(NamedTuple):
@@ -32,12 +35,15 @@ class Headers(Protocol):
     def get(self, key: str, /) -> str | None: ...
 
 
-class Block(Protocol):
-    """The block of a record: its beginning first, the rest only if wanted."""
+class Block(NamedTuple):
+    """The block of a record, or its beginning, if it is larger than what is read of a page."""
+
+    content: bytes
+    size: int
 
     @property
-    def size(self) -> int: ...
-    def read(self, size: int) -> bytes: ...
+    def is_cut(self) -> bool:
+        return len(self.content) < self.size
 
 
 def read_record(headers: Headers, block: Block) -> CrawlEvent | Skip:
@@ -53,9 +59,7 @@ def read_record(headers: Headers, block: Block) -> CrawlEvent | Skip:
     if scheme not in ("http", "https"):
         return Skip(f"scheme {scheme[:40]}")
     event = read_kind(headers, block, url)
-    if isinstance(event, CrawlEvent):
-        check_readable(event)
-    return event
+    return readable(event) if isinstance(event, CrawlEvent) else event
 
 
 def _uri(value: str | None) -> str:
@@ -63,8 +67,7 @@ def _uri(value: str | None) -> str:
 
 
 def _response(headers: Headers, block: Block, url: str) -> CrawlEvent | Skip:
-    content = block.read(head_bytes_max)
-    head = parse_http_head(content)
+    head = parse_http_head(block.content)
     if head is None:
         raise BadEvent("no HTTP response in the record")
     content_type = head.get("Content-Type") or headers.get("WARC-Identified-Payload-Type")
@@ -78,22 +81,21 @@ def _response(headers: Headers, block: Block, url: str) -> CrawlEvent | Skip:
         )
     if not is_page_type(content_type):
         return Skip(f"content type {media_type(content_type)[:80]}")
-    body = _body(head, content[head.size_bytes :], block)
-    return _page(headers, url, head.status, body, content_type)
+    return _page(headers, url, head.status, _body(head, block.content[head.size_bytes :]), content_type, block.is_cut)
 
 
-def _body(head: HttpHead, begun: bytes, block: Block) -> bytes:
-    if block.size - head.size_bytes > record_bytes_max:
-        raise too_large(record_bytes_max)
-    payload = begun + block.read(record_bytes_max)
+def _body(head: HttpHead, payload: bytes) -> bytes:
+    """More of it than is read of a page, if there is more."""
     transfer_encoding = head.get("Transfer-Encoding") or ""
     content_encoding = head.get("Content-Encoding") or ""
     if not transfer_encoding and not content_encoding:
         return payload
-    return decode_payload(payload, transfer_encoding, content_encoding, record_bytes_max)
+    return decode_payload(payload, transfer_encoding, content_encoding, PAGE_BYTES_MAX + 1)
 
 
-def _page(headers: Headers, url: str, status: int, body: bytes, content_type: str | None) -> CrawlEvent | Skip:
+def _page(
+    headers: Headers, url: str, status: int, body: bytes, content_type: str | None, is_cut: bool
+) -> CrawlEvent | Skip:
     if media_type(content_type) not in PAGE_TYPES and looks_binary(body):
         return Skip("binary data without a content type")
     return CrawlEvent(
@@ -103,6 +105,7 @@ def _page(headers: Headers, url: str, status: int, body: bytes, content_type: st
         body=body,
         digest=bare_digest(headers.get("WARC-Payload-Digest")),
         content_type=content_type,
+        truncated=is_cut,
     )
 
 
@@ -110,24 +113,25 @@ def _resource(headers: Headers, block: Block, url: str) -> CrawlEvent | Skip:
     content_type = headers.get("Content-Type")
     if not is_page_type(content_type):
         return Skip(f"content type {media_type(content_type)[:80]}")
-    if block.size > record_bytes_max:
-        raise too_large(record_bytes_max)
-    return _page(headers, url, 200, block.read(record_bytes_max), content_type)
+    return _page(headers, url, 200, block.content, content_type, block.is_cut)
 
 
 def _conversion(headers: Headers, block: Block, url: str) -> CrawlEvent | Skip:
     content_type = headers.get("Content-Type")
     if media_type(content_type) not in ("text/plain", ""):
         return Skip(f"content type {media_type(content_type)[:80]}")
-    if block.size > record_bytes_max:
-        raise too_large(record_bytes_max)
-    text = block.read(record_bytes_max).decode("utf-8", "replace")
-    return CrawlEvent(url=url, fetched_at=headers.get("WARC-Date"), text=text, content_type=content_type)
+    return CrawlEvent(
+        url=url,
+        fetched_at=headers.get("WARC-Date"),
+        text=block.content.decode("utf-8", "replace"),
+        content_type=content_type,
+        truncated=block.is_cut,
+    )
 
 
 def _revisit(headers: Headers, block: Block, url: str) -> CrawlEvent | Skip:
     """The HTTP head is optional here (WARC 1.1 section 6.7); without one the page answered as before."""
-    head = parse_http_head(block.read(head_bytes_max))
+    head = parse_http_head(block.content)
     status = head.status if head else 200
     content_type = head.get("Content-Type") if head else None
     if status <= 299 and not is_page_type(content_type):

@@ -19,7 +19,7 @@ from dustream.core.errors import BadEvent
 from dustream.core.events import is_page_type, media_type
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.readers.lines import BrokenLine, Line, LineInput, lines_of
-from dustream.streams.readers.records import Item, Record, bare_digest, check_readable
+from dustream.streams.readers.records import Item, Record, bare_digest, readable
 from dustream.streams.readers.sources import Source, read_content
 
 row_bytes_max: Final = 1024 * 1024
@@ -151,8 +151,7 @@ def _event(fields: _CdxjFields, time: str | None) -> CrawlEvent | str:
         revisit_of=fields.url if revisit else None,
         content_type=mime,
     )
-    check_readable(event)
-    return event
+    return readable(event)
 
 
 def _known(value: str | None) -> str | None:

@@ -12,6 +12,7 @@ from dustream.schemas.crawl import CrawlEvent
 
 FieldMap = dict[str, str]
 
+unseen_lines_max: Final = 1_000
 event_fields: Final = tuple(field.name for field in msgspec.structs.fields(CrawlEvent))
 
 
@@ -41,6 +42,36 @@ def source_fields(field_map: FieldMap) -> FieldMap:
     taken = set(field_map.values())
     unmapped = {name: name for name in event_fields if name not in field_map and name not in taken}
     return {**unmapped, **field_map}
+
+
+class UnseenFields:
+    """Notices that a map fits no record: which of its fields the first lines of an input do not have."""
+
+    def __init__(self, field_map: FieldMap) -> None:
+        self._unseen = dict(field_map)
+        self._lines = 0
+
+    def look(self, line: bytes) -> list[str]:
+        """What to say after this line, if anything."""
+        if not self._unseen:
+            return []
+        self._lines += 1
+        try:
+            there = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            there = {}
+        self._unseen = {ours: theirs for ours, theirs in self._unseen.items() if theirs not in there}
+        return self.end() if self._lines == unseen_lines_max else []
+
+    def end(self) -> list[str]:
+        """What to say when there are no more lines."""
+        unseen, self._unseen = self._unseen, {}
+        if not self._lines:
+            return []
+        return [
+            f"--map {ours}={theirs} fits no record: none of the first {self._lines:,} lines has a field {theirs}"
+            for ours, theirs in unseen.items()
+        ]
 
 
 def mapped_type(field_map: FieldMap) -> type[Any]:

@@ -1,155 +1,191 @@
-"""Where records begin and end in an archive, for the moment when its reader has lost its way.
+"""Where the records of an archive begin and end.
 
-Archives are compressed record by record (WARC 1.1 annex D), so after damage the next gzip member or zstd frame that is
-sound from end to end and begins like a record is where reading can go on; in a plain file, the next record header.
+A record is a head, which tells the length of its block, the block, and line ends. The length is right if another
+record or the end follows the block. If it is not, the record is cut off, and the next record begins at the next
+*start* (a line that only records begin with), wherever that stands. So a record that breaks off takes no bytes of
+another and costs none of its neighbours.
+
+A record may be cut by exactly as many bytes as the records that follow it take. Its length then fits by chance. So a
+start inside a block counts as the next record if records follow one another from there to the end of the block,
+unless the block is proven to be whole: by its digest, or by the length in its HTTP head.
 """
 
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
-import zstandard
+from dustream.streams.readers.archive_record import Headers, Truncated, block_bytes_max
+from dustream.streams.readers.content import Content, line_start_bytes_max, window_bytes_max
+from dustream.streams.readers.sources import BrokenSource, gzip_magic, unpack, zstd_magic
 
-from dustream.streams.readers.sources import (
-    BrokenSource,
-    compression_of,
-    gzip_magic,
-    zstd_magic,
-    zstd_window_bytes_max,
-)
-
-_scan_bytes: Final = 1024 * 1024
-_header_bytes_max: Final = 64 * 1024
-_overlap_bytes: Final = 16 * 1024  # longer than any line that begins a record
-_small_piece_bytes: Final = 16 * 1024
+LENGTH: Final = re.compile(r"\s*(\d{1,18})\s*", re.ASCII)
+cut_giants_max: Final = 16
+_member_piece_bytes: Final = 16 * 1024
 _MEMBER_MAGIC: Final = re.compile(re.escape(gzip_magic) + b"|" + re.escape(zstd_magic))
-WARC_RECORD: Final = re.compile(rb"WARC/\d\.\d\r*\n[A-Za-z]")
-BLANK_LINE: Final = re.compile(rb"\r\n\r\n")
-ANY_BLANK_LINE: Final = re.compile(rb"\r*\n\r*\n")
-_CONTENT_LENGTH: Final = re.compile(rb"^Content-Length:[ \t]*(\d+)[ \t]*\r*$", re.IGNORECASE | re.MULTILINE)
+_BGZF_BLOCK: Final = re.compile(re.escape(gzip_magic) + rb"\x04.{6}\x06\x00BC\x02\x00", re.DOTALL)
 
 
-def is_compressed_at(file: BinaryIO, offset: int) -> bool:
-    file.seek(offset)
-    return compression_of(file.read(4)) != "plain"
+class Head(NamedTuple):
+    """The head of a record: its fields, the bytes it takes, and the bytes that its block takes."""
+
+    headers: Headers
+    size: int
+    block_size: int
 
 
-def next_record_start(file: BinaryIO, after: int, record_start: re.Pattern[bytes] = WARC_RECORD) -> int | None:
-    """The first sound record at or after this offset, or None."""
-    if not is_compressed_at(file, 0):
-        return next(_find(file, after, _after_line_feed(record_start)), None)
-    return next((start for start in _find(file, after, _MEMBER_MAGIC) if _is_sound(file, start, record_start)), None)
+class Format(Protocol):
+    """What is particular to WARC or ARC."""
+
+    start: re.Pattern[bytes]
+    """Matches where a record begins, wherever that is."""
+
+    def head(self, content: Content, at: int) -> Head:
+        """The head of the record that begins here; Cut if there is none."""
+
+    def ends_well(self, content: Content, end: int) -> bool:
+        """Whether a block that ends here is followed by what follows blocks, though not by a record."""
+
+    def is_whole(self, head: Head, block: bytes) -> bool:
+        """Whether something but its length shows that nothing of the block is missing."""
 
 
-def _after_line_feed(pattern: re.Pattern[bytes]) -> re.Pattern[bytes]:
-    return re.compile(rb"(?<=\n)" + pattern.pattern)
+class Cut(Truncated):
+    """A record is not sound. `next_at`: where the next one begins, if that is known already."""
+
+    def __init__(self, reason: str, next_at: int | None = None) -> None:
+        super().__init__(reason)
+        self.next_at = next_at
 
 
-def member_end(file: BinaryIO, start: int) -> int:
-    """Where the member that begins here ends. Raises BrokenSource if it is not sound to its end."""
-    return max(end for _, end in _member(file, start))
+class Frame(NamedTuple):
+    """A sound record, and of its block what is read of a page."""
+
+    head: Head
+    block: bytes
+    end: int
 
 
-def framed_end(file: BinaryIO, start: int, blank_line: re.Pattern[bytes] = BLANK_LINE) -> int:
-    """Where the record that begins here ends: where its Content-Length says, and then come two CRLF (WARC 1.1
-    section 4; at the end of a file they may be missing). BrokenSource if not."""
-    content = _content(file, start)
-    head = b""
-    end: re.Match[bytes] | None = None
-    for piece in content:
-        head += piece
-        end = blank_line.search(head)
-        if end or len(head) > _header_bytes_max:
-            break
-    length = _CONTENT_LENGTH.search(head, 0, end.end()) if end else None
-    if end is None or length is None or not _ends_after(int(length[1]), head[end.end() :], content):
-        raise BrokenSource("does not end where its Content-Length says")
-    if is_compressed_at(file, start):
-        return member_end(file, start)
-    return start + end.end() + int(length[1]) + 4
+def frame(format: Format, content: Content, at: int) -> Frame:
+    """The record that begins here; Cut if it is not sound."""
+    head = format.head(content, at)
+    block_at = at + head.size
+    end = block_at + head.block_size
+    if end - at > window_bytes_max:
+        return _giant(format, content, head, block_at, end)
+    if content.ends_before(end) or not _fits(format, content, end):
+        raise _wrong_length(head)
+    if (inner := _inner_record(format, content, at, head, end)) is not None:
+        raise Cut("the record breaks off where another begins", inner)
+    return Frame(head, content.read(block_at, min(head.block_size, block_bytes_max)), end)
 
 
-def _ends_after(length: int, block: bytes, content: Iterator[bytes]) -> bool:
-    seen = len(block)
-    tail = block[length:]
-    while len(tail) < 4 and (piece := next(content, b"")):
-        tail += piece[max(0, length - seen) :]
-        seen += len(piece)
-    return seen >= length and not tail[:4].strip(b"\r\n")
+def _giant(format: Format, content: Content, head: Head, block_at: int, end: int) -> Frame:
+    """A record larger than the window. To find that it is cut, all of it must be read, and then the archive again up to
+    its start: after some such records, the others are taken to be cut."""
+    if content.ends_before(end) or content.cut_giants >= cut_giants_max:
+        raise _wrong_length(head)
+    block = content.read(block_at, min(head.block_size, block_bytes_max))
+    if not _fits(format, content, end):
+        content.cut_giants += 1
+        raise _wrong_length(head)
+    return Frame(head, block, end)
 
 
-def _find(file: BinaryIO, after: int, pattern: re.Pattern[bytes]) -> Iterator[int]:
-    """All offsets ≥ `after` where the pattern matches, reading on only as they are asked for."""
-    base = max(0, after - 1)  # one byte more, so that a pattern may ask what precedes it
-    position, window, least = base, b"", after
-    while True:
-        file.seek(position)
-        piece = file.read(_scan_bytes)
-        position += len(piece)
-        window += piece
-        decided = len(window) - _overlap_bytes if piece else len(window)  # a match at the very end may go on
-        for found in pattern.finditer(window):
-            if found.start() < decided and base + found.start() >= least:
-                least = base + found.start() + 1
-                yield least - 1
-        if not piece:
-            return
-        passed = max(0, decided - 1)
-        base, window = base + passed, window[passed:]
+def _wrong_length(head: Head) -> Cut:
+    return Cut(f"the record does not end where its length of {head.block_size} bytes says")
 
 
-def _is_sound(file: BinaryIO, start: int, pattern: re.Pattern[bytes]) -> bool:
-    head = b""
-    begins = False
-    try:
-        for content, _ in _member(file, start):
-            if not begins:
-                head += content
-                begins = pattern.match(head) is not None
-                if not begins and len(head) > _overlap_bytes:
-                    return False
-    except BrokenSource:
+def _fits(format: Format, content: Content, end: int) -> bool:
+    """Whether something follows that may follow a block."""
+    if content.is_end(end - 1):
         return False
-    return begins
+    after = content.skip(end)
+    if content.is_end(after):
+        # of a broken member, the last record may be what is broken
+        return content.broken is None or after <= content.broken_from
+    return begins(format, content, after) or format.ends_well(content, end)
 
 
-def _content(file: BinaryIO, start: int) -> Iterator[bytes]:
-    file.seek(start)
-    if compression_of(file.read(4)) != "plain":
-        for content, _ in _member(file, start):
-            yield content
-        return
-    position = start
+def begins(format: Format, content: Content, at: int) -> bool:
+    return format.start.match(content.read(at, line_start_bytes_max)) is not None
+
+
+def _inner_record(format: Format, content: Content, at: int, head: Head, end: int) -> int | None:
+    """Where another record begins before this one ends. One that begins a member of compressed data is one; others are
+    unless the block is proven whole."""
+    for member in content.members(at + 1, end):
+        if begins(format, content, member):
+            return member
+    block_at = at + head.size
+    starts = list(_starts(format, content, block_at, end))
+    if not starts:
+        return None
+    after = content.skip(end)
+    is_followed = content.is_end(after) or begins(format, content, after)
+    inner = _leading_to(format, content, starts, after) if is_followed else starts[0]
+    return None if inner is None or format.is_whole(head, content.read(block_at, head.block_size)) else inner
+
+
+def _leading_to(format: Format, content: Content, starts: list[int], after: int) -> int | None:
+    """The first start from which records follow one another up to here."""
+    leading = {after}
+    for at in reversed(starts):
+        try:
+            head = format.head(content, at)
+        except Cut:
+            continue
+        end = at + head.size + head.block_size
+        if end <= after and content.skip(end) in leading:
+            leading.add(at)
+    first = min(leading)
+    return None if first == after else first
+
+
+def _starts(format: Format, content: Content, at: int, before: int) -> Iterator[int]:
+    found = content.find(format.start, at, before)
+    while found is not None:
+        yield found
+        found = content.find(format.start, found + 1, before)
+
+
+def next_member(file: BinaryIO, after: int, start: re.Pattern[bytes]) -> int | None:
+    """The first gzip member or zstd frame at or after this offset that is sound from end to end and begins like a
+    record, or that is a block of BGZF, where records begin anywhere."""
+    stored = Content(file, after, packed=False)
+    found = stored.find(_MEMBER_MAGIC, after)
+    while found is not None:
+        stored.release(found)
+        if _is_sound(file, found, start):
+            return found
+        found = stored.find(_MEMBER_MAGIC, found + 1)
+    return None
+
+
+def _is_sound(file: BinaryIO, at: int, start: re.Pattern[bytes]) -> bool:
+    file.seek(at)
+    begun = _BGZF_BLOCK.match(file.read(line_start_bytes_max)) is not None
+    head = b""
+    try:
+        for piece in unpack(_from(file, at), at):
+            if piece.member is not None and piece.member > at:
+                return begun
+            if not begun:
+                head += piece.content
+                begun = start.match(head) is not None
+                if not begun and len(head) > line_start_bytes_max:
+                    return False
+    except BrokenSource as error:
+        return begun and error.at > at
+    return begun
+
+
+def _from(file: BinaryIO, position: int) -> Iterator[bytes]:
     while True:
         file.seek(position)
-        piece = file.read(_small_piece_bytes)
+        piece = file.read(_member_piece_bytes)
         if not piece:
             return
         position += len(piece)
         yield piece
-
-
-def _member(file: BinaryIO, start: int) -> Iterator[tuple[bytes, int]]:
-    """The content of one gzip member or zstd frame in pieces, each with the offset up to which it was stored."""
-    file.seek(start)
-    gzip = file.read(4).startswith(gzip_magic)
-    member = (
-        zlib.decompressobj(wbits=31)
-        if gzip
-        else zstandard.ZstdDecompressor(max_window_size=zstd_window_bytes_max).decompressobj()
-    )
-    position = start
-    while not member.eof:
-        file.seek(position)
-        piece = file.read(_small_piece_bytes if gzip else 1024)
-        if not piece:
-            raise BrokenSource("ends too early")
-        position += len(piece)
-        try:
-            content = member.decompress(piece)
-        except (zlib.error, zstandard.ZstdError) as error:
-            raise BrokenSource(f"is corrupt ({error})") from None
-        yield content, position - len(member.unused_data)

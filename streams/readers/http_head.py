@@ -11,6 +11,7 @@ from fastwarc.warc import HeaderMap
 head_bytes_max: Final = 64 * 1024
 _HEAD_END: Final = re.compile(rb"\r*\n\r*\n")
 _STATUS_LINE: Final = re.compile(rb"\s*[A-Za-z]+(?:/\d+(?:\.\d+)?)?\s+(\d{3})(?!\d)")
+_LAST_CHUNK: Final = b"\r\n0\r\n\r\n"
 _LINE_END: Final = re.compile(rb"\r*\n")
 
 
@@ -42,3 +43,14 @@ def parse_http_head(block: bytes) -> HttpHead | None:
     headers = HeaderMap()
     headers.parse(io.BytesIO(_LINE_END.sub(b"\r\n", head) + b"\r\n\r\n"))
     return HttpHead(int(status[1]), headers, end.end() if end else len(block))
+
+
+def is_all_there(block: bytes) -> bool:
+    """Whether an HTTP response says itself that this is all of it: by its length, or by the chunk that ends it."""
+    head = parse_http_head(block)
+    if head is None:
+        return False
+    if "chunked" in (head.get("Transfer-Encoding") or "").lower():
+        return block.endswith(_LAST_CHUNK)
+    length = head.get("Content-Length") or ""
+    return length.isdecimal() and len(length) < 19 and int(length) == len(block) - head.size_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from dustream.core.errors import UnreadableInput
 from dustream.streams.readers.field_map import FieldMap, check_field_map
@@ -12,39 +12,55 @@ from dustream.streams.readers.formats import Format, detect_format, refuse
 from dustream.streams.readers.records import Input
 from dustream.streams.readers.sources import BrokenSource, Source, open_source
 
+PassedOver = Callable[[str], None]
 
-def expand_paths(paths: Iterable[str]) -> list[str]:
-    """Files named, files in folders named (at any depth, none hidden), files a pattern matches; sorted within each."""
+
+def expand_paths(paths: Iterable[str], on_passed_over: PassedOver = lambda path: None) -> list[str]:
+    """Files named, files in folders named (at any depth, none hidden), files a pattern matches; sorted within each.
+    What is no regular file is read only if it is named itself: a pipe or device in a folder may never end."""
     found: list[str] = []
     for path in paths:
         if path == "-" or os.path.isfile(path):
             found.append(path)
         elif os.path.isdir(path):
-            found.extend(_files_under(path))
+            found.extend(_files_under(path, on_passed_over))
         elif os.path.exists(path):
             found.append(path)  # a pipe
         else:
-            found.extend(_matching(path))
+            found.extend(_matching(path, on_passed_over))
     return found
 
 
-def _files_under(folder: str) -> list[str]:
-    files = [
+def _files_under(folder: str, on_passed_over: PassedOver) -> list[str]:
+    found = [
         os.path.join(parent, name)
         for parent, _, names in os.walk(folder)
         for name in names
         if not name.startswith((".", "_")) and "/." not in parent[len(folder) :]
     ]
+    files = _regular(found, on_passed_over)
     if not files:
         raise UnreadableInput(f"{folder}: no files in this folder")
-    return sorted(files)
+    return files
 
 
-def _matching(pattern: str) -> list[str]:
-    matches = sorted(path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path))
+def _matching(pattern: str, on_passed_over: PassedOver) -> list[str]:
+    found = [path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path)]
+    matches = _regular(found, on_passed_over)
     if not matches:
         raise UnreadableInput(f"{pattern}: no such file")
     return matches
+
+
+def _regular(paths: list[str], on_passed_over: PassedOver) -> list[str]:
+    """In order. Links to files are files."""
+    regular = []
+    for path in sorted(paths):
+        if os.path.isfile(path):
+            regular.append(path)
+        else:
+            on_passed_over(path)
+    return regular
 
 
 def open_inputs(paths: Iterable[str], *, field_map: FieldMap | None = None) -> Iterator[Input]:

@@ -14,9 +14,9 @@ import msgspec
 from dustream.core.errors import BadEvent
 from dustream.core.events import check_schema_version
 from dustream.schemas.crawl import CRAWL_EVENT_VERSION, CrawlEvent
-from dustream.streams.readers.field_map import FieldMap, mapped_type, source_fields
+from dustream.streams.readers.field_map import FieldMap, UnseenFields, mapped_type, source_fields
 from dustream.streams.readers.lines import BrokenLine, Line, LineInput, lines_of
-from dustream.streams.readers.records import Item, Record, check_readable, line_bytes_max
+from dustream.streams.readers.records import Item, Record, line_bytes_max, readable
 from dustream.streams.readers.sources import Source, read_content
 
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -32,6 +32,7 @@ class JsonLines(LineInput):
     def __init__(self, path: str, source: Source, field_map: FieldMap | None = None) -> None:
         super().__init__(path, source)
         self._decode = event_decoder(field_map or {})
+        self._unseen = UnseenFields(field_map or {})
         self._begin = (0, 0)
 
     def jump_to(self, position: int, offset: int) -> bool:
@@ -49,9 +50,12 @@ class JsonLines(LineInput):
                 if not content or content.isspace():
                     continue
                 if position >= self.first_position:
+                    self.notices += self._unseen.look(content)
                     yield self._item(line, content, position)
                 position += 1
+            self.notices += self._unseen.end()
         except BrokenLine as error:
+            self.notices += self._unseen.end()
             if position >= self.first_position:
                 yield self.reject(position, error.offset, str(error), error.content, ends_input=True)
 
@@ -74,8 +78,7 @@ def event_decoder(field_map: FieldMap) -> EventDecoder:
             event = decode(content)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadEvent(_explain(error, content, url_source)) from None
-        check_readable(event)
-        return event
+        return readable(event)
 
     return decode_event
 

@@ -20,7 +20,7 @@ from dustream.core.errors import BadEvent
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.readers.field_map import FieldMap, mapped_type, source_fields
 from dustream.streams.readers.formats import refuse
-from dustream.streams.readers.records import Input, Item, Record, check_readable
+from dustream.streams.readers.records import Input, Item, Record, readable
 
 batch_rows: Final = 128
 _no_offset: Final = -1
@@ -43,6 +43,11 @@ class ParquetTable(Input):
         self._bytes_total = os.path.getsize(path)
         self._rows_read = 0
         self._rows_total: int = self._file.metadata.num_rows
+        self.notices += [
+            f"--map {ours}={theirs} fits no record: there is no column {theirs}"
+            for ours, theirs in (field_map or {}).items()
+            if theirs not in present
+        ]
         if "url" not in self._sources:
             columns = ", ".join(self._file.schema_arrow.names[:20])
             self._file.close()
@@ -118,5 +123,4 @@ def _event(row: dict[str, Any]) -> CrawlEvent:
         event = msgspec.convert(fields, CrawlEvent)
     except msgspec.ValidationError as error:
         raise BadEvent(f"not a crawl event: {error}") from None
-    check_readable(event)
-    return event
+    return readable(event)

@@ -14,7 +14,6 @@ from typing import Final
 import zstandard
 from fastwarc.stream_io import BrotliReader
 
-from dustream.core.errors import BadEvent
 from dustream.streams.readers.sources import zstd_window_bytes_max
 
 _CHUNK_HEAD: Final = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r?\n")
@@ -23,7 +22,7 @@ _step_bytes: Final = 16 * 1024
 
 
 def decode_payload(payload: bytes, transfer_encoding: str, content_encoding: str, bytes_max: int) -> bytes:
-    """The payload without its transfer and content codings; BadEvent if it is larger than `bytes_max`."""
+    """The payload without its transfer and content codings, or its first `bytes_max` bytes."""
     if "chunked" in transfer_encoding.lower():
         payload = _dechunk(payload)
     codings = [coding for coding in re.split(r"[,\s]+", content_encoding.lower()) if coding]
@@ -72,11 +71,9 @@ def _inflated(payload: bytes, window: int, bytes_max: int) -> bytes:
     size = 0
     try:
         for start in range(0, len(payload), _step_bytes):
-            pieces.append(stream.decompress(payload[start : start + _step_bytes], bytes_max + 1 - size))
+            pieces.append(stream.decompress(payload[start : start + _step_bytes], bytes_max - size))
             size += len(pieces[-1])
-            if size > bytes_max:
-                raise too_large(bytes_max)
-            if stream.eof:
+            if stream.eof or size >= bytes_max:
                 break
     except zlib.error:
         pass
@@ -88,26 +85,22 @@ def _unbrotli(payload: bytes, bytes_max: int) -> bytes:
     reader = BrotliReader(io.BytesIO(payload))
     size = 0
     try:
-        while size <= bytes_max and (piece := reader.read(_step_bytes)):
+        while size < bytes_max and (piece := reader.read(_step_bytes)):
             pieces.append(piece)
             size += len(piece)
     except OSError:
         pass
-    if size > bytes_max:
-        raise too_large(bytes_max)
-    return b"".join(pieces) or payload
+    return b"".join(pieces)[:bytes_max] or payload
 
 
 def _unzstd(payload: bytes, bytes_max: int) -> bytes:
     reader = zstandard.ZstdDecompressor(max_window_size=zstd_window_bytes_max).stream_reader(payload)
+    pieces = []
+    size = 0
     try:
-        content = reader.read(bytes_max + 1)
+        while size < bytes_max and (piece := reader.read(min(_step_bytes, bytes_max - size))):
+            pieces.append(piece)
+            size += len(piece)
     except zstandard.ZstdError:
-        return payload
-    if len(content) > bytes_max:
-        raise too_large(bytes_max)
-    return content or payload
-
-
-def too_large(bytes_max: int) -> BadEvent:
-    return BadEvent(f"page larger than {bytes_max} bytes")
+        pass
+    return b"".join(pieces) or payload

@@ -10,10 +10,10 @@ from typing import ClassVar, Final, NamedTuple, Self
 
 from dustream.core.errors import BadEvent
 from dustream.core.events import check_schema_version, url_bytes_max
+from dustream.core.page_cut import cut_event
 from dustream.schemas.crawl import CrawlEvent
 
-record_bytes_max: Final = 64 * 1024 * 1024  # payload of one page, decoded
-line_bytes_max: Final = 96 * 1024 * 1024  # a page of record_bytes_max in base64, and its other fields
+line_bytes_max: Final = 96 * 1024 * 1024
 excerpt_bytes_max: Final = 256
 original_bytes_max: Final = 1024 * 1024  # of a rejected record; the rest stays in its file
 
@@ -48,8 +48,8 @@ class Input(ABC):
     """One input, read once, in order. A position counts every record: good, rejected or passed over.
 
     `skipped` counts by reason what is well-formed but no page (requests, images, DNS records), from the start
-    position on. `bytes_read` of `bytes_total` is progress through the file as stored, compressed or not;
-    `bytes_total` is None for a pipe.
+    position on. `notices` says what a person should know of the input as a whole. `bytes_read` of `bytes_total` is
+    progress through the file as stored, compressed or not; `bytes_total` is None for a pipe.
     """
 
     format: ClassVar[str]
@@ -58,6 +58,7 @@ class Input(ABC):
         self.path = path
         self.first_position = 0
         self.skipped: Counter[str] = Counter()
+        self.notices: list[str] = []
 
     def start_at(self, position: int) -> Self:
         """Leave out all records before this position (one past the last that was dealt with)."""
@@ -113,15 +114,15 @@ class Input(ABC):
         )
 
 
-def check_readable(event: CrawlEvent) -> None:
-    """What can be told of a record without looking at its page; the rest is for core.events."""
+def readable(event: CrawlEvent) -> CrawlEvent:
+    """The event with no more of its page than is read. BadEvent for what can be told of a record without looking at
+    its page; the rest is for core.events."""
     check_schema_version(event.v)
     if not event.url or event.url.isspace():
         raise BadEvent("no URL")
     if len(event.url) > 4 * url_bytes_max:
         raise BadEvent(f"URL longer than {url_bytes_max} bytes")
-    if max(len(event.body or b""), len(event.html or ""), len(event.text or "")) > record_bytes_max:
-        raise BadEvent(f"page larger than {record_bytes_max} bytes")
+    return cut_event(event)
 
 
 def bare_digest(digest: str | None) -> str | None:

@@ -10,7 +10,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from io import BufferedReader
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import zstandard
 
@@ -26,11 +26,15 @@ zstd_window_bytes_max: Final = 2**27
 head_bytes_max: Final = 256 * 1024  # holds a whole zstd block (128 KiB), before which nothing comes out of a frame
 piece_bytes_max: Final = 1024 * 1024
 _compressed_piece_bytes: Final = 64 * 1024
+_GZIP_WINDOW: Final = 31  # the largest window, in gzip framing
+_PADDING: Final = b"\0\r\n"
 _zstd_piece_bytes: Final = 1024  # a zstd block of 4 bytes may hold 128 KiB: 1 KiB makes at most 32 MiB
 
 
 class BrokenSource(Exception):
-    """The bytes end or stop making sense here; `str(error)` says how."""
+    """The bytes end or stop making sense here; `str(error)` says how, `at` where the broken member begins."""
+
+    at: int = 0
 
 
 class Source:
@@ -100,13 +104,12 @@ def compression_of(head: bytes) -> Compression:
 def peek_content(source: Source, size: int = 64 * 1024) -> bytes:
     """The first decompressed bytes, leaving the source as it was."""
     head = source.peek()
-    kind = compression_of(head)
-    if kind == "plain":
+    if compression_of(head) == "plain":
         return head[:size]
     content = b""
     try:
-        for piece in _decompress(kind, iter((head,))):
-            content += piece
+        for piece in unpack(iter((head,))):
+            content += piece.content
             if len(content) >= size:
                 break
     except BrokenSource:
@@ -116,78 +119,120 @@ def peek_content(source: Source, size: int = 64 * 1024) -> bytes:
 
 def read_content(source: Source) -> Iterator[bytes]:
     """The decompressed bytes in pieces. An empty piece marks the end of a gzip member."""
-    kind = compression_of(source.peek())
-    pieces = iter(lambda: source.read(_compressed_piece_bytes if kind != "plain" else piece_bytes_max), b"")
-    return pieces if kind == "plain" else _decompress(kind, pieces)
+    if compression_of(source.peek()) == "plain":
+        return iter(source.read, b"")
+    pieces = unpack(iter(lambda: source.read(_compressed_piece_bytes), b""))
+    return (piece.content for piece in pieces if piece.content or piece.member is None)
 
 
-def _decompress(kind: Compression, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    return _gunzip(pieces) if kind == "gzip" else _unzstd(pieces)
+class Piece(NamedTuple):
+    """Unpacked bytes. Empty, with `member`: a gzip member or zstd frame begins at this offset of the stored bytes.
+    Empty, without: one has ended."""
+
+    content: bytes
+    member: int | None = None
 
 
-def _gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """All members, one after the other, an empty piece after each. What precedes a break inside a piece is won back by
-    going over it byte by byte from a copy of the state before it: zlib keeps back the output of a call that fails."""
-    member: zlib._Decompress | None = None
-    for piece in pieces:
-        rest = piece
-        while rest:
-            if member is None:
-                rest = rest.lstrip(b"\0")  # padding between and after members (tar, tapes)
-                if not rest:
-                    break
-                member = zlib.decompressobj(wbits=31)
-            before = member.copy()
+def unpack(stored: Iterator[bytes], at: int = 0) -> Iterator[Piece]:
+    """All gzip members and zstd frames, one after the other, empty ones too; `at` is the offset of the first byte.
+    BrokenSource, with the offset of the member that is broken, comes after everything that precedes the break."""
+    ahead = _Ahead(stored, at)
+    while ahead.skip_padding():
+        start = ahead.offset
+        yield Piece(b"", start)
+        try:
+            kind = compression_of(ahead.peek(4))
+            if kind == "plain":
+                raise BrokenSource("what follows is no compressed data")
+            yield from _gzip_member(ahead) if kind == "gzip" else _zstd_frame(ahead)
+        except BrokenSource as error:
+            error.at = start
+            raise
+        yield Piece(b"")
+
+
+class _Ahead:
+    """Stored bytes, of which those that a decompressor did not need can be put back."""
+
+    def __init__(self, stored: Iterator[bytes], at: int) -> None:
+        self._stored = stored
+        self._held = b""
+        self._taken = 0  # of those held
+        self.offset = at  # of the next byte
+
+    def peek(self, size: int) -> bytes:
+        while len(self._held) - self._taken < size and (more := next(self._stored, b"")):
+            self._held, self._taken = self._held[self._taken :] + more, 0
+        return self._held[self._taken : self._taken + size]
+
+    def take(self, size: int) -> bytes:
+        """At least one byte and at most so many, if there are any left."""
+        if self._taken == len(self._held):
+            self._held, self._taken = next(self._stored, b""), 0
+        taken = self._held[self._taken : self._taken + size]
+        self._taken += len(taken)
+        self.offset += len(taken)
+        return taken
+
+    def put_back(self, size: int) -> None:
+        """The last bytes of what was taken last."""
+        self._taken -= size
+        self.offset -= size
+
+    def skip_padding(self) -> bool:
+        """Pass over zeros and line ends between and after members (tar, tapes); False at the end."""
+        while more := self.take(_compressed_piece_bytes):
+            if rest := more.lstrip(_PADDING):
+                self.put_back(len(rest))
+                return True
+        return False
+
+
+def _gzip_member(ahead: _Ahead) -> Iterator[Piece]:
+    """What precedes a break is won back by going over the last bytes one by one from a copy of the state before them:
+    zlib keeps back the output of a call that fails."""
+    member = zlib.decompressobj(wbits=_GZIP_WINDOW)
+    before: zlib._Decompress | None = None  # None: the member begins with these bytes
+    while stored := ahead.take(_compressed_piece_bytes):
+        while stored:
             try:
-                content = member.decompress(rest, piece_bytes_max)
+                content = member.decompress(stored, piece_bytes_max)
             except zlib.error as error:
-                yield from _salvage(before, rest)
+                yield from _salvage(before or zlib.decompressobj(wbits=_GZIP_WINDOW), stored)
                 raise BrokenSource(f"gzip data are corrupt ({error})") from None
             if content:
-                yield content
-            rest = member.unused_data if member.eof else member.unconsumed_tail
+                yield Piece(content)
             if member.eof:
-                member = None
-                yield b""
-    if member is not None:
-        yield from _tail(member)
-        raise BrokenSource("gzip data end too early: the file is truncated")
-
-
-def _tail(member: zlib._Decompress) -> Iterator[bytes]:
+                ahead.put_back(len(member.unused_data))
+                return
+            stored = member.unconsumed_tail
+            before = member.copy()
     if content := member.flush():
-        yield content
+        yield Piece(content)
+    raise BrokenSource("gzip data end too early: the file is truncated")
 
 
-def _salvage(member: zlib._Decompress, piece: bytes) -> Iterator[bytes]:
-    for start in range(len(piece)):
+def _salvage(member: zlib._Decompress, stored: bytes) -> Iterator[Piece]:
+    for start in range(len(stored)):
         try:
-            content = member.decompress(piece[start : start + 1])
+            content = member.decompress(stored[start : start + 1])
         except zlib.error:
             return
         if content:
-            yield content
+            yield Piece(content)
 
 
-def _unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """All frames, one after the other. Skippable frames give nothing."""
-    decompressor = zstandard.ZstdDecompressor(max_window_size=zstd_window_bytes_max)
-    frame = decompressor.decompressobj()
-    started = False
-    for piece in pieces:
-        rest = memoryview(piece)
-        while rest:
-            step, rest = rest[:_zstd_piece_bytes], rest[_zstd_piece_bytes:]
-            while step:
-                try:
-                    content = frame.decompress(step)
-                except zstandard.ZstdError as error:
-                    raise BrokenSource(f"zstd data are corrupt or need another dictionary ({error})") from None
-                if content:
-                    yield content
-                started = not frame.eof
-                step = memoryview(frame.unused_data) if frame.eof else memoryview(b"")
-                if frame.eof:
-                    frame = decompressor.decompressobj()
-    if started:
-        raise BrokenSource("zstd data end too early: the file is truncated")
+def _zstd_frame(ahead: _Ahead) -> Iterator[Piece]:
+    """A skippable frame gives nothing."""
+    frame = zstandard.ZstdDecompressor(max_window_size=zstd_window_bytes_max).decompressobj()
+    while stored := ahead.take(_zstd_piece_bytes):
+        try:
+            content = frame.decompress(stored)
+        except zstandard.ZstdError as error:
+            raise BrokenSource(f"zstd data are corrupt or need another dictionary ({error})") from None
+        if content:
+            yield Piece(content)
+        if frame.eof:
+            ahead.put_back(len(frame.unused_data))
+            return
+    raise BrokenSource("zstd data end too early: the file is truncated")

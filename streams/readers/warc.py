@@ -7,145 +7,101 @@
     all others   → counted as skipped
 
 Only http and https URLs, and only types that can be pages (`is_page_type`), are read; the rest is counted by reason and
-its bytes are passed over. A record is given out when the next one has been found where it should be, or the input has
-ended: until then its Content-Length may prove wrong. Damage costs the records it touches and one rejection.
+its bytes are passed over. Damage costs the records it touches, and one rejection (framing.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, ClassVar, NamedTuple
+import base64
+import hashlib
+import re
+from typing import ClassVar, Final
 
-from fastwarc.warc import ArchiveIterator
-
-from dustream.core.errors import BadEvent
 from dustream.streams.readers.archive_input import ArchiveInput
-from dustream.streams.readers.archive_record import Outcome, Skip, Truncated, read_record
-from dustream.streams.readers.framing import ANY_BLANK_LINE, framed_end, is_compressed_at, member_end, next_record_start
-from dustream.streams.readers.records import Item, excerpt_bytes_max
-from dustream.streams.readers.sources import BrokenSource
+from dustream.streams.readers.content import Content
+from dustream.streams.readers.framing import LENGTH, Cut, Format, Head
+from dustream.streams.readers.http_head import is_all_there
+
+_head_bytes_max: Final = 256 * 1024
+_first_read_bytes: Final = 2 * 1024
+_BLANK_LINE: Final = re.compile(rb"\r*\n\r*\n")
+_LINE: Final = re.compile(rb"([!-9;-~]+)[ \t]*:((?:.*)(?:\n[ \t].*)*)")
+_DIGESTS: Final = {"sha1": hashlib.sha1, "md5": hashlib.md5, "sha256": hashlib.sha256, "sha-256": hashlib.sha256}
+_NO_HEAD: Final = "the record header is broken off or no WARC header"
 
 
-class _Held(NamedTuple):
-    """A record read but not yet given out."""
+class _Fields(dict[str, str]):
+    """The first value of each field, by its name in lower case."""
 
-    offset: int
-    outcome: Outcome
+    def get(self, key: str) -> str | None:  # type: ignore[override]
+        return super().get(key.lower())
+
+
+class WarcFormat:
+    """See framing.Format."""
+
+    start: re.Pattern[bytes] = re.compile(rb"WARC/\d\.\d\r*\n[A-Za-z]")
+
+    def head(self, content: Content, at: int) -> Head:
+        text, size = self._text(content, at)
+        fields = _fields(text)
+        if not fields.get("WARC-Type") or fields.get("Content-Length") is None:
+            raise Cut(_NO_HEAD)
+        length = LENGTH.fullmatch(fields["content-length"])
+        if length is None:
+            raise Cut(f"Content-Length {fields['content-length'][:40]!r} is no length of a record")
+        return Head(fields, size, int(length[1]))
+
+    def _text(self, content: Content, at: int) -> tuple[bytes, int]:
+        """The lines of a head, and the bytes it takes."""
+        for bytes_max in (_first_read_bytes, _head_bytes_max):
+            text = content.read(at, bytes_max)
+            if self.start.match(text) is None:
+                raise Cut("here begins no WARC record")
+            end = _BLANK_LINE.search(text)
+            if (inner := self.start.search(text, 1, end.start() if end else bytes_max)) is not None:
+                raise Cut("the record breaks off in its header", at + inner.start())
+            if end is not None:
+                return text[: end.start()], end.end()
+        raise Cut(_NO_HEAD)
+
+    def ends_well(self, content: Content, end: int) -> bool:
+        """Two line ends follow every block (WARC 1.1 section 4), whatever comes after them."""
+        return not content.read(end, 4).strip(b"\r\n")
+
+    def is_whole(self, head: Head, block: bytes) -> bool:
+        if (digest := head.headers.get("WARC-Block-Digest")) is not None and (fits := _fits(digest, block)) is not None:
+            return fits
+        return is_all_there(block)
+
+
+def _fields(text: bytes) -> _Fields:
+    fields = _Fields()
+    for found in _LINE.finditer(text.replace(b"\r", b"")):
+        fields.setdefault(found[1].decode("ascii").lower(), _decoded(found[2]))
+    return fields
+
+
+def _decoded(value: bytes) -> str:
+    value = b" ".join(value.split(b"\n")).strip()
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def _fits(digest: str, block: bytes) -> bool | None:
+    """Whether a labelled digest is that of the block; None if its algorithm is not known here."""
+    label, _, value = digest.strip().partition(":")
+    make = _DIGESTS.get(label.lower())
+    if make is None:
+        return None
+    found = make(block).digest()
+    return value.lower().rstrip("=") in (found.hex(), base64.b32encode(found).decode().lower().rstrip("="))
 
 
 class WarcArchive(ArchiveInput):
     """See the head of this file."""
 
     format: ClassVar[str] = "WARC"
-
-    def jump_to(self, position: int, offset: int) -> bool:
-        """In a file that is compressed as a whole its records have no offsets of their own."""
-        if is_compressed_at(self.file, 0) and not is_compressed_at(self.file, offset):
-            return False
-        self.position, self.start_offset = position, offset
-        return True
-
-    def _stretch(self, start: int) -> Generator[Item, None, int | None]:
-        self.file.seek(start)
-        held: _Held | None = None
-        offset = start
-        try:
-            for record in ArchiveIterator(self.file, parse_http=False):
-                offset = self.progress_bytes = record.stream_pos
-                if held is not None:
-                    yield from self.give(held.outcome, held.offset, end=offset)
-                    held = None
-                held = _Held(offset, self._outcome(record))
-        except (OSError, Truncated) as error:
-            return (yield from self._after_damage(held, offset, str(error)))
-        yield from self._after_end(held, start)
-        return None
-
-    def _after_end(self, held: _Held | None, start: int) -> Generator[Item, None, None]:
-        """What breaks off inside a member's header or checksum looks like an end to the parser: the records are good,
-        but more may be missing."""
-        if held is not None:
-            yield from self.give(held.outcome, held.offset)
-        last = start if held is None else held.offset
-        if not is_compressed_at(self.file, last):
-            return
-        try:
-            end = last if held is None else member_end(self.file, last)
-            self.file.seek(end)
-            if self.file.read(excerpt_bytes_max).strip(b"\0\r\n"):
-                raise BrokenSource("is followed by a piece of another")
-        except BrokenSource as error:
-            reason = BadEvent(f"the last record {error}: the file is truncated")
-            yield from self.give(reason, last, ends_input=True)
-
-    def _after_damage(self, held: _Held | None, offset: int, reason: str) -> Generator[Item, None, int | None]:
-        """`held` is the record before the damage, read in full; without it the damage is in the record at `offset`."""
-        broken_at = offset
-        if held is not None:
-            try:
-                broken_at = self._end_of(held)
-                yield from self.give(held.outcome, held.offset, end=broken_at)
-            except BrokenSource as error:
-                reason = f"the record {error}"
-        again = self._reread(broken_at)
-        next_start = next_record_start(self.file, broken_at + 1)
-        if again is not None:
-            yield from self.give(again.outcome, again.offset, end=next_start)
-        else:
-            yield from self.give(BadEvent(reason), broken_at, end=next_start, ends_input=next_start is None)
-        return next_start
-
-    def _end_of(self, held: _Held) -> int:
-        """Where a record ends; BrokenSource if it is not sound to there. In a file compressed as a whole there is no
-        telling: its records have no offsets of their own."""
-        if is_compressed_at(self.file, 0) and not is_compressed_at(self.file, held.offset):
-            return held.offset
-        return framed_end(self.file, held.offset)
-
-    def _reread(self, offset: int) -> _Held | None:
-        """The record here, if it is only spelt against the rules (line ends, white space) but whole."""
-        try:
-            framed_end(self.file, offset, ANY_BLANK_LINE)
-            self.file.seek(offset)
-            for record in ArchiveIterator(self.file, parse_http=False, quirks_mode=True):
-                return _Held(offset, self._outcome(record)) if record.stream_pos == offset else None
-        except (BrokenSource, OSError, Truncated):
-            pass
-        return None
-
-    def _outcome(self, record: Any) -> Outcome:
-        if not record.headers.get("WARC-Type") or record.headers.get("Content-Length") is None:
-            raise Truncated("the record header is broken off or no WARC header")
-        block = WarcBlock(record)
-        if self.position < self.first_position:
-            outcome: Outcome = Skip("before the start position")
-        else:
-            try:
-                outcome = read_record(record.headers, block)
-            except BadEvent as error:
-                outcome = error
-        block.finish()
-        return outcome
-
-
-class WarcBlock:
-    """The block of a WARC record."""
-
-    def __init__(self, record: Any) -> None:
-        self._record = record
-        length = record.headers["Content-Length"].strip()
-        if not length.isdecimal():
-            raise Truncated(f"Content-Length {length[:40]!r} is no number")
-        self.size = int(length)
-        self._seen = 0
-
-    def read(self, size: int) -> bytes:
-        content: bytes = self._record.reader.read(min(size, self.size - self._seen))
-        self._seen += len(content)
-        return content
-
-    def finish(self) -> None:
-        """Pass over what was not read; all of it must be there."""
-        self._seen += self._record.consume()
-        if self._seen < self.size:
-            raise Truncated(f"the record is truncated: {self._seen} of {self.size} bytes are there")
+    archive: ClassVar[Format] = WarcFormat()

@@ -209,7 +209,7 @@ def test_every_refused_input_is_named_and_the_others_are_read(tmp_path: Path) ->
     good.write_bytes(page("https://a.example/1", ARTICLE))
     bad.write_bytes(bytes(range(256)) * 20)
     done = dustream("run", good, bad, "--out", tmp_path / "out", "--json")
-    assert done.returncode == 0
+    assert done.returncode == 3
     assert json.loads(done.stdout)["refused"] == [str(bad)]
     assert b"bad.bin" in done.stderr
     alone = dustream("run", bad, "--out", tmp_path / "out2")

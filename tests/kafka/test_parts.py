@@ -33,8 +33,8 @@ from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.broker import Broker, RunningBroker
 from dustream.streams.kafka.cluster import Cluster, read_cluster
 from dustream.streams.kafka.compare import compare
-from dustream.streams.kafka.counted import GroupsCounted, PagesCounted
-from dustream.streams.kafka.health import Health, serve
+from dustream.streams.kafka.counted import PagesCounted, groups_counted
+from dustream.streams.kafka.health import LOOPBACK, Health, serve
 from dustream.streams.kafka.inbox import Inboxes
 from dustream.streams.kafka.intake import CrashGuard, IntakeProcessor, pack, unpack
 from dustream.streams.kafka.metrics import Metrics
@@ -151,7 +151,7 @@ def test_groups_are_counted_as_they_change() -> None:
         EmbeddedEngine(topology, store).run([Feed([Send("pages", crawl.url, crawl) for crawl in crawls])])
 
     def counted(spec: ProcessorSpec) -> ProcessorSpec:
-        return replace(spec, make=lambda: GroupsCounted(spec.make(), metrics)) if spec.name == "groups" else spec
+        return replace(spec, make=lambda: groups_counted(spec.make(), metrics)) if spec.name == "groups" else spec
 
     def page(name: str, text: str, **fields: int) -> CrawlEvent:
         return CrawlEvent(url=f"https://example.org/{name}", text=text * 20, **fields)
@@ -217,8 +217,8 @@ def test_a_taken_health_port_is_told() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(BadSetting, match=f"port {port} is not free"):
-            asyncio.run(serve(Health(Metrics(), lambda: True), port))
+        with pytest.raises(BadSetting, match=f"127.0.0.1:{port} cannot be listened on"):
+            asyncio.run(serve(Health(Metrics()), LOOPBACK, port))
 
 
 def test_libraries_complain_once_in_a_while() -> None:

@@ -17,7 +17,8 @@ from warcio.warcwriter import WARCWriter
 
 from dustream.core.errors import UnreadableInput
 from dustream.core.events import classify
-from dustream.streams.readers import Input, Item, Record, Rejection, archive_record, open_input
+from dustream.core.text.page_guard import PAGE_BYTES_MAX
+from dustream.streams.readers import Input, Item, Record, Rejection, open_input
 
 HTML = "<html><body><p>Grüße aus dem Archiv</p></body></html>".encode()
 
@@ -143,17 +144,23 @@ def test_payload_codings_are_removed(tmp_path: Path, coding: str) -> None:
     assert item.event.body == HTML
 
 
-def test_a_page_beyond_the_limit_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_record, "record_bytes_max", 10_000)
-    bomb = record("response", "http://a.de/bomb", http(gzip.compress(bytes(10**6)), "Content-Encoding: gzip"))
-    large = response(1, b"x" * 10_001)
-    image = record("response", "http://a.de/image", http(bytes(10_001), content_type="image/png"))
-    fits = response(2, b"x" * 10_000)
-    with open_bytes(tmp_path / "x", bomb + large + image + fits) as opened:
+@pytest.mark.parametrize("coding", ["gzip", "zstd", "br"])
+def test_of_a_page_beyond_the_limit_the_beginning_is_read(tmp_path: Path, coding: str) -> None:
+    page = b"<p>" + b"words of a page " * (PAGE_BYTES_MAX // 16)
+    packed = {"gzip": gzip.compress, "zstd": zstandard.compress, "br": brotli}[coding]
+    parts = [
+        record("response", "http://a.de/bomb", http(packed(page * 3), f"Content-Encoding: {coding}")),
+        response(1, page * 2),
+        record("response", "http://a.de/image", http(page * 9, content_type="image/png")),
+        response(2, page[:PAGE_BYTES_MAX]),
+        record("resource", "http://a.de/3", page, content_type="text/html"),
+        record("conversion", "http://a.de/4", page, content_type="text/plain"),
+    ]
+    with open_bytes(tmp_path / "x", b"".join(parts)) as opened:
         items = list(opened)
-    assert urls(items) == ["http://a.de/2"]
-    assert [(item.position, "larger than 10000" in item.reason) for item in rejections(items)] == [(0, True), (1, True)]
-    assert opened.skipped == {"content type image/png": 1}
+    assert not rejections(items) and opened.skipped == {"content type image/png": 1}
+    assert [item.event.truncated for item in items] == [True, True, False, True, True]
+    assert all((item.event.body or item.event.text.encode()) == page[:PAGE_BYTES_MAX] for item in items)
 
 
 def test_redirects_and_errors_come_without_bodies(tmp_path: Path) -> None:
