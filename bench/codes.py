@@ -10,28 +10,22 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import random
 import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate, islice, pairwise
-from pathlib import Path
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
+from code_search.code_index import ContainmentIndex
 from pages import data_folder, real_pages
 
-from dustream.core.containment.index import ContainmentIndex
-from dustream.core.containment.processor import ContainmentProcessor
-from dustream.core.containment.rows import CodeRow
-from dustream.core.pages.code_order import longer_first
-from dustream.core.pages.vertex import vertex_name
-from dustream.core.text.feature_code import DEFAULT_ANCHORS, feature_code, purified_paragraphs
+from dustream.core.text.code_parameters import DEFAULT_ANCHORS
+from dustream.core.text.feature_code import feature_code, purified_paragraphs
 from dustream.core.text.repeatability import information_loss_max, repeatability
 from dustream.core.text.scan import scan
-from dustream.schemas.containment import Codes, DropCode, KeepCode
 
 DELTAS = (0.70, 0.75, 0.80, 0.85, 0.90, 0.95, 1.00)
 REAL_CHINESE = ("A_dolphinscheduler_zh_en", "C_pages_multisite")
@@ -341,70 +335,6 @@ def print_growth(sizes: Sequence[int], asked: int = 2_000) -> None:
         )
 
 
-class RowsInMemory:
-    """The table of a task, so that its own work is measured and not that of a store."""
-
-    partition = 0
-
-    def __init__(self) -> None:
-        self.rows: dict[str, CodeRow] = {}
-        self.get = self.rows.get
-        self.put = self.rows.__setitem__
-        self.delete = self.rows.__delitem__
-
-    def table(self, name: str) -> RowsInMemory:
-        return self
-
-    def scan(self) -> Iterator[tuple[str, CodeRow]]:
-        return iter(self.rows.items())
-
-
-def code_messages(first: int, codes: Sequence[str]) -> Iterator[Codes]:
-    """What `pages` says of new pages, a hundred to a message."""
-    names = [vertex_name(1, f"https://www.site-{n % 997}.example/a/{n}", 1) for n in range(first, first + len(codes))]
-    news = [
-        KeepCode(name, code, (longer_first(len(code), bytes(16)),)) for name, code in zip(names, codes, strict=True)
-    ]
-    for start in range(0, len(news), 100):
-        yield Codes("zh", tuple(news[start : start + 100]))
-
-
-def print_task_growth(sizes: Sequence[int], asked: int = 2_000) -> None:
-    """All that one task does for a page that comes, is no near duplicate and goes again; and for a restart."""
-    print("--- a containment task as its language grows (µs of processor each)\n")
-    print("     pages    comes     goes  opening  resident bytes a page")
-    state, task, stream = RowsInMemory(), ContainmentProcessor(0.85), random_codes(max(sizes), 1)
-    task.open(state)
-    empty, number = resident_bytes(), 0
-    for size in sizes:
-        for start in range(number, size, 1_000):
-            for message in code_messages(start, list(islice(stream, 1_000))):
-                task.process(state, [message])
-        task.at_rest(state)
-        number, each = size, resident_bytes() - empty
-        messages = list(code_messages(size, list(random_codes(asked, size))))
-        gone = [Codes("zh", tuple(DropCode(news.vertex) for news in message.news)) for message in messages]
-        times = [time.process_time()]
-        for some in (messages, gone):
-            for message in some:
-                task.process(state, [message])
-            task.at_rest(state)
-            times.append(time.process_time())
-        ContainmentProcessor(0.85).open(state)
-        times.append(time.process_time())
-        took = [(end - start) * 1e6 for start, end in pairwise(times)]
-        print(
-            f"{size:10d} {took[0] / asked:8.0f} {took[1] / asked:8.0f} {took[2] / size:8.1f} {each / size:23.0f}",
-            flush=True,
-        )
-    print()
-
-
-def resident_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 def main() -> None:
     quick = "--quick" in sys.argv
     print_tables("generated reprints", generated_reprints(2_000 if quick else 20_000))
@@ -412,7 +342,6 @@ def main() -> None:
         for name in REAL_CHINESE:
             print_tables(f"Chinese pages of {name}", chinese_pages(name))
     sizes = (1_000, 10_000) if quick else (10_000, 30_000, 100_000, 300_000, 1_000_000)
-    print_task_growth(sizes)  # first: what others leave in memory would be counted
     print_growth(sizes)
 
 

@@ -18,6 +18,7 @@ BENCHMARKS = (
     "once",
     "search",
     "codes",
+    "containment",
     "questions",
     "partitions",
     "rules",
@@ -25,7 +26,7 @@ BENCHMARKS = (
     "breaker",
     "recrawl",
 )
-QUICK = ("codes", "partitions", "big_groups", "recrawl", "rules")
+QUICK = ("codes", "containment", "partitions", "big_groups", "recrawl", "rules")
 
 
 def run(name: str, out: Path, *, quick: bool) -> int:

@@ -134,22 +134,24 @@ def _link_in(
 @njit(cache=True)
 def _link_out(
     heads: Links, links: Links, link_terms: Terms, link_kinds: Kinds, free: int, ids: Numbers, sizes: Links,
-    masks: Masks, owner: int, terms: Terms,
+    masks: Masks, pages: Numbers, terms: Terms, owners: Links,
 ) -> tuple[int, Numbers]:  # fmt: skip
-    """Take an owner out of terms that are not common: the first free link then, and the changes."""
+    """Take pages out of terms that are not common: the first free link then, and the changes. `owners`: who it was."""
     found, count = np.empty((64, 3), dtype=np.int64), 0
-    for term in terms:
-        slot = _slot(heads, term)
+    for i in range(terms.size):
+        term, slot = terms[i], _slot(heads, terms[i])
         before, link, mine, mine_before = _NONE, heads[slot], _NONE, _NONE
         while link != _NONE:
-            if links[link, _OWNER] == owner and link_terms[link] == term:
+            if link_terms[link] == term and ids[links[link, _OWNER]] == pages[i]:
                 mine, mine_before = link, before
             before, link = link, links[link, _NEXT]
+        owners[i] = links[mine, _OWNER]
         link = heads[slot]
         while link != _NONE:
             if link != mine and link_terms[link] == term:
                 found, count = _note_both(
-                    ids, sizes, masks, owner, link_kinds[mine], links[link, _OWNER], link_kinds[link], -1, found, count
+                    ids, sizes, masks, owners[i], link_kinds[mine], links[link, _OWNER], link_kinds[link], -1, found,
+                    count,
                 )  # fmt: skip
             link = links[link, _NEXT]
         free = _unlink(heads, links, free, slot, mine, mine_before)
@@ -184,17 +186,6 @@ def _take_chain(
             before = link
         link = after
     return free, count
-
-
-@njit(cache=True)
-def _owner_of(heads: Links, links: Links, link_terms: Terms, ids: Numbers, term: np.uint64, page: int) -> int:
-    link = heads[_slot(heads, term)]
-    while link != _NONE:
-        owner = int(links[link, _OWNER])
-        if link_terms[link] == term and ids[owner] == page:
-            return owner
-        link = links[link, _NEXT]
-    return _NONE
 
 
 @njit(cache=True)
@@ -239,26 +230,24 @@ class CandidateIndex:
             self._set_common(term, max(self._term_cap, self._code_cap) + terms.size)
         return found
 
-    def unpost(self, page: int, terms: Terms) -> Changes:
-        """A page goes; `terms` as it was posted with."""
-        owner = self._owner(page, int(terms[0]))
-        is_rare = np.array([term not in self._common for term in terms.tolist()], dtype=np.bool_)
-        rare = terms[is_rare]
+    def unpost(self, pages: Numbers, terms: Terms) -> Changes:
+        """Pages go: each term that one was posted with, and the page."""
+        changes, owners = [], set[int]()
+        if self._common:
+            is_rare = np.array([term not in self._common for term in terms.tolist()], dtype=np.bool_)
+            for page, term in zip(pages[~is_rare].tolist(), terms[~is_rare].tolist(), strict=True):
+                owner, change = self._remove_common(term, page)
+                owners.add(owner)
+                changes.append(change)
+            pages, terms = pages[is_rare], terms[is_rare]
+        linked = np.empty(terms.size, dtype=np.int32)
         self._free_link, found = _link_out(
             self._heads, self._links, self._link_terms, self._link_kinds, self._free_link, self._ids, self._sizes,
-            self._masks, owner, rare,
+            self._masks, pages, terms, linked,
         )  # fmt: skip
-        self._used_links -= rare.size
-        changes = [found] + [self._remove_common(int(term), page) for term in terms[~is_rare]]
-        self._free_owners.append(owner)
-        return np.concatenate(changes)
-
-    def _owner(self, page: int, term: int) -> int:
-        if term in self._common:
-            return self._common[term][page] >> 3
-        owner = _owner_of(self._heads, self._links, self._link_terms, self._ids, np.uint64(term), page)
-        assert owner != _NONE
-        return int(owner)
+        self._used_links -= terms.size
+        self._free_owners += sorted(owners | set(linked.tolist()))
+        return np.concatenate([found, *changes])
 
     def _new_owners(self, ids: Numbers, sizes: Links, masks: Masks) -> Links:
         lacking = ids.size - len(self._free_owners)
@@ -295,21 +284,34 @@ class CandidateIndex:
         packed = (owners[:count].astype(np.int64) << 3 | kinds[:count]).tolist()
         self._common[term] = dict(zip(self._ids[owners[:count]].tolist(), packed, strict=True))
 
-    def _remove_common(self, term: int, page: int) -> Changes:
-        pages = self._common[term]
-        kind = pages.pop(page)
+    def _remove_common(self, term: int, page: int) -> tuple[int, Changes]:
+        """Its owner, and the changes."""
+        pages = self._common.get(term)
+        if pages is None:  # it was common when the first of the pages went
+            return self._remove_rare(term, page)
+        packed = pages.pop(page)
+        owner, kind = packed >> 3, packed & 7
         if len(pages) > (self._code_cap if kind & CODE else self._term_cap):
-            return np.empty((0, 3), dtype=np.int64)
+            return owner, np.empty((0, 3), dtype=np.int64)
         del self._common[term]
-        packed = np.array(list(pages.values()), dtype=np.int64)
-        owners, kinds = (packed >> 3).astype(np.int32), (packed & 7).astype(np.uint8)
+        left = np.array(list(pages.values()), dtype=np.int64)
+        owners, kinds = (left >> 3).astype(np.int32), (left & 7).astype(np.uint8)
         self._make_room(owners.size)
         self._free_link, found, _ = _link_in(
             self._heads, self._links, self._link_terms, self._link_kinds, self._free_link, self._ids, self._sizes,
             self._masks, owners, np.full(owners.size, term, dtype=np.uint64), kinds, self._term_cap, self._code_cap,
         )  # fmt: skip
         self._used_links += owners.size
-        return found
+        return owner, found
+
+    def _remove_rare(self, term: int, page: int) -> tuple[int, Changes]:
+        owner = np.empty(1, dtype=np.int32)
+        self._free_link, found = _link_out(
+            self._heads, self._links, self._link_terms, self._link_kinds, self._free_link, self._ids, self._sizes,
+            self._masks, np.array([page]), np.array([term], dtype=np.uint64), owner,
+        )  # fmt: skip
+        self._used_links -= 1
+        return int(owner[0]), found
 
     # Room
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from dustream.core.containment.candidate_index import CODE_CAP, TERM_CAP, CandidateIndex, Changes
-from dustream.core.containment.rows import SERIAL_BITS, PostedPages, page_id, row_key
+from dustream.core.containment.rows import SERIAL_BITS, PostedPages, page_id, row_key, without
 from dustream.core.processor import Send, Table, TaskState
-from dustream.schemas.containment import ContainmentMessage, Post, Postings
+from dustream.schemas.containment import ContainmentMessage, Post, Postings, Unpost
 from dustream.schemas.tier2 import Propose
 
 PAIRS_MAX = 10_000  # in one message
@@ -43,8 +43,7 @@ class ContainmentProcessor:
                 self._keep(message.home, pages)
                 changes.append(self._index_pages(message.home, pages))
             else:
-                serials = np.frombuffer(message.serials, dtype="<i8").tolist()
-                changes += [change for serial in serials if (change := self._unpost(message.home, serial)) is not None]
+                changes += self._unpost(message)
         return list(_proposals(np.concatenate(changes))) if changes else []
 
     def _index_pages(self, home: int, pages: PostedPages) -> Changes:
@@ -59,23 +58,24 @@ class ContainmentProcessor:
             self._posted.put(key, (part if known is None else PostedPages.of(known).joined(part)).postings())
             first = end
 
-    def _unpost(self, home: int, serial: int) -> Changes | None:
-        """None if the page has no term here."""
-        key = row_key(home, serial)
-        known = self._posted.get(key)
-        if known is None:
-            return None
-        pages = PostedPages.of(known)
-        at = int(np.searchsorted(pages.serials, serial))
-        if at == pages.serials.size or pages.serials[at] != serial:
-            return None
-        changes = self._index.unpost(page_id(home, serial), pages.part(at, at + 1).terms)
-        left = pages.part(0, at).joined(pages.part(at + 1, pages.serials.size))
-        if left.serials.size:
-            self._posted.put(key, left.postings())
-        else:
-            self._posted.delete(key)
-        return changes
+    def _unpost(self, message: Unpost) -> list[Changes]:
+        """Of pages that have no term here nothing is known."""
+        pages: list[int] = []
+        terms: list[bytes] = []
+        for serial in np.frombuffer(message.serials, dtype="<i8").tolist():
+            key = row_key(message.home, serial)
+            known = self._posted.get(key)
+            cut = None if known is None else without(known, serial)
+            if cut is not None:
+                pages += [page_id(message.home, serial)] * (len(cut.terms) // 8)
+                terms.append(cut.terms)
+                if cut.left.serials:
+                    self._posted.put(key, cut.left)
+                else:
+                    self._posted.delete(key)
+        if not pages:
+            return []
+        return [self._index.unpost(np.array(pages, dtype=np.int64), np.frombuffer(b"".join(terms), dtype="<u8"))]
 
 
 def _proposals(changes: Changes) -> Iterator[Send]:

@@ -72,3 +72,33 @@ class PostedPages(NamedTuple):
 
     def postings(self) -> Postings:
         return Postings(*(column.tobytes() for column in self))
+
+
+class Cut(NamedTuple):
+    """A row without one of its pages, and the page's terms."""
+
+    left: Postings
+    terms: bytes
+
+
+def without(row: Postings, serial: int) -> Cut | None:
+    """None if the page is not in the row."""
+    serials = np.frombuffer(row.serials, dtype="<i8").tolist()
+    if serial not in serials:
+        return None
+    at, counts = serials.index(serial), np.frombuffer(row.counts, dtype="<i4").tolist()
+    first = sum(counts[:at])
+    last = first + counts[at]
+
+    def other(column: bytes, start: int, end: int, width: int) -> bytes:
+        return column[: start * width] + column[end * width :]
+
+    left = Postings(
+        other(row.serials, at, at + 1, 8),
+        other(row.sizes, at, at + 1, 4),
+        other(row.masks, at, at + 1, 32),
+        other(row.counts, at, at + 1, 4),
+        other(row.terms, first, last, 8),
+        other(row.kinds, first, last, 1),
+    )
+    return Cut(left, row.terms[8 * first : 8 * last])

@@ -100,8 +100,8 @@ class Containing:
         return self._index.post(ids, sizes, masks, counts, np.concatenate(terms), np.concatenate(kinds))
 
     def _contained(self, candidates: dict[int, dict[int, float]], market: int) -> Iterator[tuple[int, Verdict]]:
-        """From the best page to the worst: each is contained in the best page kept that has enough of it. Only who is
-        alone in its group is contained."""
+        """From the best page to the worst: each is contained in the page kept that has the largest share of it, if that
+        is enough. Only who is alone in its group is contained."""
         contained: set[int] = set()
         ranked = [page for page in candidates if self._is_alone(page) and self._is_winner(page, market)]
         for page in sorted(ranked, key=lambda each: self._order(each, market)):
@@ -109,7 +109,7 @@ class Containing:
             kept = [each for each in candidates[page] if each not in contained and self._is_winner(each, market)]
             better = [each for each in kept if self._order(each, market) < order]
             if better:
-                best = min(better, key=lambda each: self._order(each, market))
+                best = min(better, key=lambda each: (-candidates[page][each], self._order(each, market)))
                 contained.add(page)
                 yield page, self._verdict(page, best, candidates[page][best])
 

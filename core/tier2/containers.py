@@ -5,7 +5,8 @@ Rules:
   better in the order: more shingles, and of equally many the better by the winner criteria (or by these alone, if so
   set).
 - Only who is kept can contain: a winner in the stars, and not contained itself.
-- A page is contained in the best page that can contain it.
+- Of the pages that can contain it, a page is contained in the one that has the largest share of it, and of several in
+  the best.
 Read from the best to the worst this has one solution, whatever came first.
 
 How it comes about:
@@ -362,11 +363,13 @@ class Containers:
 
 
 def _best(candidates: list[CandidateRow], market: int, order: bytes) -> Verdict | None:
-    """The best container that is kept in a market and better than `order`."""
-    kept = [each for each in candidates if each.kept >> market & 1 and each.orders[market] < order]
-    if not kept:
+    """Of the containers that are kept in a market and better than `order`: the one with the largest share of the page,
+    of equal ones the best."""
+    kept = [(-each.share, each.orders[market], each) for each in candidates if each.kept >> market & 1 and each.share]
+    better = [each for each in kept if each[1] < order]
+    if not better:
         return None
-    best = min(kept, key=lambda each: each.orders[market])
+    best = min(better, key=lambda each: each[:2])[2]
     assert best.share is not None
     return Verdict(url_of(best.container), best.share, exact=False, contained=True, code_share=best.code_share)
 

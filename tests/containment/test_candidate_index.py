@@ -81,8 +81,10 @@ def test_any_history_gives_what_brute_force_gives(batches: list[tuple[list[Page]
         number += len(new)
         posted |= pages
         changes = [post(index, pages)] if pages else []
-        for page in sorted(set(gone) & posted.keys()):
-            changes.append(index.unpost(page, np.array(posted.pop(page).terms, dtype=np.uint64)))
+        terms = [(page, term) for page in sorted(set(gone) & posted.keys()) for term in posted.pop(page).terms]
+        if terms:
+            pages_of, terms_of = zip(*terms, strict=True)
+            changes.append(index.unpost(np.array(pages_of, dtype=np.int64), np.array(terms_of, dtype=np.uint64)))
         for change in changes:
             for one, other, sign in change.tolist():
                 sums[one, other] += sign

@@ -18,7 +18,7 @@ from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.core.text.signature import sign
 from dustream.core.winners import Market
-from dustream.schemas.pages import Crawl, Decision, PageCode
+from dustream.schemas.pages import Crawl, Decision
 from dustream.schemas.status import DuplicateStatus
 from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.embedded.results import StoredResults
@@ -47,9 +47,9 @@ SETTINGS = Settings(
 
 def content(url: str, version: int, number: int, popularity: float | None, digest: str) -> Crawl:
     code = "".join(chr(0x4E00 + WORDS.index(word)) for word in TEXTS[number].split() if word in WORDS)
-    page_code = PageCode("zh", code) if code else None
     signature = sign(TEXTS[number], "en")
-    return Crawl(url, version, "content", signature, popularity=popularity, code=page_code, digest=digest)
+    signature = msgspec.structs.replace(signature, code=code)
+    return Crawl(url, version, "content", signature, popularity=popularity, digest=digest)
 
 
 @st.composite

@@ -125,7 +125,7 @@ def _keeps_the_dropped(self: Any, number: int, row: Any) -> Any:
 def _worst_container(candidates: Any, market: int, order: bytes) -> Any:
     """Any page that contains it, instead of the best."""
     kept = [each for each in candidates if each.kept >> market & 1 and each.orders[market] < order]
-    return _BEST([max(kept, key=lambda each: each.orders[market])], market, order) if kept else None
+    return _BEST([min(kept, key=lambda each: (each.share, each.orders[market]))], market, order) if kept else None
 
 
 def _weighs_without_dependence(self: Any, *args: Any) -> Any:
@@ -137,8 +137,7 @@ def _weighs_without_dependence(self: Any, *args: Any) -> Any:
 
 
 def _never_rare_again(self: Any, term: int, page: int) -> Any:
-    self._common[term].pop(page)
-    return np.empty((0, 3), dtype=np.int64)
+    return self._common[term].pop(page) >> 3, np.empty((0, 3), dtype=np.int64)
 
 
 def _nothing_common(self: Any, term_cap: int, code_cap: int) -> None:

@@ -317,9 +317,10 @@ def containers(
     kept: list[str] = []
     contained: dict[str, tuple[str, float]] = {}
     for url in sorted((url for url, winner in winner_of.items() if winner == url), key=place):
-        better = next((each for each in kept if (url, each) in candidates), None)
-        if group_of[url].size == 1 and better is not None:
-            contained[url] = better, candidates[url, better]
+        better = [each for each in kept if (url, each) in candidates]  # from the best to the worst
+        if group_of[url].size == 1 and better:
+            best = max(better, key=lambda each: candidates[url, each])  # the first of several
+            contained[url] = best, candidates[url, best]
         else:
             kept.append(url)
     return contained

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-
-from dustream.core.containment.fragment_table import (
+from code_search.fragment_table import (
     NONE,
     OWNER,
     Codes,
@@ -23,7 +22,8 @@ from dustream.core.containment.fragment_table import (
     link_out,
     search,
 )
-from dustream.core.containment.levels import CODE_CHARS_MAX, CODE_CHARS_MIN, make_levels
+from code_search.levels import CODE_CHARS_MAX, CODE_CHARS_MIN, make_levels
+
 from dustream.core.text.repeatability import code_points
 
 _LINKS_FIRST = 1 << 12

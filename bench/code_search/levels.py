@@ -1,4 +1,4 @@
-"""Which fragments of a code are kept, so that no containment can be missed (proof: docs/feature-codes.md).
+"""Which fragments of a code are kept, so that no containment can be missed.
 
 Two codes, m characters the shorter one: S ≥ δ in either direction means a common substring of at least ⌈δm⌉. *Level* λ
 has a length T(λ); a code is *of* the highest level with T(λ) ≤ ⌈δm⌉, and is kept on that level and on all below. On a
