@@ -1,7 +1,11 @@
 """bench/results/NAME.json: the figures of a benchmark, with the command, commit and machine that gave them.
 
 A file is written when its benchmark is complete, and replaces the former one at once. Tables in docs are made from
-these files: `python bench/result_files.py` prints those of NAME, or of all.
+these files: `python bench/result_files.py` writes those that docs ask for by a line as
+
+    <!-- bench/results/winners.json, table 2 -->
+
+before the table. `python bench/result_files.py NAME` prints the tables of a benchmark.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +21,8 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE / "results"
+DOCS = HERE.parent / "docs"
+ASKED = re.compile(r"(<!-- bench/results/([\w-]+)\.json, table (\d+) -->)\n\n(?:\|.*\n)*")
 
 
 class Table(NamedTuple):
@@ -74,10 +81,23 @@ def _commit() -> str:
     return found.stdout.strip() or "unknown"
 
 
+def with_tables(text: str) -> str:
+    """A document with the tables that it asks for as they are now."""
+
+    def table(asked: re.Match[str]) -> str:
+        return f"{asked[1]}\n\n{read_tables(asked[2])[int(asked[3]) - 1].markdown()}\n"
+
+    return ASKED.sub(table, text)
+
+
 def main() -> int:
-    for name in sys.argv[1:] or sorted(path.stem for path in FOLDER.glob("*.json")):
+    for name in sys.argv[1:]:
         for table in read_tables(name):
-            print(f"\n{name}: {table.title}\n\n{table.markdown()}")
+            print(f"\n{table.title}\n\n{table.markdown()}")
+    for path in [] if sys.argv[1:] else sorted(DOCS.glob("*.md")):
+        if (text := path.read_text()) != (now := with_tables(text)):
+            path.write_text(now)
+            print(f"{path.name}: new tables")
     return 0
 
 

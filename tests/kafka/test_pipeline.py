@@ -145,6 +145,29 @@ def test_what_a_page_is_does_not_depend_on_the_order(site: Site) -> None:
     assert found[page].role == "unique" and found[only].problem == "content_unknown"
 
 
+def test_a_canonical_link_decides_the_winner_and_its_change_is_heard(site: Site) -> None:
+    old, stable = "https://docs.example/1.0/x", "https://docs.example/a/longer/path/to/stable/x"
+    text = " ".join(f"canonical{number}" for number in range(100))
+    client = Client(site.cluster.bootstrap, site.application.name)
+
+    def publish_page(url: str, time_s: int, canonical: str) -> None:
+        link = f'<link rel="canonical" href="{canonical}">'
+        client.publish({"url": url, "fetched_at": time_s, "html": f"<html><head>{link}</head><p>{text}</p></html>"})
+
+    with client:
+        publish_page(old, 1, stable)
+        publish_page(stable, 2, stable)
+    settle(site)
+    status = client.status(old)
+    assert status is not None and (status.role, status.winner) == ("duplicate", stable)
+    with client:
+        publish_page(stable, 3, "https://docs.example/elsewhere")
+        publish_page(old, 4, old)
+    settle(site)
+    status = client.status(stable)
+    assert status is not None and (status.role, status.winner) == ("duplicate", old)
+
+
 def test_an_operator_splits_a_group_through_the_crawl_topic(site: Site) -> None:
     words = [f"word{number}" for number in range(200)]
     client = Client(site.cluster.bootstrap, site.application.name)

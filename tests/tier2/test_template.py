@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from dustream.core.pages.rows import PageRow
 from dustream.core.pages.vertex import vertex_name
 from dustream.core.text.signature import sign
 from dustream.core.tier2.index import SimilarityIndex
@@ -140,7 +141,8 @@ def vertex(number: int) -> str:
 
 
 def keys(number: int, popularity: float | None) -> tuple[bytes, ...]:
-    return MARKETS.keys(f"http://site.example/{number}", number, popularity, vertex(number))
+    page = PageRow(number, number, popularity=popularity)
+    return MARKETS.keys(f"http://site.example/{number}", page, vertex(number))
 
 
 def partners(said: Iterable[Any]) -> list[str]:
