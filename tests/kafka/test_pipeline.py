@@ -126,7 +126,9 @@ def test_any_client_may_publish_single_events(site: Site) -> None:
 def test_what_a_page_is_does_not_depend_on_the_order(site: Site) -> None:
     """A confirmation before what it confirms, and a revisit after its page has changed, and before."""
     old, new = (" ".join(f"{name}{number}" for number in range(50)) for name in ("old", "new"))
-    page, early, late, confirmed, only = (f"https://{name}.example/" for name in ("page", "early", "late", "ok", "only"))
+    page, early, late, confirmed, only = (
+        f"https://{name}.example/" for name in ("page", "early", "late", "ok", "only")
+    )
     with Client(site.cluster.bootstrap, site.application.name) as client:
         client.publish({"url": early, "fetched_at": 2, "revisit_of": page})
         client.publish({"url": confirmed, "fetched_at": 2, "status": 304})
