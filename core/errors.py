@@ -6,6 +6,7 @@ DustreamError
 │   └── UnreadableInput   a file or format that cannot be read: convert it, or name the right one
 ├── BadSetting            a setting or argument is wrong: correct it and run again
 ├── StateMismatch         the state on disk was made by other settings or another version: use a fresh state
+├── DiskFailure           a disk is full or fails: make room or check it, and run the same command again
 └── Interrupted           stopped by the user: run the same command again to resume
 """
 
@@ -34,6 +35,10 @@ class BadSetting(DustreamError):
 
 class StateMismatch(DustreamError):
     """The state on disk does not fit this program or these settings."""
+
+
+class DiskFailure(DustreamError):
+    """A disk is full or fails; what was committed is kept."""
 
 
 class Interrupted(DustreamError):

@@ -22,7 +22,7 @@ from dustream.core.rules.processor import RulesProcessor
 from dustream.core.settings import Settings
 from dustream.core.sites import site_of
 from dustream.core.tier2.containers import ContainmentRules, criteria_first, longer_first
-from dustream.core.tier2.index import SimilarityIndex
+from dustream.core.tier2.crowded_index import CrowdedIndex
 from dustream.core.tier2.partition_map import PartitionMap, default_map
 from dustream.core.tier2.points import tau_parts
 from dustream.core.tier2.processor import TABLES as TIER2_TABLES
@@ -124,6 +124,6 @@ def _specs(tables: Mapping[str, Any]) -> tuple[TableSpec, ...]:
     return tuple(TableSpec(name, row) for name, row in tables.items())
 
 
-def _search(settings: Settings, shingles_of: ShinglesOf) -> SimilarityIndex:
+def _search(settings: Settings, shingles_of: ShinglesOf) -> CrowdedIndex:
     indexes = settings.partitions * (2 + len(settings.markets))  # per partition: entries, visitors, winners by market
-    return SimilarityIndex(settings.threshold, shingles_of, shingle_cache_bytes_max=SHINGLE_CACHE_BYTES // indexes)
+    return CrowdedIndex(settings.threshold, shingles_of, shingle_cache_bytes_max=SHINGLE_CACHE_BYTES // indexes)

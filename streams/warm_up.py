@@ -10,7 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from dustream.streams.store.memory import MemoryStore
 PAGES_TO_TRY = 200  # enough to meet every common case: copies, near copies, redirects, updates, deaths
 ITEMS_TO_LEARN_FROM = 40  # of each kind
 FAMILIES, COPIES, SHINGLES = 40, 4, 300
+CROWD, OWN = 400, 24  # pages just below the threshold
 SETTINGS = Settings(partitions=2)
 
 
@@ -44,7 +45,7 @@ def warm_up() -> float:
     beside = [spawn.Process(target=each) for each in (read_some_pages, learn_some_rules)]
     for process in beside:
         process.start()
-    OnceEngine(SETTINGS, MemorySpool()).run([run(some_families(), SETTINGS)])
+    OnceEngine(SETTINGS, MemorySpool()).run([run([*some_families(), *a_crowd()], SETTINGS)])
     for process in beside:
         process.join()
     OnceEngine(SETTINGS, MemorySpool()).run([warm_up_pages(SETTINGS)])
@@ -100,6 +101,16 @@ def some_families() -> Iterable[Crawl]:
         yield Crawl(_url(family, 1), 2, "gone")
 
 
+def a_crowd() -> Iterable[Crawl]:
+    """Pages with one template, none of which matches another but the last one; one dies."""
+    common = [*range(10**6, 10**6 + SHINGLES)]
+    for number in range(CROWD + 1):
+        first = 10**7 + OWN * min(number, CROWD - 1) + number // CROWD
+        signature = _signature([*common, *range(first, first + OWN)])
+        yield Crawl(f"https://crowd-{number}.example/", 1, "content", signature=signature)
+    yield Crawl("https://crowd-1.example/", 2, "gone")
+
+
 def _url(family: int, copy: int) -> str:
     return f"https://site-{family}-{copy}.example/"
 
@@ -113,14 +124,14 @@ def _numbers(family: int, shift: int) -> range:
     return range(first, first + SHINGLES)
 
 
-def _signature(numbers: range) -> PageSignature:
+def _signature(numbers: Sequence[int]) -> PageSignature:
     """As if these were the hashed shingles of a text; made without compiled code."""
     shingles = np.sort(np.array(numbers, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
     multipliers, addends = (np.array(each, dtype=np.uint32)[:, None] for each in (MULTIPLIERS, ADDENDS))
     lengths = np.bincount(DEFAULT_TABLE[shingles >> np.uint64(52)], minlength=DIMENSIONS)
     return PageSignature(
         version=SIGNATURE_VERSION,
-        content_hash=shingles[:2].tobytes(),
+        content_hash=np.array((np.bitwise_xor.reduce(shingles), shingles.sum())).tobytes(),
         shingles=shingles.tobytes(),
         minhash=(shingles.astype(np.uint32) * multipliers + addends).min(axis=1).tobytes(),
         lengths=tuple(lengths.tolist()),

@@ -3,6 +3,9 @@
 The match graph is that of tier 2: contents are candidates if they share a band, candidates match by exact Jaccard, and
 pages of one content match. A pair is compared in the first band that it shares, once, and only if the two are not in
 one component yet. Pages of one content have the same neighbours, so the best of them stands for all.
+
+A bucket in which many components meet in vain is a crowd: its heavy contents are compared if they share a shingle of
+their own, and not otherwise (core/tier2/crowd.py).
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dustream.core.once.contents import Columns
+from dustream.core.tier2.crowd import Crowd, core_of
 from dustream.core.tier2.jaccard import similarity_at_least
 from dustream.core.tier2.odd_sketch import SKETCH_WORDS, is_out_of_reach, odd_sketch
 
@@ -22,6 +26,10 @@ Words = NDArray[np.uint64]
 
 ALONE = -1  # in its bucket
 NOBODY = -1
+CORE_SAMPLE_MAX = 512
+CROWD_MIN = 128  # components in one bucket
+HEAVY = 2  # of a content: in a crowd, and heavy; LIGHT: in a crowd, and not
+LIGHT = 1
 FILLED_MAX = 0.5  # of the slots of a hash table
 
 
@@ -105,14 +113,26 @@ def similarity(sets: Sets, one: int, other: int, numerator: int, denominator: in
 
 @njit(cache=True)
 def join_bucket(
-    members: Ints, of: NDArray[np.int32], band: int, sets: Sets, numerator: int, denominator: int, parents: Ints
-) -> None:
+    members: Ints,
+    of: NDArray[np.int32],
+    band: int,
+    sets: Sets,
+    numerator: int,
+    denominator: int,
+    parents: Ints,
+    weights: NDArray[np.int8],
+    lists_max: int,
+) -> bool:
     """Join the components of a bucket's members that match. Members of one component are on one list: who matches one
-    of them need not be compared with the others."""
+    of them need not be compared with the others. Heavy ones are on no list: they are not compared with each other.
+    False if there are too many lists."""
+    members = members[np.argsort(weights[members] == HEAVY, kind="mergesort")]
     heads, tails = np.empty(len(members), dtype=np.int64), np.empty(len(members), dtype=np.int64)
     following, lists = np.full(len(members), -1, dtype=np.int64), 0
     for row in range(len(members)):
         content = members[row]
+        if lists > lists_max:
+            return False
         for each in range(lists):
             if root_of(parents, members[heads[each]]) == root_of(parents, content):
                 continue
@@ -124,7 +144,9 @@ def join_bucket(
                     parents[root_of(parents, content)] = root_of(parents, other)
                     break
                 at = following[at]
-        lists = put_on_list(members, row, parents, heads, tails, following, lists)
+        if weights[content] != HEAVY:
+            lists = put_on_list(members, row, parents, heads, tails, following, lists)
+    return True
 
 
 @njit(cache=True)
@@ -151,12 +173,12 @@ def put_on_list(members: Ints, row: int, parents: Ints, heads: Ints, tails: Ints
 
 @njit(cache=True)
 def join_band(
-    contents: Ints, column: Words, order: Ints, band: int, of: NDArray[np.int32], count: int, sets: Sets,
-    numerator: int, denominator: int, parents: Ints,
-) -> int:  # fmt: skip
-    """Number the buckets of one band, from `count` on, and join what matches in them; returns the next number. `column`
-    has the contents' keys, `order` their rows by key."""
-    start = 0
+    contents: Ints, column: Words, order: Ints, start: int, band: int, of: NDArray[np.int32], count: int, sets: Sets,
+    numerator: int, denominator: int, parents: Ints, weights: NDArray[np.int8],
+) -> tuple[int, int, int]:  # fmt: skip
+    """Number the buckets of one band, from `count` on, and join what matches in them, from row `start` on. `column` has
+    the contents' keys, `order` their rows by key. Returns where a bucket starts that is a crowd, where it ends (or the
+    end), and the next number."""
     while start < len(order):
         end = start + 1
         while end < len(order) and column[order[end]] == column[order[start]]:
@@ -165,10 +187,11 @@ def join_band(
             members = contents[order[start:end]]
             for content in members:
                 of[content, band] = count
-            join_bucket(members, of, band, sets, numerator, denominator, parents)
+            if not join_bucket(members, of, band, sets, numerator, denominator, parents, weights, CROWD_MIN):
+                return start, end, count + 1
             count += 1
         start = end
-    return count
+    return start, start, count
 
 
 @njit(cache=True)
@@ -179,15 +202,65 @@ def roots_of(parents: Ints) -> Ints:
     return roots
 
 
+@njit(cache=True)
+def join_sharing(
+    content: int, others: Ints, keys: Words, sets: Sets, numerator: int, denominator: int, parents: Ints
+) -> None:
+    """Join a content with those of the others that share a band with it and match."""
+    for other in others:
+        is_open = root_of(parents, other) != root_of(parents, content) and np.any(keys[content] == keys[other])
+        if is_open and similarity(sets, content, other, numerator, denominator) >= 0.0:
+            parents[root_of(parents, content)] = root_of(parents, other)
+
+
+class Crowds:
+    """Who of the contents met in crowds is heavy; heavy ones are joined as they become known."""
+
+    def __init__(self, columns: Columns, sets: Sets, ratio: tuple[int, int], parents: Ints) -> None:
+        self._columns, self._sets, self._ratio, self._parents = columns, sets, ratio, parents
+        self._crowd = Crowd(ratio, self._set)
+        self.weights: NDArray[np.int8] = np.zeros(len(parents), dtype=np.int8)
+
+    def draft(self, members: Ints) -> None:
+        new = members[self.weights[members] == 0]
+        if not len(new):
+            return
+        self._lighten(self._crowd.learn(core_of([self._set(content) for content in new[:CORE_SAMPLE_MAX].tolist()])))
+        for content in new.tolist():
+            part = self._crowd.heavy_part(self._set(content))
+            if part is None:
+                self.weights[content] = LIGHT
+                continue
+            sharing = self._crowd.sharing(part)
+            if len(sharing):
+                join_sharing(content, sharing, self._columns.keys, self._sets, *self._ratio, self._parents)
+            self.weights[content] = HEAVY
+            self._lighten(self._crowd.enter(content, part))
+
+    def _lighten(self, contents: list[int]) -> None:
+        self.weights[contents] = LIGHT
+
+    def _set(self, content: int) -> Words:
+        return self._sets.shingles[self._sets.starts[content] : self._sets.starts[content + 1]]
+
+
 def match_graph(columns: Columns, contents: Ints, sets: Sets, ratio: tuple[int, int]) -> MatchGraph:
     """The components of these contents (each of another content hash)."""
     parents = np.arange(len(columns.bare), dtype=np.int64)
     of = np.full(columns.keys.shape, ALONE, dtype=np.int32)
     filled, count = contents[~columns.bare[contents]], 0
+    crowds = Crowds(columns, sets, ratio, parents)
     for band in range(columns.keys.shape[1]):
         column = columns.keys[filled, band]
-        order = np.argsort(column, kind="stable")
-        count = join_band(filled, column, order, band, of, count, sets, *ratio, parents)
+        order, start = np.argsort(column, kind="stable"), 0
+        while start < len(order):
+            row = filled, column, order, start, band, of, count
+            start, end, count = join_band(*row, sets, *ratio, parents, crowds.weights)
+            if start < end:
+                members = filled[order[start:end]]
+                crowds.draft(members)
+                join_bucket(members, of, band, sets, *ratio, parents, crowds.weights, len(members))
+                start = end
     return MatchGraph(roots_of(parents), of, count)
 
 

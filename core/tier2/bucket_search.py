@@ -156,6 +156,23 @@ def candidates_of(t: Tables, keys: Words, content: Words, bare: bool) -> Ints:
 
 
 @njit(cache=True)
+def meets_texts(t: Tables, keys: Words, bare: bool, many: int) -> bool:
+    """Whether one of the page's buckets has so many texts."""
+    slots, before, content_slots, counts = t.slots, t.slots_before, t.content_slots, t.counts
+    text_keys, runs, cells = t.keys, t.runs, t.cells
+    for column in range(0 if bare else len(keys) - 1):
+        table = table_of(slots, before, content_slots, counts, column)
+        index = find_slot(table, text_keys, runs, cells, column, keys[column])
+        run, met = run_in(table[index]) if index >= 0 else 0, 0
+        while run and met < many:
+            met += run_size(runs, run)
+            run = int(np.int64(runs[run, NEXT]))
+        if met >= many:
+            return True
+    return False
+
+
+@njit(cache=True)
 def similarities_to(
     t: Tables, cache: ShingleCache, pages: Ints, start: int, shingles: Words, content: Words, found: NDArray[np.float64]
 ) -> int:

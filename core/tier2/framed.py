@@ -26,6 +26,7 @@ from dustream.core.tier2.bucket_search import (
     content_key,
     insert_page,
     matching_pages,
+    meets_texts,
     search_components,
     similarities_to,
     walk_components,
@@ -231,6 +232,13 @@ def candidates_in(frame: Ints, words: Words) -> Ints:
     """`candidates_of`"""
     tables = tables_in(frame)
     return candidates_of(tables, keys_in(tables, words), content_in(words), words[BARE_WORD] != 0)
+
+
+@njit(cache=True)
+def meets_many(frame: Ints, words: Words, many: int) -> bool:
+    """`meets_texts`"""
+    tables = tables_in(frame)
+    return bool(meets_texts(tables, keys_in(tables, words), words[BARE_WORD] != 0, many))
 
 
 @njit(cache=True)

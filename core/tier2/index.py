@@ -65,7 +65,7 @@ class SimilarityIndex:
         self.permutations = permutations
         self.fetches = 0
         self._compared = 0
-        self._ratio = threshold_ratio(tau)
+        self._ratio = self.ratio = threshold_ratio(tau)
         self._shingles_of = shingles_of
         self._tables = empty_tables(self.bands + 1)
         ring = np.empty(max(4, shingle_cache_bytes_max // SHINGLE_BYTES), dtype=np.uint64)
@@ -141,7 +141,16 @@ class SimilarityIndex:
         if not len(numbers) == len(keys) or (components is not None and len(components) != len(keys)):
             raise ValueError(f"{len(numbers)} numbers for {len(keys)} pages: each page needs one")
         labels = np.full(len(keys), -1, dtype=np.int64) if components is None else _int64(components)
-        pages = _int64(numbers)
+        self._insert_keys(_int64(numbers), keys, contents, bare, labels)
+
+    def _insert_keys(
+        self,
+        pages: NDArray[np.int64],
+        keys: NDArray[np.uint64],
+        contents: NDArray[np.uint64],
+        bare: NDArray[np.bool_],
+        labels: NDArray[np.int64],
+    ) -> None:
         self._make_rows(len(keys), int(pages.max(initial=0)))
         for start in range(0, len(keys), BATCH_PAGES):
             end = min(start + BATCH_PAGES, len(keys))
@@ -170,6 +179,14 @@ class SimilarityIndex:
         """Take a page out; its number may be used again."""
         if framed.take_page(self._arrays(), number) == framed.NOT_PRESENT:
             self._check_present(number)
+
+    def move_to(self, other: SimilarityIndex, number: int) -> None:
+        """Take a page out and put it into another index of the same threshold, with its component."""
+        t, text = self._tables, int(self._texts_of([number])[0])
+        keys, contents, label = t.keys[[text]], t.content[[text]], int(t.label[text])
+        bare = t.marks[[text], buckets.BARE] != 0
+        self.remove(number)
+        other._insert_keys(np.array([number], dtype=np.int64), keys, contents, bare, np.array([label], dtype=np.int64))
 
     # ---- components
 
@@ -296,6 +313,23 @@ class SimilarityIndex:
         shingles = _sets(self._shingles_of(number))
         similarity: float = framed.compare_in(self._arrays(), query.words, number, shingles)
         return similarity
+
+    def matches_among(self, query: Query, numbers: NDArray[np.int64]) -> list[tuple[int, float]]:
+        """Those of these pages present that are candidates of a page and match it."""
+        t, texts = self._tables, self._texts_of(numbers)
+        head = framed.KEYS_AT + self.bands + 1
+        share = np.any(t.keys[texts] == query.words[framed.KEYS_AT : head], axis=1)
+        found = ((number, self._similarity(query, number)) for number in numbers[share].tolist())
+        return [(number, similarity) for number, similarity in found if similarity >= 0.0]
+
+    @property
+    def components_met(self) -> int:
+        """The places where the last search for one match per component met one: up to one in each band."""
+        return int(self._walk.place[bucket_search.MET])
+
+    def meets_many(self, query: Query, many: int) -> bool:
+        """Whether a page has so many candidates; copies of one text count once."""
+        return bool(framed.meets_many(self._arrays(), query.words, many))
 
     def matches(self, signature: PageSignature) -> list[Match]:
         """All pages present with similarity ≥ τ, ascending by number."""

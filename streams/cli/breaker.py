@@ -144,10 +144,10 @@ def _known(path: Path, event: CrawlEvent) -> _Known:
     from dustream.core.sites import site_of
     from dustream.streams.embedded.results import StoredResults
     from dustream.streams.questions.state import state_folder
-    from dustream.streams.store.rocks import RocksStore
+    from dustream.streams.store.extent import open_to_read
 
     is_group, name = (event.decision or "").endswith("_group"), page_identity(event.url)
-    store = RocksStore(state_folder(path), read_only=True)
+    store = open_to_read(state_folder(path))
     try:
         statuses = StoredResults(store).statuses()
         if is_group:
@@ -203,9 +203,9 @@ def _list(args: argparse.Namespace) -> int:
 def _held(state: Path) -> list[AlarmLine]:
     from dustream.streams.embedded.alarms import count_alarms
     from dustream.streams.questions.state import state_folder
-    from dustream.streams.store.rocks import RocksStore
+    from dustream.streams.store.extent import open_to_read
 
-    store = RocksStore(state_folder(state), read_only=True)
+    store = open_to_read(state_folder(state))
     try:
         return count_alarms(store)
     finally:

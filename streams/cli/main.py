@@ -8,6 +8,7 @@ import sys
 from importlib import import_module
 
 from dustream.core.errors import BadSetting, DustreamError
+from dustream.streams.disk import describe
 
 COMMANDS = (
     "demo",
@@ -55,16 +56,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = build_parser()
-    args = parser.parse_args(argv)
-    if args.version:
-        print(_version())
-        return 0
-    if args.command is None:
-        parser.print_help()
-        return 0
+    """Whatever happens, people get one line that says what to do; a traceback is a fault of this program."""
     try:
-        code: int = args.run(args)
+        code = _run(argv)
         sys.stdout.flush()
         return code
     except DustreamError as error:
@@ -74,8 +68,30 @@ def main(argv: list[str] | None = None) -> int:
         print("dustream: interrupted; what was done is kept, run the same command again to go on", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone: say nothing more
+        _close_stdout()  # the reader has gone: say nothing more
         return 141
+    except OSError as error:
+        print(f"dustream: {describe(error)}", file=sys.stderr)
+        _close_stdout()
+        return 1
+
+
+def _run(argv: list[str] | None) -> int:
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    if args.version:
+        print(_version())
+        return 0
+    if args.command is None:
+        parser.print_help()
+        return 0
+    code: int = args.run(args)
+    return code
+
+
+def _close_stdout() -> None:
+    """What could not be written is not tried again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _version() -> str:

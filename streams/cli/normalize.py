@@ -55,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
 def _state_rules(folder: Path) -> list[RuleSet]:
     from dustream.streams.embedded.results import read_rule_sets
     from dustream.streams.questions.state import state_folder
-    from dustream.streams.store.rocks import RocksStore
+    from dustream.streams.store.extent import open_to_read
 
-    store = RocksStore(state_folder(folder), read_only=True)
+    store = open_to_read(state_folder(folder))
     try:
         return list(read_rule_sets(store))
     finally:

@@ -28,6 +28,7 @@ BATCH_MESSAGES_MAX = 1_024
 GATHERED_MESSAGES = 512  # of feeds, before the tasks begin: a step costs something however little it has to do
 COMMIT_MESSAGES = 20_000
 COMMIT_WRITES = 100_000
+COMMIT_INTERVAL_S = 2.0  # a run that is killed loses no more than this
 TASK_PREFIX = b"task/"
 FAILED_MESSAGE_EXCERPT_BYTES = 400
 COLLECTION_THRESHOLDS = (100_000, 20, 20)  # objects more than before; as often as that, older ones, too
@@ -135,8 +136,10 @@ class EmbeddedEngine:
         batch_messages_max: int = BATCH_MESSAGES_MAX,
         commit_messages: int = COMMIT_MESSAGES,
         on_open: Callable[[Opening], None] = lambda opening: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
+        self._clock = clock
         self._batch_messages_max = batch_messages_max
         self._commit_messages = commit_messages
         self._tasks: dict[str, list[Task]] = {}
@@ -154,6 +157,7 @@ class EmbeddedEngine:
         self._changes: list[Change] = []
         self._processed_since_commit = 0
         self._writes_since_commit = 0
+        self._committed_at = clock()
         self.seconds: dict[str, float] = {spec.name: 0.0 for spec in topology.processors} | {"commit": 0.0}
         self.messages: dict[str, int] = {spec.name: 0 for spec in topology.processors}
         self._open_tasks(on_open)
@@ -174,7 +178,7 @@ class EmbeddedEngine:
                 self._route_all(feed.sends)
                 self._changes += feed.changes
                 waiting += len(feed.sends)
-                if waiting >= GATHERED_MESSAGES:
+                if waiting >= GATHERED_MESSAGES or self._is_due():
                     self._settle()
                     waiting = 0
             self._settle()
@@ -186,7 +190,16 @@ class EmbeddedEngine:
         started = time.perf_counter()
         self._store.write(chain.from_iterable(self._drain()))
         self._processed_since_commit = self._writes_since_commit = 0
+        self._committed_at = self._clock()
         self.seconds["commit"] += time.perf_counter() - started
+
+    def _is_due(self) -> bool:
+        """When a commit happens decides nothing but how much a killed run does again."""
+        return (
+            self._processed_since_commit >= self._commit_messages
+            or self._writes_since_commit >= COMMIT_WRITES
+            or self._clock() - self._committed_at >= COMMIT_INTERVAL_S
+        )
 
     def _drain(self) -> Iterator[Iterable[Change]]:
         changes, self._changes = self._changes, []
@@ -198,7 +211,9 @@ class EmbeddedEngine:
                 yield view.drain()
 
     def _settle(self) -> None:
-        """Work until no task has anything left."""
+        """Work until no task has anything left, and commit if it is time."""
+        if self._changes and self._is_due():
+            self.commit()
         busy = True
         while busy:
             busy = False
@@ -206,10 +221,7 @@ class EmbeddedEngine:
                 if task.queue:
                     busy = True
                     self._step(task)
-                    if (
-                        self._processed_since_commit >= self._commit_messages
-                        or self._writes_since_commit >= COMMIT_WRITES
-                    ):
+                    if self._is_due():
                         self.commit()
 
     def _rest(self) -> None:
@@ -227,6 +239,8 @@ class EmbeddedEngine:
         try:
             sends = processor.at_rest(task.tables)
             self._writes_since_commit += task.tables.accept()
+        except DustreamError:
+            raise
         except Exception as error:  # it is tried again after the next input, not at once
             self._reopen(task)
             self._route(_failed_message(task, None, error))
@@ -260,6 +274,8 @@ class EmbeddedEngine:
             try:
                 sends += task.processor.process(task.tables, [message])
                 self._writes_since_commit += task.tables.accept()
+            except DustreamError:
+                raise
             except Exception as error:
                 self._reopen(task)
                 sends.append(_failed_message(task, message, error))

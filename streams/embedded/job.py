@@ -36,8 +36,8 @@ from dustream.streams.once.engine import OnceEngine
 from dustream.streams.once.spool import FileSpool
 from dustream.streams.readers import expand_paths
 from dustream.streams.store.base import Store
+from dustream.streams.store.extent import MeasuredStore
 from dustream.streams.store.memory import MemoryStore
-from dustream.streams.store.rocks import RocksStore
 
 STATE_FOLDER = "state"  # under --out
 ALARMS_SHOWN = 10  # in the summary; all are in alarms.jsonl
@@ -163,9 +163,9 @@ def _run_once(request: RunRequest, paths: list[str], watcher: Watcher) -> RunSum
         spool.close()
 
 
-def open_state(path: Path, settings: Settings) -> RocksStore:
+def open_state(path: Path, settings: Settings) -> MeasuredStore:
     """The state in a folder, fresh or made with these very settings."""
-    store = RocksStore(path)
+    store = MeasuredStore(path)
     row = store.get(STATE_KEY)
     header = StateHeader(STATE_FORMAT, settings.fingerprint(), settings)
     if row is None:

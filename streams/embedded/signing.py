@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -100,7 +102,10 @@ class SigningPool:
     def _new_executor(self, workers: int) -> ProcessPoolExecutor:
         # spawn, not fork: this process has threads of its own (RocksDB's) that a fork would break
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
+        executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
+        with _interrupts_ignored():
+            executor.submit(int)  # starts the workers
+        return executor
 
     def sign(self, chunks: Iterator[Chunk[Place]]) -> Iterator[SignedChunk[Place]]:
         in_flight: deque[tuple[Chunk[Place], Future[bytes]]] = deque()
@@ -149,6 +154,20 @@ class SigningPool:
         first, first_seconds = self._isolate(events[:half])
         second, second_seconds = self._isolate(events[half:])
         return _joined(first, second, half), first_seconds + second_seconds
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Processes started meanwhile do not hear Ctrl-C, which goes to all processes of a terminal: the main process does,
+    and ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _joined(first: Intake, second: Intake, offset: int) -> Intake:

@@ -27,7 +27,7 @@ from dustream.streams.embedded.engine import view_prefix
 from dustream.streams.embedded.results import find_status
 from dustream.streams.embedded.state_rows import COUNTS_KEY, STATE_KEY, Counts, InputProgress, StateHeader, read_inputs
 from dustream.streams.store.base import Store
-from dustream.streams.store.rocks import RocksStore
+from dustream.streams.store.extent import open_to_read
 
 Row = TypeVar("Row", covariant=True)
 
@@ -130,7 +130,7 @@ class EmbeddedState:
 
     def _open(self, folder: Path) -> Store:
         try:
-            return RocksStore(folder, read_only=True)
+            return open_to_read(folder)
         except StateMismatch as error:
             if not self.in_use:
                 raise

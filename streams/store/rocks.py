@@ -8,7 +8,8 @@ from typing import cast
 
 from rocksdict import AccessType, BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, ReadOptions, WriteBatch
 
-from dustream.core.errors import StateMismatch
+from dustream.core.errors import DiskFailure, StateMismatch
+from dustream.streams.disk import describe
 from dustream.streams.folders import make_folder
 from dustream.streams.store.base import Change
 
@@ -41,14 +42,17 @@ class RocksStore:
         return self._db
 
     def get(self, key: bytes) -> bytes | None:
-        value: bytes | None = self._open_db.get(key)
+        try:
+            value: bytes | None = self._open_db.get(key)
+        except Exception as error:
+            raise self._failure(error) from error
         return value
 
     def put(self, key: bytes, value: bytes) -> None:
-        self._open_db.put(key, value)
+        self.write([(key, value)])
 
     def delete(self, key: bytes) -> None:
-        self._open_db.delete(key)
+        self.write([(key, None)])
 
     def scan(self, prefix: bytes = b"", after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         # the least key greater than `after` is `after` with a zero byte
@@ -58,8 +62,11 @@ class RocksStore:
         if end is not None:
             # without it the way to the next row leads over all deleted rows that follow, of other tables, too
             bound.set_iterate_upper_bound(end)
-        pairs = self._open_db.items(from_key=start, read_opt=bound)
-        yield from cast("Iterator[tuple[bytes, bytes]]", pairs)
+        try:
+            pairs = self._open_db.items(from_key=start, read_opt=bound)
+            yield from cast("Iterator[tuple[bytes, bytes]]", pairs)
+        except Exception as error:
+            raise self._failure(error) from error
 
     def write(self, changes: Iterable[Change]) -> None:
         batch = WriteBatch(raw_mode=True)
@@ -68,12 +75,29 @@ class RocksStore:
                 batch.delete(key)
             else:
                 batch.put(key, value)
-        self._open_db.write(batch)
+        try:
+            self._open_db.write(batch)
+        except Exception as error:
+            raise self._failure(error) from error
+
+    def sync(self) -> None:
+        """All that was written survives a power failure from here on."""
+        try:
+            self._open_db.flush_wal(True)
+        except Exception as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> Exception:
+        """Of the disk, or of the caller, who closed the store."""
+        return error if isinstance(error, StateMismatch) else DiskFailure(describe(error, self._path))
 
     def close(self) -> None:
         if self._db is not None:
-            self._db.close()
-            self._db = None
+            db, self._db = self._db, None
+            try:
+                db.close()
+            except Exception as error:
+                raise self._failure(error) from error
 
 
 def _end_of(prefix: bytes) -> bytes | None:

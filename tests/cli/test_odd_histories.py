@@ -38,6 +38,14 @@ EVENTS = [
     fetch("http://reversed-death.example/", 9, status=404),
     fetch("http://reversed-death.example/", 8, words("alive")),
     fetch("http://unknown-death.example/", 1, status=410),
+    fetch("http://confirmed.example/", 2, status=304),
+    fetch("http://confirmed.example/", 1, words("confirmed")),
+    fetch("http://only-confirmed.example/", 2, status=304),
+    fetch("http://original.example/", 3, words("later")),
+    fetch("http://revisit.example/", 2, revisit_of="http://original.example/"),
+    fetch("http://original.example/", 1, words("earlier")),
+    fetch("http://earlier.example/", 1, words("earlier")),
+    fetch("http://revisit-of-nothing.example/", 2, revisit_of="http://never-fetched.example/"),
     fetch("HTTP://Case.Example:80", 1, words("root")),
     fetch("http://case.example/#top", 2, words("root")),
     fetch("http://case.example/Path", 1, words("upper")),
@@ -100,11 +108,25 @@ def test_of_two_contents_of_one_time_the_first_counts(outcome: dict[str, dict]) 
 def test_what_comes_in_reverse_ends_like_the_newest(outcome: dict[str, dict]) -> None:
     assert outcome["http://reverse.example/"]["version"] == 1_715_212_800_000  # 2024-05-09
     assert outcome["http://reversed-death.example/"]["role"] == "gone"
-    assert outcome["summary"]["fetches"]["late"] == 3
+    assert outcome["summary"]["fetches"]["late"] == 3 + 1
 
 
 def test_a_death_of_an_unknown_page_is_a_death(outcome: dict[str, dict]) -> None:
     assert outcome["http://unknown-death.example/"]["role"] == "gone"
+
+
+def test_a_confirmation_before_what_it_confirms_erases_nothing(outcome: dict[str, dict]) -> None:
+    assert outcome["http://confirmed.example/"]["problem"] is None
+    status = outcome["http://only-confirmed.example/"]
+    assert (status["role"], status["problem"]) == ("unique", "content_unknown")
+
+
+def test_a_revisit_keeps_what_it_found(outcome: dict[str, dict]) -> None:
+    found, same = outcome["http://revisit.example/"], outcome["http://earlier.example/"]
+    assert found["group"] == same["group"] != outcome["http://original.example/"]["group"]
+    status = outcome["http://revisit-of-nothing.example/"]
+    assert (status["role"], status["problem"]) == ("unique", "content_unknown")
+    assert "http://never-fetched.example/" not in outcome
 
 
 def test_case_counts_in_the_path_alone_and_escapes_are_left_as_they_are(outcome: dict[str, dict]) -> None:

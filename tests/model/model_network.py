@@ -188,9 +188,9 @@ class Network:
 
     def _make_search(self, shingles_of: ShinglesOf) -> Search:
         if self.history.real_index:
-            from dustream.core.tier2.index import SimilarityIndex
+            from dustream.core.tier2.crowded_index import CrowdedIndex
 
-            return SimilarityIndex(THRESHOLD, shingles_of, shingle_cache_bytes_max=1 << 16)
+            return CrowdedIndex(THRESHOLD, shingles_of, shingle_cache_bytes_max=1 << 16)
         return KnownSimilarities(self.history.contents, shingles_of)
 
     # Running

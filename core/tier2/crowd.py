@@ -1,0 +1,237 @@
+"""Which sets of a crowd can match: sets with so much in common that each is a candidate of each.
+
+Shingles that many sets of the crowd have are its *core*; the others are a set's *own*. A set is *heavy* if it has so
+many own shingles that two like it are below the threshold unless they share one of these. So heavy sets are found by
+their own shingles: by few entries, however many sets there are.
+
+- Without a common own shingle |A ∩ B| is at most what either has of the core, k. Heavy is k < 2τ/(1+τ) · |A|: for two
+  heavy sets the smaller k is less than τ/(1+τ) · (|A| + |B|), which a match needs (jaccard.py).
+- Not all own shingles are entered: the smallest |A| − ⌈τ|A|⌉ + 1 are enough (prefix filtering, Chaudhuri et al. 2006).
+  A match has |A ∩ B| ≥ τ|A|, so at least ⌈τ|A|⌉ − k own shingles are common, and the smallest of them is among so many
+  of A's, and of B's.
+
+That is exact for any core, as long as all sets are cut by the same one. A shingle joins the core when so many sets have
+it entered that looking at all of them would take long; those sets are cut anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+ENTRIES_MAX = 64  # of one shingle; with so many it joins the core
+SLOTS_MIN = 1 << 10
+LOAD_MAX = 0.6
+_EMPTY = np.uint64(0)
+_NOBODY = -1
+
+
+@njit(cache=True)
+def slot_of(shingle: np.uint64, slots: int) -> int:
+    return int(np.int64(((shingle * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & np.uint64(slots - 1)))
+
+
+@njit(cache=True)
+def spelled(shingle: np.uint64) -> np.uint64:
+    """The shingle as tables have it: 0 marks an empty slot, so 0 and 1 count as one."""
+    return shingle if shingle != _EMPTY else np.uint64(1)
+
+
+@njit(cache=True)
+def is_core(core: Words, shingle: np.uint64) -> bool:
+    shingle = spelled(shingle)
+    slot = slot_of(shingle, len(core))
+    while core[slot] != _EMPTY:
+        if core[slot] == shingle:
+            return True
+        slot = (slot + 1) & (len(core) - 1)
+    return False
+
+
+@njit(cache=True)
+def add_core(core: Words, shingles: Words) -> int:
+    """Add shingles; how many were new."""
+    added = 0
+    for each in shingles:
+        shingle = spelled(each)
+        slot = slot_of(shingle, len(core))
+        while core[slot] != _EMPTY and core[slot] != shingle:
+            slot = (slot + 1) & (len(core) - 1)
+        added += core[slot] == _EMPTY
+        core[slot] = shingle
+    return added
+
+
+@njit(cache=True)
+def own_shingles(core: Words, shingles: Words) -> Words:
+    """The shingles that are not in the core, ascending."""
+    own, count = np.empty(len(shingles), dtype=np.uint64), 0
+    for shingle in shingles:
+        own[count] = shingle
+        count += not is_core(core, shingle)
+    return own[:count]
+
+
+@njit(cache=True)
+def enter(keys: Words, holders: NDArray[np.int32], own: Words, holder: int, full: Words) -> tuple[int, int]:
+    """Enter a set under its own shingles; how many entries that makes, and how many shingles became `full`."""
+    made, filled = 0, 0
+    for each in own:
+        shingle, entries, is_entered = spelled(each), 0, False
+        slot = slot_of(shingle, len(keys))
+        while keys[slot] != _EMPTY:
+            if keys[slot] == shingle and holders[slot] != _NOBODY:
+                entries += 1
+                is_entered = is_entered or holders[slot] == holder
+            slot = (slot + 1) & (len(keys) - 1)
+        if not is_entered:
+            keys[slot], holders[slot] = shingle, holder
+            made += 1
+            if entries + 1 == ENTRIES_MAX:
+                full[filled] = shingle
+                filled += 1
+    return made, filled
+
+
+@njit(cache=True)
+def withdraw(keys: Words, holders: NDArray[np.int32], own: Words, holder: int) -> int:
+    """Take a set's entries out; the slots stay taken until the table is made anew. How many there were."""
+    gone = 0
+    for each in own:
+        shingle = spelled(each)
+        slot = slot_of(shingle, len(keys))
+        while keys[slot] != _EMPTY:
+            if keys[slot] == shingle and holders[slot] == holder:
+                holders[slot] = _NOBODY
+                gone += 1
+            slot = (slot + 1) & (len(keys) - 1)
+    return gone
+
+
+@njit(cache=True)
+def holders_of(keys: Words, holders: NDArray[np.int32], own: Words) -> Ints:
+    """The sets entered under these shingles, once for each shingle."""
+    found, count = np.empty(64, dtype=np.int64), 0
+    for each in own:
+        shingle = spelled(each)
+        slot = slot_of(shingle, len(keys))
+        while keys[slot] != _EMPTY:
+            if keys[slot] == shingle and holders[slot] != _NOBODY:
+                if count == len(found):
+                    found = np.concatenate((found, np.empty_like(found)))
+                found[count] = holders[slot]
+                count += 1
+            slot = (slot + 1) & (len(keys) - 1)
+    return found[:count]
+
+
+@njit(cache=True)
+def copy_entries(keys: Words, holders: NDArray[np.int32], new_keys: Words, new_holders: NDArray[np.int32]) -> None:
+    for at in range(len(keys)):
+        if keys[at] != _EMPTY and holders[at] != _NOBODY:
+            slot = slot_of(keys[at], len(new_keys))
+            while new_keys[slot] != _EMPTY:
+                slot = (slot + 1) & (len(new_keys) - 1)
+            new_keys[slot], new_holders[slot] = keys[at], holders[at]
+
+
+def core_of(sample: list[Words]) -> Words:
+    """The shingles that many of these sets have."""
+    shingles, counts = np.unique(np.concatenate(sample), return_counts=True)
+    return shingles[counts >= ENTRIES_MAX]
+
+
+class Crowd:
+    """The core, and the heavy sets by their own shingles. Sets go by numbers; `shingles_of` fetches them."""
+
+    def __init__(self, ratio: tuple[int, int], shingles_of: Callable[[int], Words]) -> None:
+        self._numerator, self._denominator = ratio
+        self._shingles_of = shingles_of
+        self._core: Words = np.zeros(SLOTS_MIN, dtype=np.uint64)
+        self._core_size = 0
+        self._keys: Words = np.zeros(SLOTS_MIN, dtype=np.uint64)
+        self._holders: NDArray[np.int32] = np.zeros(SLOTS_MIN, dtype=np.int32)
+        self._used = self._live = 0
+
+    def heavy_part(self, shingles: Words) -> Words | None:
+        """The own shingles under which a heavy set is entered; None if it is not heavy."""
+        own: Words = own_shingles(self._core, shingles)
+        size = len(shingles)
+        common = size - len(own)
+        if common * (self._numerator + self._denominator) >= 2 * self._numerator * size:
+            return None
+        needed = -(-self._numerator * size // self._denominator)
+        return own[: size - needed + 1]
+
+    def sharing(self, part: Words) -> Ints:
+        """The sets entered that share one of these shingles, ascending."""
+        return np.unique(holders_of(self._keys, self._holders, part))
+
+    def learn(self, shingles: Words) -> list[int]:
+        """Shingles that join the core at once, before the sets that have them are entered; who is heavy no more."""
+        return self._join_core(shingles)
+
+    def enter(self, number: int, part: Words) -> list[int]:
+        """A heavy set comes; who is heavy no more because the core grew."""
+        full = self._enter(number, part)
+        return self._join_core(full) if len(full) else []
+
+    def withdraw(self, number: int, part: Words) -> None:
+        """A heavy set goes."""
+        self._live -= withdraw(self._keys, self._holders, part, number)
+
+    def _enter(self, number: int, part: Words) -> Words:
+        if self._used + len(part) > LOAD_MAX * len(self._keys):
+            self._make_room(len(part))
+        full = np.empty(len(part), dtype=np.uint64)
+        made, filled = enter(self._keys, self._holders, part, number, full)
+        self._used += made
+        self._live += made
+        return full[:filled]
+
+    def _join_core(self, shingles: Words) -> list[int]:
+        lighter: dict[int, None] = {}
+        while len(shingles):
+            self._grow_core(len(shingles))
+            self._core_size += add_core(self._core, shingles)
+            numbers = self.sharing(shingles).tolist()
+            for number in numbers:
+                self._live -= withdraw(self._keys, self._holders, shingles, number)
+            full = []
+            for number in numbers:
+                if number not in lighter:
+                    full.append(self._cut_anew(number, lighter))
+            shingles = np.unique(np.concatenate(full)) if full else shingles[:0]
+        return list(lighter)
+
+    def _cut_anew(self, number: int, lighter: dict[int, None]) -> Words:
+        """A set of which more is core now; the shingles that are full because it is entered under others."""
+        shingles = self._shingles_of(number)
+        part = self.heavy_part(shingles)
+        if part is not None:
+            return self._enter(number, part)
+        self.withdraw(number, own_shingles(self._core, shingles))
+        lighter[number] = None
+        return shingles[:0]
+
+    def _grow_core(self, more: int) -> None:
+        size = len(self._core)
+        while self._core_size + more > LOAD_MAX * size:
+            size *= 2
+        if size > len(self._core):
+            known, self._core = self._core, np.zeros(size, dtype=np.uint64)
+            add_core(self._core, known[known != _EMPTY])
+
+    def _make_room(self, more: int) -> None:
+        size = SLOTS_MIN
+        while 2 * (self._live + more) > LOAD_MAX * size:
+            size *= 2
+        keys, holders = np.zeros(size, dtype=np.uint64), np.zeros(size, dtype=np.int32)
+        copy_entries(self._keys, self._holders, keys, holders)
+        self._keys, self._holders, self._used = keys, holders, self._live
