@@ -20,7 +20,8 @@ PARAGRAPH_CHARS_SHOWN = 60
 DESCRIPTION = """\
 Print the feature code of each page (Guo et al.): a short string made of the characters beside anchors, which are marks
 that every text is full of. Only long paragraphs count ("units": 300 characters, or 3/4 of the page), so what surrounds
-an article does not change its code. A page whose code is, in one piece, part of another page's code is contained in it.
+an article does not change its code. Pages whose codes have runs in common are compared: whether one of them contains
+the other is measured on their texts.
 
 Each page's paragraphs are listed, of its first 1,000 characters; units are marked with *. Spaces, control characters
 and icons (private-use characters) do not count and are left out. "taken from" says how the code was made:
@@ -42,7 +43,7 @@ def add_parser(subparsers: Any) -> None:
 
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "codes",
-        help="show the feature codes of pages, by which containment is found",
+        help="show the feature codes of pages, which propose what may contain what",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
