@@ -34,10 +34,10 @@ class Table(NamedTuple):
 
     def markdown(self) -> str:
         lines = [self.columns, ["---"] * len(self.columns), *self.rows]
-        return "\n".join("| " + " | ".join(map(cell, line)) + " |" for line in lines)
+        return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
 
 
-def cell(value: Any) -> str:
+def _cell(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"

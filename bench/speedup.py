@@ -106,7 +106,7 @@ def points_of(crawls: list[Crawl]) -> PointBatch:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", type=int, default=15_000, help="about so many (default 15,000)")
+    parser.add_argument("--pages", type=int, default=8_000, help="about so many (default 8,000)")
     args = parser.parse_args()
     what, events = sample_pages(args.pages)
     crawls = [crawl for crawl in take_in(events, Settings(containment="off").text_source).crawls if crawl.signature]
