@@ -37,7 +37,7 @@ def read_extent(path: Path) -> Extent:
     opened: a run may be writing it."""
     try:
         return msgspec.json.decode((path / EXTENT_FILE).read_bytes(), type=Extent)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Extent(0)
     except msgspec.MsgspecError:
         raise StateMismatch(f"{path / EXTENT_FILE} is damaged: {_REMEDY}") from None
