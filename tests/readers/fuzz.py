@@ -42,7 +42,8 @@ SLOW_S = 5.0
 HOSTILE = (
     b"9" * 5_000, b"-1", b"0", b"18446744073709551616", b"1e9", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\r", b"\n",
     b"\r\n\r\n", b"\n\n", b"WARC/1.0\r\n", b"WARC/1.0\r\nWARC-Type: response\r\n", b"Content-Length: 10\r\n\r\n",
-    b"{", b"[" * 3_000, b'{"a":' * 3_000, b'"', b"\\ud800", b"http://", b" ", b"%", b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd",
+    b"{", b"[" * 3_000, b'{"a":' * 3_000, b'"', b"\\ud800", b"http://", b" ", b"%", b"\x1f\x8b\x08",
+    b"\x28\xb5\x2f\xfd",
     b"http://b.de/ 1.1.1.1 20020501120000 text/html 7\n", b"x" * 70_000, b"\r" * 70_000, b"http:" * 4_000,
     "ä".encode() * 100,
 )  # fmt: skip
