@@ -3,7 +3,7 @@
 #   make test    all tests; those of the Kafka engine need Java 17 and Maven, installed if that is possible (Debian, root)
 #   make check   ruff, mypy (strict on core and schemas)
 #   make model   many more random histories through the real processors, and each rule disabled once
-#   make fuzz    100,000 mutated pages through the scanner, compiled with bounds checks
+#   make fuzz    100,000 mutated pages through the scanner, compiled with bounds checks; 20,000 damaged inputs
 #   make bench   benchmarks, as ratios in one run
 #   make test-kafka, make chaos, make bench-kafka   the Kafka engine on a real broker
 
@@ -70,6 +70,7 @@ chaos: $(DEV) kafka-tools
 
 fuzz: $(DEV)
 	$(BIN)/python tests/text/fuzz.py
+	$(BIN)/python tests/readers/fuzz.py --cases 20000
 
 HISTORIES ?= 20000
 model: $(DEV)

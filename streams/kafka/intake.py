@@ -115,7 +115,7 @@ class IntakeProcessor:
     def _sign(self, record: InRecord) -> Signed:
         try:
             events = unpack(record.value or b"")
-        except (msgspec.MsgspecError, ValueError) as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             return Signed([], None, f"the record cannot be read: {error}")
         return Signed(events, self._take_in(events, record))
 

@@ -14,7 +14,7 @@ from dustream.streams.readers.content import Content, line_start_bytes_max
 from dustream.streams.readers.framing import LENGTH, Cut, Format, Head
 from dustream.streams.readers.http_head import is_all_there
 
-_FIELDS: Final = rb":\S+ [0-9A-Fa-f.:-]+ \d{12,18} \S+(?:(?: \S+){5})? -?\w+\r?\n"
+_FIELDS: Final = rb":\S{1,8192} [0-9A-Fa-f.:-]+ \d{12,18} \S+(?:(?: \S+){5})? -?\w+\r?\n"
 _LINE: Final = re.compile(rb"([A-Za-z][A-Za-z0-9+.-]*:\S+) \S+ (\d+) \S+(?:(?: \S+){5})? (-?\w+)\r?\n")
 # Of a URL: another one that nothing in it leads to. What precedes it is the beginning of a record that breaks off.
 _INNER_URL: Final = re.compile(rb"(?:^(?:https?|ftp):/{0,2}[^/?#]*?|^.+?(?<=[A-Za-z0-9]))((?:https?|ftp)://)")
@@ -34,6 +34,8 @@ class ArcFormat:
         url, time, length = (field.decode("utf-8", "replace") for field in found.groups())
         if (inner := _INNER_URL.match(found[1])) is not None:
             raise Cut("the record breaks off in its URL", at + inner.start(1))
+        if (later := self.start.search(line, found.end(1))) is not None:
+            raise Cut("the record breaks off in its first line", at + later.start())
         is_header = url.startswith("filedesc:")
         size = LENGTH.fullmatch(length)
         if size is None and not is_header:
@@ -46,12 +48,8 @@ class ArcFormat:
         return Head(headers, len(line), int(size[1]) if size else 0)
 
     def ends_well(self, content: Content, end: int) -> bool:
-        """A line feed follows every block, and then something that is no record, up to the next one. If a line feed
-        precedes that one, it may be the rest of this record, whose length is wrong."""
-        if content.read(end, 1) != b"\n":
-            return False
-        next_at = content.find(self.start, end)
-        return content.read((content.end if next_at is None else next_at) - 1, 1) != b"\n"
+        """A line feed follows every block."""
+        return content.read(end, 1) == b"\n"
 
     def is_whole(self, head: Head, block: bytes) -> bool:
         return is_all_there(block)

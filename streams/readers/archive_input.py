@@ -74,13 +74,20 @@ class ArchiveInput(Input):
                 at = after
         if content.broken is not None:
             return (yield from self._after_damage(content, at, content.broken))
-        if reason:
-            yield from self._reject(self._lost(content, at, None), reason, ends_input=True)
-        return None
+        if not reason:
+            return None
+        # the beginning of a compressed file may be damaged so that it looks like a plain one
+        next_start = None if content.is_packed else next_member(self.file, at + 1, self.archive.start)
+        lost = self._lost(content, at, None) if next_start is None else self._stored(at, next_start)
+        yield from self._reject(lost, reason, ends_input=next_start is None)
+        return next_start
 
     def _after_damage(self, content: Content, at: int, broken: BrokenSource) -> Generator[Item, None, int | None]:
         """`at` is where the record begins that the damage is in, or where the content ends."""
         next_start = next_member(self.file, broken.at + 1, self.archive.start) if content.is_packed else None
+        if next_start is None and broken.at == 0 and content.is_packed:
+            # nor can anything of the first member be read: a plain file whose beginning is damaged looks so, too
+            next_start = Content(self.file, 1, packed=False).find(self.archive.start, 1)
         if content.is_packed and at >= content.broken_from:
             lost = self._stored(broken.at, next_start)
         else:

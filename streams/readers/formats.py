@@ -33,6 +33,11 @@ _ZIPNUM_INDEX_LINE: Final = re.compile(rb"\S+( \d{14})?[^\t]*\t[^\t]+\t\d+\t\d+(
 _ZIPNUM_LOCATION_LINE: Final = re.compile(rb"[^\t{<]+(\t\S+)+\s*$")
 _ARC_HEADER: Final = re.compile(rb"filedesc://\S+ \S+ \d{8,14} text/plain -?\d+")
 
+NOT_RECOGNISED: Final = "format not recognised"
+_WARC_START: Final = re.compile(rb"WARC/\d\.\d\r?\nWARC-")
+# in an array of objects, each on a line, a comma or a bracket follows the object
+_OBJECT_LINE: Final = re.compile(rb"^\{.*\}[ \t\r]*\n\s*(?![\s\],])", re.MULTILINE)
+_first_line_bytes_max: Final = 4096  # looked at, by patterns that take long on a long line
 _WARC_TYPE: Final = re.compile(rb"^WARC-Type:[ \t]*(\S+)", re.IGNORECASE | re.MULTILINE)
 _WAT_NAME: Final = re.compile(rb"^WARC-Filename:[ \t]*\S+\.wat(\.gz)?\s*$", re.IGNORECASE | re.MULTILINE)
 _WAT_ENVELOPE: Final = re.compile(rb'\r\n\r\n\{"(Container|Envelope)":')
@@ -64,8 +69,15 @@ def detect_format(path: str, source: Source) -> Format:
     found = _text_format(path, content)
     if found is None and _is_broken_off(head, content):
         found = _format_by_name(path)
+    if found is not None:
+        return found
+    what = _what_else(path, content)
+    # the first record may be damaged: the others are found by the reader
+    named = _format_by_name(path)
+    if what == NOT_RECOGNISED or (named == "jsonl" and _OBJECT_LINE.search(content)):
+        found = named or _format_inside(content)
     if found is None:
-        raise refuse(path, _what_else(path, content))
+        raise refuse(path, what)
     return found
 
 
@@ -82,6 +94,11 @@ def _format_by_name(path: str) -> Format | None:
     """So that an empty file is an input with no records, and the reader of a broken one reports where it breaks."""
     found = _NAMED_FORMAT.search(os.path.basename(path).lower())
     return _FORMAT_NAMED[found[1]] if found else None
+
+
+def _format_inside(content: bytes) -> Format | None:
+    """Of an archive whose first record is damaged."""
+    return "warc" if _WARC_START.search(content) else "arc" if _ARC_HEADER.search(content) else None
 
 
 def _text_format(path: str, content: bytes) -> Format | None:
@@ -110,16 +127,18 @@ def _warc_format(path: str, content: bytes) -> Format:
 
 
 def _json_format(path: str, text: bytes) -> Format:
+    first, feed, rest = text.partition(b"\n")
+    if _OBJECT_LINE.search(rest):  # whatever the first line is
+        return "jsonl"
     if text.startswith(b"["):
         raise refuse(path, "a JSON array: write one object per line (jq -c '.[]')")
-    first, feed, _ = text.partition(b"\n")
     if feed and first.strip() == b"{":
         raise refuse(path, "JSON objects over several lines: write one per line (jq -c .)")
     return "jsonl"
 
 
 def _what_else(path: str, content: bytes) -> str:
-    first = content.lstrip().partition(b"\n")[0]
+    first = content.lstrip().partition(b"\n")[0][:_first_line_bytes_max]
     for magic, what in _KNOWN_OTHERS:
         if content.startswith(magic):
             return what
@@ -129,4 +148,4 @@ def _what_else(path: str, content: bytes) -> str:
         return "a ZipNum location file: pass the .cdx.gz files it names"
     if re.match(rb"<(!doctype|html|\?xml)", content.lstrip(), re.IGNORECASE):
         return "a page by itself: put pages into WARC or JSONL, with their URLs"
-    return "format not recognised"
+    return NOT_RECOGNISED

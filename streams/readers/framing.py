@@ -18,6 +18,7 @@ from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from dustream.streams.readers.archive_record import Headers, Truncated, block_bytes_max
 from dustream.streams.readers.content import Content, line_start_bytes_max, window_bytes_max
+from dustream.streams.readers.http_head import has_head, head_bytes_max
 from dustream.streams.readers.sources import BrokenSource, gzip_magic, unpack, zstd_magic
 
 LENGTH: Final = re.compile(r"\s*(\d{1,18})\s*", re.ASCII)
@@ -74,7 +75,7 @@ def frame(format: Format, content: Content, at: int) -> Frame:
     end = block_at + head.block_size
     if end - at > window_bytes_max:
         return _giant(format, content, head, block_at, end)
-    if content.ends_before(end) or not _fits(format, content, end):
+    if content.ends_before(end) or not _fits(format, content, block_at, end):
         raise _wrong_length(head)
     if (inner := _inner_record(format, content, at, head, end)) is not None:
         raise Cut("the record breaks off where another begins", inner)
@@ -87,7 +88,7 @@ def _giant(format: Format, content: Content, head: Head, block_at: int, end: int
     if content.ends_before(end) or content.cut_giants >= cut_giants_max:
         raise _wrong_length(head)
     block = content.read(block_at, min(head.block_size, block_bytes_max))
-    if not _fits(format, content, end):
+    if not _fits(format, content, block_at, end):
         content.cut_giants += 1
         raise _wrong_length(head)
     return Frame(head, block, end)
@@ -97,15 +98,20 @@ def _wrong_length(head: Head) -> Cut:
     return Cut(f"the record does not end where its length of {head.block_size} bytes says")
 
 
-def _fits(format: Format, content: Content, end: int) -> bool:
-    """Whether something follows that may follow a block."""
+def _fits(format: Format, content: Content, block_at: int, end: int) -> bool:
+    """Whether something follows that may follow a block. What is no record may be a damaged one, or the rest of a block
+    whose length is wrong: then at least the HTTP head must be in it."""
     if content.is_end(end - 1):
         return False
     after = content.skip(end)
     if content.is_end(after):
         # of a broken member, the last record may be what is broken
         return content.broken is None or after <= content.broken_from
-    return begins(format, content, after) or format.ends_well(content, end)
+    if begins(format, content, after) or content.members(after, after + 1):
+        return True
+    if not format.ends_well(content, end):
+        return False
+    return end - block_at > window_bytes_max or has_head(content.read(block_at, min(head_bytes_max, end - block_at)))
 
 
 def begins(format: Format, content: Content, at: int) -> bool:

@@ -9,10 +9,9 @@ from typing import Final, NamedTuple
 from fastwarc.warc import HeaderMap
 
 head_bytes_max: Final = 64 * 1024
-_HEAD_END: Final = re.compile(rb"\r*\n\r*\n")
+_HEAD_END: Final = re.compile(rb"\n\r*\n")
 _STATUS_LINE: Final = re.compile(rb"\s*[A-Za-z]+(?:/\d+(?:\.\d+)?)?\s+(\d{3})(?!\d)")
 _LAST_CHUNK: Final = b"\r\n0\r\n\r\n"
-_LINE_END: Final = re.compile(rb"\r*\n")
 
 
 class HttpHead(NamedTuple):
@@ -41,8 +40,14 @@ def parse_http_head(block: bytes) -> HttpHead | None:
     end = _HEAD_END.search(block, 0, head_bytes_max)
     head = block[: end.start()] if end else block.rstrip(b"\r\n")
     headers = HeaderMap()
-    headers.parse(io.BytesIO(_LINE_END.sub(b"\r\n", head) + b"\r\n\r\n"))
+    lines = (line.rstrip(b"\r") for line in head.split(b"\n"))
+    headers.parse(io.BytesIO(b"\r\n".join(lines) + b"\r\n\r\n"))
     return HttpHead(int(status[1]), headers, end.end() if end else len(block))
+
+
+def has_head(block: bytes) -> bool:
+    """Whether a response, if the block is one, has all of its head."""
+    return not block.startswith(b"HTTP/") or _HEAD_END.search(block) is not None
 
 
 def is_all_there(block: bytes) -> bool:

@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from dustream.core.errors import UnreadableInput
+from dustream.core.errors import DustreamError, UnreadableInput
 from dustream.streams.readers.field_map import FieldMap, check_field_map
 from dustream.streams.readers.formats import Format, detect_format, refuse
 from dustream.streams.readers.records import Input
@@ -76,12 +76,12 @@ def open_input(path: str, *, field_map: FieldMap | None = None) -> Input:
     source = open_source(path)
     try:
         return _reader(detect_format(path, source), path, source, field_map)
-    except BrokenSource as error:
+    except BaseException as error:
         source.close()
-        raise refuse(path, str(error)) from None
-    except BaseException:
-        source.close()
-        raise
+        if isinstance(error, DustreamError) or not isinstance(error, Exception):
+            raise
+        # whatever a parser says of a file whose directory or schema is damaged
+        raise refuse(path, str(error) if isinstance(error, BrokenSource) else f"damaged ({error!r})") from None
 
 
 def _reader(format: Format, path: str, source: Source, field_map: FieldMap | None) -> Input:

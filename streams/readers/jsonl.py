@@ -118,5 +118,5 @@ def _explain(error: Exception, content: bytes, url_source: str) -> str:
 def _version_of(content: bytes) -> int:
     try:
         return msgspec.json.decode(content, type=_VersionOnly).v
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return CRAWL_EVENT_VERSION  # not a version at all: the first error says more

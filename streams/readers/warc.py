@@ -24,8 +24,8 @@ from dustream.streams.readers.http_head import is_all_there
 
 _head_bytes_max: Final = 256 * 1024
 _first_read_bytes: Final = 2 * 1024
-_BLANK_LINE: Final = re.compile(rb"\r*\n\r*\n")
-_LINE: Final = re.compile(rb"([!-9;-~]+)[ \t]*:((?:.*)(?:\n[ \t].*)*)")
+_BLANK_LINE: Final = re.compile(rb"\n\r*\n")
+_FOLD: Final = re.compile(rb"\n[ \t]+")
 _DIGESTS: Final = {"sha1": hashlib.sha1, "md5": hashlib.md5, "sha256": hashlib.sha256, "sha-256": hashlib.sha256}
 _NO_HEAD: Final = "the record header is broken off or no WARC header"
 
@@ -76,14 +76,16 @@ class WarcFormat:
 
 
 def _fields(text: bytes) -> _Fields:
+    """A line that begins with white space goes on with the one before."""
     fields = _Fields()
-    for found in _LINE.finditer(text.replace(b"\r", b"")):
-        fields.setdefault(found[1].decode("ascii").lower(), _decoded(found[2]))
+    for line in _FOLD.sub(b" ", text.replace(b"\r", b"")).split(b"\n"):
+        name, colon, value = line.partition(b":")
+        if colon:
+            fields.setdefault(name.strip().decode("latin-1").lower(), _decoded(value.strip()))
     return fields
 
 
 def _decoded(value: bytes) -> str:
-    value = b" ".join(value.split(b"\n")).strip()
     try:
         return value.decode()
     except UnicodeDecodeError:
