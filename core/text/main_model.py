@@ -3,7 +3,8 @@
 Learned with lightgbm 4.7.0, seed 17, 300 trees of 3 levels, from pages: 93 of E_articles_with_truth, 1635 of
 C_pages_multisite, 900 of generated, 245 of A_networkx_doc, 219 of A_kafka_site, 249 of A_dolphinscheduler_zh_en, 180
 of B_recrawl_flink, 506 of F_segments_to_keep_and_leave. Each question is a feature and a threshold, in the order
-root, its two children, their four; each answer a number of 1 / SCALE logits, below questions answered with no first.
+root, its two children, their four; each answer a number of 1 / SCALE logits, those below a question
+that is answered with no first.
 """
 
 SCALE = 24
@@ -15,12 +16,13 @@ FEATURE_NAMES = (
     "c0_of_page_prose", "c0_block_bytes", "c1_links", "c1_of_page", "c1_prose", "c1_of_page_prose",
     "c1_block_bytes", "c2_links", "c2_of_page", "c2_prose", "c2_of_page_prose", "c2_block_bytes", "c3_links",
     "c3_of_page", "c3_prose", "c3_of_page_prose", "c3_block_bytes", "w3_bytes", "w3_links", "w3_prose", "w7_bytes",
-    "w7_links", "w7_prose", "n1_link_share", "n1_kind", "n2_link_share", "n2_kind", "near_navigation", "near_aside",
-    "near_form", "near_notice", "near_article", "near_caption", "near_section", "near_comment", "near_related",
-    "near_byline", "near_share", "path_navigation", "path_aside", "path_form", "path_notice", "path_article",
-    "path_caption", "path_section", "path_comment", "path_related", "path_byline", "path_share", "path_boilerplate",
-    "path_footer", "path_header", "path_main", "path_list", "path_quote", "path_advert", "path_consent",
-    "path_concealed", "in_table", "in_cell", "in_list_item", "in_description", "in_preformatted",
+    "w7_links", "w7_prose", "n-2_link_share", "n-2_kind", "n-1_link_share", "n-1_kind", "n1_link_share", "n1_kind",
+    "n2_link_share", "n2_kind", "near_navigation", "near_aside", "near_form", "near_notice", "near_article",
+    "near_caption", "near_section", "near_comment", "near_related", "near_byline", "near_share", "path_navigation",
+    "path_aside", "path_form", "path_notice", "path_article", "path_caption", "path_section", "path_comment",
+    "path_related", "path_byline", "path_share", "path_boilerplate", "path_footer", "path_header", "path_main",
+    "path_list", "path_quote", "path_advert", "path_consent", "path_concealed", "in_table", "in_cell",
+    "in_list_item", "in_description", "in_preformatted",
 )  # fmt: skip
 QUESTIONS = """
 2704160027091d04560016000800
