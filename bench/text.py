@@ -172,7 +172,7 @@ def selectolax_text(page: str) -> str:
 def trafilatura_text(page: str) -> str:
     import trafilatura
 
-    return trafilatura.extract(page) or ""
+    return trafilatura.extract(page, include_comments=False) or ""
 
 
 EXTRACTORS: dict[str, Callable[[str], str]] = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-SIGNATURE_VERSION = 2
+SIGNATURE_VERSION = 3
 
 
 class PageSignature(Struct, frozen=True, array_like=True, gc=False):

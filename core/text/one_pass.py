@@ -37,8 +37,22 @@ from dustream.core.text.scan_blocks import (
     scan_into,
     text_bytes_max,
 )
-from dustream.core.text.scan_main import choose, join_into
+from dustream.core.text.scan_features import (
+    FEATURES,
+    MARGIN,
+    MASKS,
+    OWN_FEATURES,
+    SHAPES,
+    SUMS,
+    TILE,
+    TOTALS,
+)
+from dustream.core.text.scan_features import (
+    PLACES as PAGE_PLACES,
+)
+from dustream.core.text.scan_main import choose, join_into, score_blocks
 from dustream.core.text.scan_memory import ALIGNMENT, borrowed, laid_out, part_of
+from dustream.core.text.scan_model import model
 from dustream.core.text.scan_tables import ATTRIBUTES, name_tables
 from dustream.core.text.scan_tokenizer import is_letter
 from dustream.core.text.scan_vectors import WIDTH
@@ -58,10 +72,11 @@ READ, MAIN, SIGN, TELL_LANGUAGE, DECODED, CHECK = 1, 2, 4, 8, 16, 32
 NOT_NAMED, NAMED_ODDLY = 0, -1
 TAG_BYTES_MAX = 35  # of a language tag as people write them (RFC 5646, section 4.4.1)
 
-_bytes, _bools, _int32s, _uint32s, _int64s, _uint64s = (
-    part_of(types.uint8), part_of(types.boolean), part_of(types.int32), part_of(types.uint32), part_of(types.int64),
-    part_of(types.uint64),
+_bytes, _int8s, _bools, _int16s, _int32s, _uint32s, _int64s, _uint64s = (
+    part_of(types.uint8), part_of(types.int8), part_of(types.boolean), part_of(types.int16), part_of(types.int32),
+    part_of(types.uint32), part_of(types.int64), part_of(types.uint64),
 )  # fmt: skip
+_sums, _shapes = part_of(types.int32, SUMS), part_of(types.uint8, SHAPES)
 _rows32, _rows64, _pairs, _memo = (
     part_of(types.int32, 4), part_of(types.int64, 4), part_of(types.int64, 2), part_of(types.uint64, MEMO_COLUMNS),
 )  # fmt: skip
@@ -69,10 +84,10 @@ _rows32, _rows64, _pairs, _memo = (
 # The parts of the memory, and of that of the tables.
 (
     NUMBERS_PART, LENGTHS_PART, CONTENT_HASH, MINHASH, FACTS_PART, TEXT, JOINED, BLOCKS, CONTAINERS, FOUND, STACK,
-    COUNTS_PART, STATE_PART, MEMO, PROSE, WEIGHED, SUMS, IS_OUT, INSIDE, CHOSEN, TOKENS, SHINGLES, SPARE, PLACES_PART,
-    UTF8,
-) = range(25)  # fmt: skip
-KEYS, VALUES, CHARS, WORDS, WORD_LANGUAGES = range(5)
+    COUNTS_PART, STATE_PART, MEMO, SUMS_PART, MASKS_PART, SHAPES_PART, IS_PARAGRAPH, TOTALS_PART, OWN, PAGE_PLACES_PART,
+    SEEN, TILE_PART, SCORES, CHOSEN, TOKENS, SHINGLES, SPARE, PLACES_PART, UTF8,
+) = range(30)  # fmt: skip
+KEYS, VALUES, CHARS, WORDS, WORD_LANGUAGES, MODEL_QUESTIONS, MODEL_ANSWERS = range(7)
 
 
 # Numbers, lengths, content hash and MinHash as they stand, one behind the other.
@@ -109,9 +124,11 @@ def _room_for(page_bytes: int) -> Room:
     memory, parts = laid_out([
         (NUMBERS, "<i8"), (DIMENSIONS, "<i8"), (2, "<u8"), (PERMUTATIONS, "<u4"), (2 * FACTS, "<i8"), (text, "u1"),
         (text, "u1"), (4 * rows, "<i4"), (4 * rows, "<i4"), (2 * len(ATTRIBUTES), "<i8"), (4 * OPEN_MAX, "<i8"),
-        (COUNTS, "<i4"), (STATE, "<i8"), (MEMO_ROWS * MEMO_COLUMNS, "<u8"), (rows, "<i8"), (rows, "<i8"),
-        (rows, "<i8"), (rows, "?"), (rows, "?"), (rows, "?"), (tokens, "<u8"), (tokens, "<u8"), (tokens, "<u8"),
-        (PLACES, "<u4"), (page_bytes + WIDTH, "u1"),
+        (COUNTS, "<i4"), (STATE, "<i8"), (MEMO_ROWS * MEMO_COLUMNS, "<u8"), (SUMS * rows, "<i4"),
+        (MASKS * rows, "<i4"), (SHAPES * rows, "u1"), (rows, "?"), (TOTALS * (rows + 1), "<i8"),
+        (len(OWN_FEATURES) * (rows + 2 * MARGIN), "u1"),
+        (PAGE_PLACES, "<i8"), (3 * TILE, "<i4"), (len(FEATURES) * TILE, "u1"), (rows + TILE, "<i2"), (rows, "?"),
+        (tokens, "<u8"), (tokens, "<u8"), (tokens, "<u8"), (PLACES, "<u4"), (page_bytes + WIDTH, "u1"),
     ])  # fmt: skip
     parts[FACTS_PART] = parts[FACTS_PART].reshape(-1, 2)
     starts = memory[: 16 * len(parts)].view(np.int64)[::2].tolist()
@@ -138,15 +155,19 @@ def _scan(page: NDArray[np.uint8], no_controls: bool, memory: NDArray[np.uint8],
 
 
 @merged
-def _choose(memory: NDArray[np.uint8]) -> int:
+def _choose(memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> int:
     """Write the main text of a scanned page to JOINED: its size."""
-    state = _int64s(memory, STATE_PART)
+    state, text = _int64s(memory, STATE_PART), _bytes(memory, TEXT)
     blocks, chosen = _rows32(memory, BLOCKS)[: state[AT_BLOCKS]], _bools(memory, CHOSEN)
-    choose(
-        blocks, _rows32(memory, CONTAINERS)[: state[AT_CONTAINERS]], _int64s(memory, PROSE), _int64s(memory, WEIGHED),
-        _int64s(memory, SUMS), _bools(memory, IS_OUT), _bools(memory, INSIDE), chosen,
+    containers, scores = _rows32(memory, CONTAINERS)[: state[AT_CONTAINERS]], _int16s(memory, SCORES)
+    score_blocks(
+        text, blocks, containers, _sums(memory, SUMS_PART), _rows32(memory, MASKS_PART), _shapes(memory, SHAPES_PART),
+        _bools(memory, IS_PARAGRAPH), _rows64(memory, TOTALS_PART), _bytes(memory, OWN),
+        _int64s(memory, PAGE_PLACES_PART), _int32s(memory, SEEN), _bytes(memory, TILE_PART),
+        _bytes(tables, MODEL_QUESTIONS), _int8s(tables, MODEL_ANSWERS), scores,
     )  # fmt: skip
-    return join_into(_bytes(memory, TEXT), blocks, chosen, _bytes(memory, JOINED))
+    choose(blocks, containers, scores, chosen)
+    return join_into(text, blocks, chosen, _bytes(memory, JOINED))
 
 
 @merged
@@ -156,7 +177,7 @@ def _read(page: NDArray[np.uint8], is_main: bool, memory: NDArray[np.uint8], tab
     size = _scan(page, not is_main, memory, tables)
     if not is_main and size < _int64s(memory, STATE_PART)[AT_LEFT_OUT]:
         size = _scan(page, False, memory, tables)
-    main_size = _choose(memory) if is_main else 0
+    main_size = _choose(memory, tables) if is_main else 0
     if main_size > 0:
         return main_size
     text, joined = _bytes(memory, TEXT), _bytes(memory, JOINED)
@@ -250,7 +271,7 @@ def _entry() -> Door:
 
 @cache
 def _tables() -> NDArray[np.uint8]:
-    tables = [table.reshape(-1) for table in (*name_tables(), char_table(), *word_table())]
+    tables = [table.reshape(-1) for table in (*name_tables(), char_table(), *word_table(), *model())]
     memory, parts = laid_out([(table.size, table.dtype.str) for table in tables])
     for part, table in zip(parts, tables, strict=True):
         part[:] = table
@@ -300,11 +321,12 @@ class Blocks(NamedTuple):
     facts: NDArray[np.int64]
 
 
-def scan_blocks(page: bytes) -> Blocks:
-    """Scan a page in UTF-8. Any bytes will do; text that is not UTF-8 comes out as it went in."""
-    room = one_pass(np.frombuffer(page, dtype=np.uint8), READ)
+def scan_blocks(page: bytes, task: int = READ) -> Blocks:
+    """Scan a page in UTF-8. Any bytes will do; text that is not UTF-8 comes out as it went in. Controls of forms are
+    blocks, too, where the task is the main text."""
+    room = one_pass(np.frombuffer(page, dtype=np.uint8), task)
     state, rows = room.parts[STATE_PART].tolist(), [room.parts[part].reshape(-1, 4) for part in (BLOCKS, CONTAINERS)]
-    text = room.text[: room.result()[TEXT_BYTES]].copy()
+    text = room.parts[TEXT][: max(0, state[AT_BLOCK] - 1)].copy()
     return Blocks(
         text,
         rows[0][: state[AT_BLOCKS]].copy(),

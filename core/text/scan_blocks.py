@@ -146,7 +146,8 @@ def _has_word(page: NDArray[np.uint8], start: int, end: int, word: np.uint64) ->
 def word_roles(
     page: NDArray[np.uint8], start: int, end: int, keys: NDArray[np.uint64], values: NDArray[np.int64]
 ) -> int:
-    """Roles named by the words of a class or id: cut at blanks, signs and capitals ("siteNav", "main-menu")."""
+    """Roles named by the words of a class: cut at blanks, signs and capitals ("siteNav", "main-menu"). A word is whole:
+    the "ad" of a random "4fad71" is none."""
     page, keys, values = borrowed(page), borrowed(keys), borrowed(values)
     roles, of_name, is_negated = 0, 0, False
     end = min(end, start + WORDS_BYTES_MAX)
@@ -154,13 +155,14 @@ def word_roles(
     for at in range(start, end + 1):
         byte = np.int64(page[at]) if at < end else np.int64(0x20)
         is_capital = 0x41 <= byte <= 0x5A
-        if size > 0 and (not is_letter(byte) or (is_capital and was_lower)):
+        is_part = is_letter(byte) or 0x30 <= byte <= 0x39
+        if size > 0 and (not is_part or (is_capital and was_lower)):
             slot = slot_of(keys, h)
             if slot >= 0:
                 is_negated |= values[slot, 0] == NEGATION
                 of_name |= values[slot, 0]
             h, size = np.uint64(WORD_DOMAIN), 0
-        if is_letter(byte):
+        if is_part:
             h = mix(h, byte | 0x20)
             size += 1
         elif is_space(byte):
@@ -547,8 +549,12 @@ def _roles(
     page: NDArray[np.uint8], present: int, found: NDArray[np.int64], memo: NDArray[np.uint64],
     keys: NDArray[np.uint64], values: NDArray[np.int64],
 ) -> int:  # fmt: skip
+    """By the words of classes. An id counts only as a whole: those of headings are made of the words of their text."""
     roles = 0
-    for attribute in (CLASS, ID, ROLE_ATTRIBUTE, ITEMPROP):
+    if present >> ID & 1:
+        slot = slot_of(keys, _lower_hash(page, found[ID, 0], found[ID, 1]))
+        roles = values[slot, 0] & ~NEGATION if slot >= 0 else 0
+    for attribute in (CLASS, ROLE_ATTRIBUTE, ITEMPROP):
         if present >> attribute & 1:
             roles |= _known_roles(page, found[attribute, 0], found[attribute, 1], memo, keys, values)
     if present >> STYLE & 1 and _is_display_none(page, found[STYLE, 0], found[STYLE, 1]):
@@ -602,7 +608,10 @@ def _open(
         _take_out(state[AT_LINK] - 1, stack, state, counts)
     _push(name, kind, is_hidden, stack, state, counts, container)
     if kind & ANCHOR and present >> HREF & 1 and state[AT_BEYOND] == 0:
-        state[AT_LINK] = state[AT_DEPTH]
+        # A heading that links to itself is no link: it leads nowhere else.
+        start = found[HREF, 0]
+        is_own = containers[container, KINDS] & HEADING and start < found[HREF, 1] and page[start] == 0x23
+        state[AT_LINK] = 0 if is_own else state[AT_DEPTH]
 
 
 @merged

@@ -70,6 +70,9 @@ _TAG_ROLES = {
     "MAIN": "main",
     "ARTICLE": "article",
     "CAPTION": "figcaption figure",
+    "LIST": "ul ol",
+    "QUOTE": "blockquote",
+    "SECTION": "section",
 }
 _WORD_ROLES = {
     "NAVIGATION": (
@@ -104,9 +107,9 @@ _WORD_ROLES = {
     "ARTICLE": "articlebody storybody hentry",
     "CONTENT": "article content post story entry text body contents bodytext entrytext page blog",
 }
-ROLE = {name: 1 << bit for bit, name in enumerate(dict.fromkeys((*_TAG_ROLES, *_WORD_ROLES)))}
-# "display: none" on the element itself: scripts show much of it later, so the full text has it.
-CONCEALED = 1 << len(ROLE)
+# CONCEALED is "display: none" on the element itself: scripts show much of it later, so the full text has it.
+ROLE = {name: 1 << bit for bit, name in enumerate(dict.fromkeys((*_TAG_ROLES, *_WORD_ROLES, "CONCEALED")))}
+CONCEALED = ROLE["CONCEALED"]
 # A class that says what the page or a part has or lacks does not name it: "no-sidebar", "has-menu", "label-hidden".
 NEGATION = CONCEALED << 1
 _NEGATIONS = "no has have with without not is toggle label"

@@ -5,6 +5,8 @@
   token, and so is every emoji.
 - Hangul is taken as words: Korean puts spaces between words, and syllable shingles would triple the set's size while
   one changed word costs about the same share of it.
+- In a text of up to SHORT_TEXT_TOKENS such tokens, a run of symbols is a token, too: they are much of what "C++", "-5"
+  or "★★☆" say.
 - Case is folded, full-width forms become ordinary ones. Invisible characters (zero-width space, soft hyphen, variation
   selectors, tatweel …) are as if not there. All else (spaces, punctuation, symbols, controls) only separates.
 
@@ -40,6 +42,16 @@ BUCKETS = 1 << BUCKET_BITS
 # A text of 8 MiB gives at most some 4 million shingles (32 MB), still one message.
 TEXT_BYTES_MAX = 8 * 1024 * 1024
 
+SHORT_TEXT_TOKENS = 8
+
+# What only separates in any text, among the characters that are no letters: punctuation of ASCII and Latin-1, general,
+# CJK and full-width punctuation, the replacement character. (first, last)
+_PUNCTUATION = (
+    (0x00, 0x22), (0x27, 0x29), (0x2C, 0x2C), (0x2E, 0x2E), (0x3A, 0x3B), (0x3F, 0x3F), (0x5B, 0x5B), (0x5D, 0x5D),
+    (0x60, 0x60), (0x7B, 0x7B), (0x7D, 0x7D), (0x7F, 0xA1), (0xA7, 0xA8), (0xAB, 0xAB), (0xB4, 0xB4), (0xB6, 0xB8),
+    (0xBB, 0xBB), (0xBF, 0xBF), (0x2000, 0x206F), (0x3000, 0x303F), (0xFE10, 0xFE6F), (0xFF00, 0xFFFF),
+)  # fmt: skip
+
 # A table entry: what the character folds to, whether NFC may change it, its class.
 _FOLD_BITS = 4
 _FOLD_SHIFT = np.uint32(_FOLD_BITS)
@@ -62,6 +74,9 @@ _MAY_COMPOSE_RANGES = (
     (0x1D15E, 0x1D1C0),
 )
 
+_PUNCTUATION_RANGES = np.array(_PUNCTUATION, dtype=np.uint32)
+_SYMBOL = 5  # beside the classes of the table
+
 # Above the table: planes 2 and 3 are ideographs, E0000–E0FFF tags and variation selectors.
 _IDEOGRAPHS_END = 0x40000
 _TAGS_FIRST, _TAGS_END = 0xE0000, 0xE1000
@@ -69,7 +84,7 @@ _TAGS_FIRST, _TAGS_END = 0xE0000, 0xE1000
 # A run of ASCII this long is hashed in lanes; shorter ones do not pay for the way there.
 LANES = 4
 LANES_BYTES_MIN = 128
-PLACES_BEHIND = 2 * LANES + 8
+PLACES_BEHIND = 2 * LANES + 8 + 2 * SHORT_TEXT_TOKENS
 
 # Odd constants with random-looking bits: multipliers of xxHash64 and of other mixers.
 _TOKEN_MULTIPLIER = np.uint64(0x9FB21C651E98DF25)
@@ -121,23 +136,35 @@ def composed(data: bytes) -> bytes:
 
 def explain_tokens(text: str | bytes) -> list[str]:
     """The tokens as people read them: the same rules as `token_hashes`, character by character."""
+    nfc = composed(text_bytes(text)).decode("utf-8")
+    tokens = _explained(nfc, with_symbols=False)
+    return _explained(nfc, with_symbols=True) if len(tokens) <= SHORT_TEXT_TOKENS else tokens
+
+
+def _explained(text: str, *, with_symbols: bool) -> list[str]:
     table = char_table()
     tokens: list[str] = []
-    is_open = extends = False
-    for char in composed(text_bytes(text)).decode("utf-8"):
+    open_kind = SEPARATOR
+    for char in text:
         code = ord(char)
         entry = int(table[code]) if code < TABLE_SIZE else 0
         kind, folded = (entry & 7, entry >> _FOLD_BITS) if code < TABLE_SIZE else _char_above(code)
         if kind == IGNORED:
             continue
-        if kind == SEPARATOR or (kind == MARK and not is_open):
-            is_open = extends = False
-        elif kind == MARK or (kind == WORD and extends):
+        if kind == SEPARATOR and with_symbols and not _is_punctuation(folded):
+            kind = _SYMBOL
+        if kind == SEPARATOR or (kind == MARK and open_kind in (SEPARATOR, _SYMBOL)):
+            open_kind = SEPARATOR
+        elif kind == MARK or (kind == open_kind and kind in (WORD, _SYMBOL)):
             tokens[-1] += chr(folded)
         else:
             tokens.append(chr(folded))
-            is_open, extends = True, kind == WORD
+            open_kind = kind
     return tokens
+
+
+def _is_punctuation(code: int) -> bool:
+    return any(first <= code <= last for first, last in _PUNCTUATION)
 
 
 def _char_above(code: int) -> tuple[int, int]:
@@ -327,12 +354,50 @@ def _split(data: NDArray[np.uint8], table: NDArray[np.uint32], tokens: NDArray[n
     return np.int64(count) + is_open, may_compose  # type: ignore[return-value]
 
 
+@inner
+def _is_symbol(code: np.uint32) -> bool:
+    for i in range(_PUNCTUATION_RANGES.shape[0]):
+        if _PUNCTUATION_RANGES[i, 0] <= code <= _PUNCTUATION_RANGES[i, 1]:
+            return False
+    return True
+
+
+@inner
+def _split_short(data: NDArray[np.uint8], table: NDArray[np.uint32], tokens: NDArray[np.uint64]) -> int:
+    """As `_split`, of a short text, in which runs of symbols are tokens, too: their number."""
+    h, count, at, open_kind = np.uint64(0), 0, 0, SEPARATOR
+    while at < data.size:
+        code, size = (np.uint32(data[at]), 1) if data[at] < 0x80 else _decode_char(data, at)
+        entry = _char_entry(code, table)
+        at += size
+        kind, folded = int(entry & _CLASS_MASK), entry >> _FOLD_SHIFT
+        if kind == IGNORED:
+            continue
+        if kind == SEPARATOR and _is_symbol(folded):
+            kind = _SYMBOL
+        is_extended = kind == open_kind and kind in (WORD, _SYMBOL)
+        if kind == MARK and open_kind in (WORD, SINGLE):
+            is_extended = True
+        elif kind == MARK:
+            kind = SEPARATOR
+        if not is_extended:
+            tokens[count] = h
+            count += open_kind != SEPARATOR
+            h, open_kind = np.uint64(0), kind
+        if open_kind != SEPARATOR:
+            h = (h ^ np.uint64(folded)) * _TOKEN_MULTIPLIER
+    tokens[count] = h
+    return count + (open_kind != SEPARATOR)
+
+
 @njit(cache=True)
 def hash_tokens(
     data: NDArray[np.uint8], table: NDArray[np.uint32], tokens: NDArray[np.uint64]
 ) -> tuple[int, np.uint64, np.uint64, bool]:
     """Write the token hashes: (their number, the two halves of the content hash, whether NFC may change the text)."""
     count, may_compose = _split(data, table, tokens)
+    if count <= SHORT_TEXT_TOKENS:
+        count = _split_short(data, table, tokens)
     low, high = _STREAM_SEED_LOW, _STREAM_SEED_HIGH
     for i in range(count):
         token = fmix64(tokens[i])
@@ -344,8 +409,9 @@ def hash_tokens(
 
 
 def tokens_max(text_bytes_count: int) -> int:
-    """Places that `hash_tokens` needs: a word has a separator and any other token three bytes; each of four lanes
-    writes to one place more before it is known, and the dummies of shingles follow."""
+    """Places that `hash_tokens` needs: a word has a separator and any other token three bytes, but for some of a short
+    text, whose symbols need no separator; each of four lanes writes to one place more before it is known, and the
+    dummies of shingles follow."""
     return text_bytes_count // 2 + PLACES_BEHIND
 
 

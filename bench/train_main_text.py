@@ -1,0 +1,275 @@
+"""Learns the model of main text from pages of which it is known: python bench/train_main_text.py [--write]
+
+Without --write it cross-validates: pages of a site are judged by a model that saw none of that site, each documentation
+site by a model that saw none of its pages; the scores go to bench/results/main_text.json. With --write it learns from
+all pages and writes core/text/main_model.py.
+Real pages come from the folder DUSTREAM_DATA; what the other extractors say of them is kept in --cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import pickle
+import sys
+import textwrap
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lightgbm
+import numpy as np
+from main_text_kinds import GENERATED, generated
+from main_text_labels import KEPT, UNKNOWN, Described, chosen_of, described
+from main_text_peers import PEERS
+from main_text_truth import (
+    ARTICLES,
+    BODIES,
+    MANY_SITES,
+    SEGMENTS,
+    Truth,
+    articles,
+    documentation,
+    many_sites,
+    segment_score,
+    segments,
+    shingle_score,
+)
+from pages import data_folder
+
+from dustream.core.text.scan_features import FEATURES
+from dustream.core.text.scan_model import ANSWERS_PER_TREE, LEVELS, QUESTIONS_PER_TREE
+
+RESULTS = Path(__file__).resolve().parent / "results" / "main_text.json"
+MODEL_FILE = Path(__file__).resolve().parents[1] / "core" / "text" / "main_model.py"
+SEED = 17
+FOLDS = 5
+SCALE = 24  # a logit is so many steps of a score
+TREES = 300
+GENERATED_PAGES = 900
+JUDGED_SITES = ("A_networkx_doc", "A_kafka_site", "A_dolphinscheduler_zh_en")
+
+# What a label weighs: a block that people chose; one that both other extractors keep or leave. The blocks of a page of
+# the others weigh so much together.
+CHOSEN_WEIGHT, AGREED_WEIGHT = 8.0, 0.1
+PAGE_WEIGHT = {ARTICLES: 320.0, MANY_SITES: 10.0, GENERATED: 25.0, **dict.fromkeys(BODIES, 30.0)}
+LONG_WEIGHT_MAX = 4.0  # a long block weighs up to so much more than one of a word or two
+BACKGROUND_ONE_IN = 4  # of the blocks that both other extractors leave on pages of many sites, each weighing more
+
+PARAMETERS = {
+    "objective": "binary", "boost_from_average": False, "max_depth": LEVELS, "num_leaves": ANSWERS_PER_TREE,
+    "learning_rate": 0.1, "min_data_in_leaf": 60, "lambda_l2": 10.0, "feature_fraction": 0.4, "bagging_fraction": 0.5,
+    "bagging_freq": 1, "max_bin": 63, "num_threads": 1, "deterministic": True, "force_col_wise": True, "verbose": -1,
+    "seed": SEED,
+}  # fmt: skip
+
+
+class Page(NamedTuple):
+    """A page with the label and the weight of each of its blocks."""
+
+    truth: Truth
+    blocks: Described
+    labels: np.ndarray
+    weights: np.ndarray
+
+
+class Table(NamedTuple):
+    """Trees as core/text/scan_model.py reads them; questions name features by number."""
+
+    questions: np.ndarray
+    answers: np.ndarray
+
+    def scores(self, rows: np.ndarray) -> np.ndarray:
+        total = np.zeros(len(rows), dtype=np.int64)
+        for questions, answers in zip(self.questions, self.answers, strict=True):
+            node = np.zeros(len(rows), dtype=np.int64)
+            for _ in range(LEVELS):
+                is_above = rows[np.arange(len(rows)), questions[node, 0]] > questions[node, 1]
+                node = 2 * node + 1 + is_above
+            total += answers[node - QUESTIONS_PER_TREE]
+        return total.astype(np.int16)
+
+
+# --- pages
+
+
+def truths(folder: Path) -> Iterator[Truth]:
+    yield from segments(folder)
+    yield from articles(folder)
+    yield from many_sites(folder)
+    for name in BODIES:
+        yield from documentation(folder, name)
+    yield from generated(GENERATED_PAGES, SEED)
+
+
+def peer_texts(truth: Truth, cache: dict[str, list[str]]) -> list[str]:
+    """What the other extractors find, where people say little or nothing about a page."""
+    if truth.collection not in (SEGMENTS, MANY_SITES):
+        return []
+    key = f"{zlib.crc32(truth.page):08x}-{len(truth.page)}"
+    if key not in cache:
+        cache[key] = [peer(truth.page) for peer in PEERS.values()]
+    return cache[key]
+
+
+def pages_of(found: Iterable[tuple[Truth, Described]]) -> list[Page]:
+    chance = np.random.default_rng(SEED)
+    return [labelled(truth, blocks, chance) for truth, blocks in found if len(blocks.texts)]
+
+
+def labelled(truth: Truth, blocks: Described, chance: np.random.Generator) -> Page:
+    labels = np.where(blocks.labels == UNKNOWN, blocks.agreed, blocks.labels)
+    sizes = np.array([len(text) for text in blocks.texts])
+    weights = np.minimum(LONG_WEIGHT_MAX, np.log1p(sizes) / math.log(20)) * (labels != UNKNOWN)
+    if truth.collection == SEGMENTS:
+        weights *= np.where(blocks.labels == UNKNOWN, AGREED_WEIGHT, CHOSEN_WEIGHT)
+    else:
+        weights *= PAGE_WEIGHT[truth.collection] / max(weights.sum(), 1.0)
+    if truth.collection == MANY_SITES:
+        is_dropped = chance.random(len(labels)) >= 1 / BACKGROUND_ONE_IN
+        weights = np.where(labels == KEPT, weights, np.where(is_dropped, 0.0, weights * BACKGROUND_ONE_IN))
+    return Page(truth, blocks, labels, weights)
+
+
+# --- learning
+
+
+def learned(pages: list[Page]) -> Table:
+    rows, labels, weights = (
+        np.concatenate(parts)
+        for parts in zip(*((page.blocks.rows, page.labels, page.weights) for page in pages), strict=True)
+    )
+    used = weights > 0
+    data = lightgbm.Dataset(rows[used], labels[used], weight=weights[used] / weights[used].mean())
+    return table_of(lightgbm.train(PARAMETERS, data, TREES))
+
+
+def table_of(booster: Any) -> Table:
+    questions = np.zeros((TREES, QUESTIONS_PER_TREE, 2), dtype=np.uint8)
+    answers = np.zeros((TREES, ANSWERS_PER_TREE), dtype=np.int8)
+    for tree, found in enumerate(booster.dump_model()["tree_info"]):
+        write_node(found["tree_structure"], 0, questions[tree], answers[tree])
+    return Table(questions, answers)
+
+
+def write_node(node: dict[str, Any], place: int, questions: np.ndarray, answers: np.ndarray) -> None:
+    """A node of a tree and those below it. Where a leaf stands higher up, all answers below it are the same."""
+    is_leaf = "leaf_value" in node
+    if place >= QUESTIONS_PER_TREE:
+        answers[place - QUESTIONS_PER_TREE] = max(-127, min(127, round(node["leaf_value"] * SCALE)))
+        return
+    if not is_leaf:
+        questions[place] = node["split_feature"], math.floor(node["threshold"])
+    for side, name in enumerate(("left_child", "right_child"), 1):
+        write_node(node if is_leaf else node[name], 2 * place + side, questions, answers)
+
+
+# --- judging
+
+
+def fold_of(page: Page) -> int:
+    return zlib.crc32(page.truth.site.encode()) % FOLDS
+
+
+def judged(pages: list[Page]) -> Iterator[tuple[Page, np.ndarray]]:
+    """Each page that is judged, with the scores of its blocks by a model that has not seen its site."""
+    for fold in range(FOLDS):
+        table = learned([page for page in pages if page.truth.collection in BODIES or fold_of(page) != fold])
+        for page in pages:
+            if page.truth.collection in (SEGMENTS, ARTICLES) and fold_of(page) == fold:
+                yield page, table.scores(page.blocks.rows)
+    for site in JUDGED_SITES:
+        table = learned([page for page in pages if page.truth.collection != site])
+        yield from ((page, table.scores(page.blocks.rows)) for page in pages if page.truth.collection == site)
+
+
+def text_of(blocks: Described, chosen: np.ndarray) -> str:
+    return "\n".join(text for text, is_chosen in zip(blocks.texts, chosen, strict=True) if is_chosen)
+
+
+def body_score(page: Page, chosen: np.ndarray) -> tuple[float, float]:
+    """(share of the body's bytes that are chosen, share of the chosen bytes from outside the body)"""
+    sizes, is_body = np.array([len(text.encode()) for text in page.blocks.texts]), page.labels == KEPT
+    right = sizes[is_body & chosen].sum()
+    return right / max(1, sizes[is_body].sum()), 1 - right / max(1, sizes[chosen].sum())
+
+
+def scores_of(found: list[tuple[Page, np.ndarray]]) -> dict[str, Any]:
+    by_collection: dict[str, list[tuple[Page, np.ndarray]]] = {}
+    for page, scores in found:
+        by_collection.setdefault(page.truth.collection, []).append((page, chosen_of(page.blocks, scores)))
+    said: dict[str, Any] = {}
+    for name, judged_pages in by_collection.items():
+        texts = [text_of(page.blocks, chosen) for page, chosen in judged_pages]
+        if name == SEGMENTS:
+            said[name] = segment_score(texts, [page.truth for page, _ in judged_pages])._asdict()
+        elif name == ARTICLES:
+            said[name] = shingle_score(texts, [page.truth.body for page, _ in judged_pages])._asdict()
+        else:
+            bodies = [body_score(page, chosen) for page, chosen in judged_pages if (page.labels == KEPT).any()]
+            recall, outside = (sum(values) / len(bodies) for values in zip(*bodies, strict=True))
+            said[name] = {"body_recall": recall, "from_outside": outside}
+    return said
+
+
+# --- writing
+
+
+def written(table: Table, pages: list[Page]) -> str:
+    counts = {name: sum(page.truth.collection == name for page in pages) for name in (*PAGE_WEIGHT, SEGMENTS)}
+    provenance = (
+        f"Learned with lightgbm {lightgbm.__version__}, seed {SEED}, {TREES} trees of {LEVELS} levels, from pages: "
+        + ", ".join(f"{count} of {name}" for name, count in counts.items())
+        + ". Each question is a feature and a threshold, in the order root, its two children, their four; each answer "
+        "a number of 1 / SCALE logits, those below a question that is answered with no first."
+    )
+    names = textwrap.fill(" ".join(f'"{name}",' for name in FEATURES), 112)
+    return f'''"""The trees of the model of main text. Written by bench/train_main_text.py: learned, not edited.
+
+{textwrap.fill(provenance, 118)}
+"""
+
+SCALE = {SCALE}
+FEATURE_NAMES = (
+{textwrap.indent(names, "    ")}
+)  # fmt: skip
+QUESTIONS = """
+{lines(table.questions)}
+"""
+ANSWERS = """
+{lines(table.answers)}
+"""
+'''
+
+
+def lines(values: np.ndarray) -> str:
+    """A line of hexadecimal digits for each tree."""
+    return "\n".join(row.tobytes().hex() for row in values)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="learn from all pages and write the model")
+    parser.add_argument("--cache", type=Path, help="a file that keeps what other extractors say")
+    args = parser.parse_args()
+    folder = data_folder()
+    if folder is None:
+        raise SystemExit("no real pages to learn from: set DUSTREAM_DATA to their folder")
+    cache = pickle.loads(args.cache.read_bytes()) if args.cache and args.cache.exists() else {}
+    pages = pages_of((truth, described(truth, peer_texts(truth, cache))) for truth in truths(folder))
+    if args.cache:
+        args.cache.write_bytes(pickle.dumps(cache))
+    if args.write:
+        MODEL_FILE.write_text(written(learned(pages), pages), "utf-8")
+        return 0
+    said = json.dumps(scores_of(list(judged(pages))), indent=1)
+    print(said)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(said + "\n", "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,452 @@
+"""What is known of each block of a page: small numbers for the model that tells main text from the rest.
+
+Everything is an integer below LEVELS, so that the same page has the same features on any machine: lengths and distances
+go by their logarithm, shares by sixteenths. A block is described by its own text, by the containers around it, by its
+neighbours and by where it stands in the page. A *paragraph* is a block of prose: of some length, with a sentence end,
+hardly linked. The *best* container is the one with the most paragraphs directly or closely in it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dustream.core.text.compiled import inlined, inner
+from dustream.core.text.scan_blocks import CONTAINER, DEPTH, END, KINDS, LINK_BYTES, PARENT, ROLES, START
+from dustream.core.text.scan_memory import borrowed
+from dustream.core.text.scan_tables import KIND, ROLE, Int
+
+LEVELS = 32  # every feature is below
+SHARES = 16
+LOG_MAX = LEVELS - 1
+
+# Of a block's text, so much is looked at: what it is like shows at its beginning.
+SAMPLE_BYTES = 128
+
+PARAGRAPH_BYTES_MIN = 60
+PARAGRAPH_LINK_SHARE_MAX = 0.35
+# What a paragraph adds to the container it stands in, to the next one and to the one after.
+NEARNESS = (12, 8, 5)
+PARAGRAPH_BYTES_MAX = 1 << 16
+
+HEADING, TOP_HEADING, SECOND_HEADING = KIND["HEADING"], KIND["TOP_HEADING"], KIND["SECOND_HEADING"]
+LEAF = KIND["PARAGRAPH"] | KIND["LIST_ITEM"] | KIND["DESCRIPTION"] | HEADING | KIND["PREFORMATTED"] | KIND["CELL"]
+
+# Kinds of a block, the first that fits. The first three are headings.
+_BLOCK_KINDS = (
+    TOP_HEADING, SECOND_HEADING, HEADING, KIND["PARAGRAPH"], KIND["LIST_ITEM"], KIND["DESCRIPTION"], KIND["CELL"],
+    KIND["PREFORMATTED"], KIND["CONTROL"] | KIND["OPTION"],
+)  # fmt: skip
+HEADING_KINDS = 3
+
+# Columns of what is counted in each container, those inside it included; and how far it is from the best one: steps up
+# to a container around both, and from there down.
+BYTES, LINKED, IN_PARAGRAPHS, PARAGRAPHS, BLOCKS, SCORE, UP, DOWN = range(8)
+SUMS = 8
+# Columns of the masks: roles of the containers up to two around, of all around; kinds of all around.
+NEAR_ROLES, PATH_ROLES, PATH_KINDS = range(3)
+MASKS = 4
+SHAPES = 8  # columns of the containers' own features, some of them not used
+# Columns of the totals of all blocks before one.
+TOTAL_BYTES, TOTAL_LINKED, TOTAL_IN_PARAGRAPHS = range(3)
+TOTALS = 4
+
+LEVELS_UP = 4  # containers around a block that are looked at, its own included
+WINDOWS = (3, 7)  # blocks on either side
+NEIGHBOURS = (-2, -1, 1, 2)
+NEAR_SEEN = (
+    "NAVIGATION", "ASIDE", "FORM", "NOTICE", "ARTICLE", "CAPTION", "SECTION", "COMMENT", "RELATED", "BYLINE", "SHARE",
+)  # fmt: skip
+PATH_SEEN = (*NEAR_SEEN, "BOILERPLATE", "FOOTER", "HEADER", "MAIN", "LIST", "QUOTE", "ADVERT", "CONSENT", "CONCEALED")
+KINDS_SEEN = ("TABLE", "CELL", "LIST_ITEM", "DESCRIPTION", "PREFORMATTED")
+
+OWN_FEATURES = (
+    "length", "link_share", "kind", "last_char", "first_char", "commas", "sentence_ends", "digits", "capitals",
+    "spaces", "marks",
+)  # fmt: skip
+PLACE_FEATURES = (
+    "from_start", "from_end", "place", "bytes_before", "paragraph_before", "paragraph_behind", "paragraph_range",
+    "heading_before", "heading_level", "top_heading", "up", "down", "depth",
+)  # fmt: skip
+PAGE_FEATURES = ("page_bytes", "page_blocks", "page_links", "page_prose", "page_paragraphs")
+_SHAPE_NAMES = ("links", "of_page", "prose", "of_page_prose", "block_bytes")
+SHAPE_FEATURES = len(_SHAPE_NAMES)
+NEIGHBOUR_FIRST, NEIGHBOUR_FEATURES = 1, 2  # of a block's own
+FEATURES = (
+    *OWN_FEATURES,
+    *PLACE_FEATURES,
+    *PAGE_FEATURES,
+    *(f"c{level}_{name}" for level in range(LEVELS_UP) for name in _SHAPE_NAMES),
+    *(f"w{size}_{name}" for size in WINDOWS for name in ("bytes", "links", "prose")),
+    *(f"n{offset}_{name}" for offset in NEIGHBOURS for name in ("link_share", "kind")),
+    *(f"near_{role.lower()}" for role in NEAR_SEEN),
+    *(f"path_{role.lower()}" for role in PATH_SEEN),
+    *(f"in_{kind.lower()}" for kind in KINDS_SEEN),
+)
+PLACE = len(OWN_FEATURES)
+PAGE = PLACE + len(PLACE_FEATURES)
+AROUND = PAGE + len(PAGE_FEATURES)
+WINDOW = AROUND + LEVELS_UP * SHAPE_FEATURES
+NEIGHBOUR = WINDOW + 3 * len(WINDOWS)
+NEAR = NEIGHBOUR + NEIGHBOUR_FEATURES * len(NEIGHBOURS)
+PATH = NEAR + len(NEAR_SEEN)
+INSIDE = PATH + len(PATH_SEEN)
+PARAGRAPH_BEHIND = PLACE_FEATURES.index("paragraph_behind")
+NEAR_BITS, PATH_BITS = tuple(ROLE[name] for name in NEAR_SEEN), tuple(ROLE[name] for name in PATH_SEEN)
+KIND_BITS = tuple(KIND[name] for name in KINDS_SEEN)
+MISSING = LEVELS - 1
+
+# Blocks are described in tiles of so many, feature by feature, as the model reads them.
+TILE = 32
+MARGIN = TILE  # places before the first and behind the last block in the columns of own features
+
+# What a byte of text counts as, each kind in bits of its own: commas, sentence ends, digits, capitals, spaces, marks.
+_COUNT_BITS = 10
+# EF leads the full-width forms, which are mostly commas of Chinese and Japanese.
+_COUNTED = (b",;\xef", b".!?", b"0123456789", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b" \n", b"|/#@<>=_*+~")
+COMMAS, ENDS, DIGITS, CAPITALS, SPACES, MARKS = (_COUNT_BITS * i for i in range(len(_COUNTED)))
+
+
+def _byte_counts() -> NDArray[np.int64]:
+    counts = np.zeros(256, dtype=np.int64)
+    for kind, some in enumerate(_COUNTED):
+        for byte in some:
+            counts[byte] = 1 << (_COUNT_BITS * kind)
+    return counts
+
+
+_BYTE_COUNTS = _byte_counts()
+_COUNT_MASK = (1 << _COUNT_BITS) - 1
+
+
+def _log_table() -> NDArray[np.uint8]:
+    """Half octaves: 0, 1, 2, 3 | 4–5, 6–7 | 8–11 …"""
+    table = np.zeros(1 << 12, dtype=np.uint8)
+    for value in range(1, table.size):
+        exponent = value.bit_length() - 1
+        half = (value >> (exponent - 1)) & 1 if exponent else 0
+        table[value] = min(LOG_MAX, 2 * exponent + half + 1 if exponent else 1)
+    return table
+
+
+_LOGS = _log_table()
+_LOG_BITS = 12
+
+
+@inner
+def log_of(value: Int) -> int:
+    """Half octaves of a number, at most LOG_MAX."""
+    if value < (1 << _LOG_BITS):
+        return int(_LOGS[value])
+    if value < (1 << (2 * _LOG_BITS)):
+        return min(LOG_MAX, int(_LOGS[value >> 10]) + 20)
+    return LOG_MAX
+
+
+@inner
+def share_of(part: Int, whole: Int) -> int:
+    """Sixteenths, 0 to 16; none of nothing."""
+    return int(SHARES * part / whole) if whole > 0 else 0
+
+
+@inner
+def _counts_in(text: NDArray[np.uint8], start: int, end: int) -> int:
+    """How often each counted kind of byte is in a block's sample."""
+    counts = np.int64(0)
+    for i in range(np.uint64(start), np.uint64(min(end, start + SAMPLE_BYTES))):
+        counts += _BYTE_COUNTS[text[i]]
+    return counts  # type: ignore[return-value]
+
+
+@inner
+def _is_paragraph(length: int, linked: int, kind: int, counts: int) -> bool:
+    has_sentence = counts & ((_COUNT_MASK << ENDS) | (_COUNT_MASK << COMMAS)) != 0
+    is_prose = length >= PARAGRAPH_BYTES_MIN and linked <= PARAGRAPH_LINK_SHARE_MAX * length
+    return bool(is_prose and has_sentence and not kind & HEADING)
+
+
+# What a block ends with, or begins with.
+_CHAR_CLASS = np.zeros(256, dtype=np.uint8)
+for _class, _some in enumerate(
+    (b"abcdefghijklmnopqrstuvwxyz", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"0123456789", b".!?", b":", b",;", b"\"')]}"), 1
+):
+    _CHAR_CLASS[list(_some)] = _class
+_CHAR_CLASS[0x80:] = 8
+_SENTENCE_END, _CLOSING = 4, 7
+
+
+@inner
+def _last_class(text: NDArray[np.uint8], start: int, end: int) -> int:
+    """The class of the last character, closing quotes and brackets aside."""
+    if end - start >= 3 and text[end - 1] >= 0x80:
+        a, b, c = text[end - 3], text[end - 2], text[end - 1]
+        if (a == 0xE3 and b == 0x80 and c == 0x82) or (a == 0xEF and b == 0xBC and (c == 0x81 or c == 0x9F)):
+            return _SENTENCE_END
+        return int(_CHAR_CLASS[c])
+    found = int(_CHAR_CLASS[text[end - 1]])
+    if found == _CLOSING and end - start >= 2 and _CHAR_CLASS[text[end - 2]] == _SENTENCE_END:
+        return _SENTENCE_END
+    return found
+
+
+@inner
+def _kind_of(kind: int) -> int:
+    for i in range(len(_BLOCK_KINDS)):
+        if kind & _BLOCK_KINDS[i]:
+            return i
+    return len(_BLOCK_KINDS)
+
+
+@inner
+def _describe_own(
+    text: NDArray[np.uint8], start: int, end: int, linked: int, kind: int, counts: int, own: NDArray[np.uint8],
+    at: int, stride: int,
+) -> None:  # fmt: skip
+    """The features of a block's own text, to place `at` of each column."""
+    own[at] = log_of(end - start)
+    own[at + stride] = share_of(linked, end - start)
+    own[at + 2 * stride] = _kind_of(kind)
+    own[at + 3 * stride] = _last_class(text, start, end)
+    own[at + 4 * stride] = _CHAR_CLASS[text[start]]
+    own[at + 5 * stride] = min(LOG_MAX, counts >> COMMAS & _COUNT_MASK)
+    own[at + 6 * stride] = min(LOG_MAX, counts >> ENDS & _COUNT_MASK)
+    own[at + 7 * stride] = min(LOG_MAX, counts >> DIGITS & _COUNT_MASK)
+    own[at + 8 * stride] = min(LOG_MAX, counts >> CAPITALS & _COUNT_MASK)
+    own[at + 9 * stride] = min(LOG_MAX, counts >> SPACES & _COUNT_MASK)
+    own[at + 10 * stride] = min(LOG_MAX, counts >> MARKS & _COUNT_MASK)
+
+
+@inner
+def _add_paragraph(
+    containers: NDArray[np.int32], container: int, kind: int, length: int, sums: NDArray[np.int32]
+) -> None:
+    sums[container, IN_PARAGRAPHS] += length
+    sums[container, PARAGRAPHS] += 1
+    around = containers[container, PARENT] if kind & LEAF and container > 0 else container
+    for nearness in NEARNESS:
+        if around >= 0:
+            sums[around, SCORE] += nearness * min(length, PARAGRAPH_BYTES_MAX) // 64
+            around = containers[around, PARENT]
+
+
+@inner
+def count_blocks(
+    text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32], sums: NDArray[np.int32],
+    is_paragraph: NDArray[np.bool_], totals: NDArray[np.int64], own: NDArray[np.uint8],
+) -> None:  # fmt: skip
+    """The blocks' own features, the totals before each, and what each container has in itself."""
+    text, blocks, containers, sums = borrowed(text), borrowed(blocks), borrowed(containers), borrowed(sums)
+    is_paragraph, totals, own = borrowed(is_paragraph), borrowed(totals), borrowed(own)
+    count = blocks.shape[0]
+    stride = count + 2 * MARGIN
+    for i in range(containers.shape[0]):
+        for j in range(SUMS):
+            sums[i, j] = 0
+    for i in range(len(OWN_FEATURES)):
+        for j in range(MARGIN):
+            own[i * stride + j] = own[(i + 1) * stride - 1 - j] = MISSING
+    totals[0, TOTAL_BYTES] = totals[0, TOTAL_LINKED] = totals[0, TOTAL_IN_PARAGRAPHS] = 0
+    for i in range(count):
+        start, end, linked, container = blocks[i, START], blocks[i, END], blocks[i, LINK_BYTES], blocks[i, CONTAINER]
+        kind, counts = containers[container, KINDS], _counts_in(text, start, end)
+        _describe_own(text, start, end, linked, kind, counts, own, MARGIN + i, stride)
+        sums[container, BYTES] += end - start
+        sums[container, LINKED] += linked
+        sums[container, BLOCKS] += 1
+        is_paragraph[i] = _is_paragraph(end - start, linked, kind, counts)
+        if is_paragraph[i]:
+            _add_paragraph(containers, container, kind, end - start, sums)
+        totals[i + 1, TOTAL_BYTES] = totals[i, TOTAL_BYTES] + (end - start)
+        totals[i + 1, TOTAL_LINKED] = totals[i, TOTAL_LINKED] + linked
+        totals[i + 1, TOTAL_IN_PARAGRAPHS] = totals[i, TOTAL_IN_PARAGRAPHS] + (end - start if is_paragraph[i] else 0)
+
+
+@inner
+def _describe_container(
+    sums: NDArray[np.int32], i: int, of_page: float, of_page_prose: float, shapes: NDArray[np.uint8]
+) -> None:
+    size, prose = sums[i, BYTES], sums[i, IN_PARAGRAPHS]
+    shapes[i, 0], shapes[i, 1] = share_of(sums[i, LINKED], size), np.int64(of_page * size)
+    shapes[i, 2], shapes[i, 3] = share_of(prose, size), np.int64(of_page_prose * prose)
+    shapes[i, 4] = max(0, log_of(size) - log_of(sums[i, BLOCKS]))
+
+
+@inner
+def sum_up(
+    containers: NDArray[np.int32], sums: NDArray[np.int32], masks: NDArray[np.int32], shapes: NDArray[np.uint8]
+) -> None:
+    """What is in each container, its distance from the best one, the roles around it, and its features."""
+    containers, sums, masks, shapes = borrowed(containers), borrowed(sums), borrowed(masks), borrowed(shapes)
+    best = 0
+    for i in range(containers.shape[0] - 1, 0, -1):
+        parent = containers[i, PARENT]
+        for j in range(SCORE):
+            sums[parent, j] += sums[i, j]
+        best = i if sums[i, SCORE] >= sums[best, SCORE] else best
+        sums[i, UP] = -1
+    down = 0
+    while best >= 0:
+        sums[best, UP], sums[best, DOWN] = 0, down
+        best, down = containers[best, PARENT], down + 1
+    of_page = SHARES / max(np.int32(1), sums[0, BYTES])
+    of_page_prose = SHARES / max(np.int32(1), sums[0, IN_PARAGRAPHS])
+    for i in range(containers.shape[0]):
+        parent, roles = containers[i, PARENT], containers[i, ROLES]
+        masks[i, NEAR_ROLES], masks[i, PATH_ROLES], masks[i, PATH_KINDS] = roles, roles, containers[i, KINDS]
+        if parent >= 0:
+            grandparent = max(np.int32(0), containers[parent, PARENT])
+            masks[i, NEAR_ROLES] |= containers[parent, ROLES] | containers[grandparent, ROLES]
+            masks[i, PATH_ROLES] |= masks[parent, PATH_ROLES]
+            masks[i, PATH_KINDS] |= masks[parent, PATH_KINDS]
+            if sums[i, UP] < 0:
+                sums[i, UP], sums[i, DOWN] = sums[parent, UP] + 1, sums[parent, DOWN]
+        if sums[i, BYTES] > 0:
+            _describe_container(sums, i, of_page, of_page_prose, shapes)
+
+
+# Where a tile of blocks stands: what was last seen before it, and what the whole page has.
+(FIRST_PARAGRAPH, LAST_PARAGRAPH, TOP, BEFORE, BEHIND, LAST_HEADING, HEADING_LEVEL, PLACES) = range(8)
+
+
+@inner
+def find_places(
+    blocks: NDArray[np.int32], is_paragraph: NDArray[np.bool_], own: NDArray[np.uint8], sums: NDArray[np.int32],
+    places: NDArray[np.int64], tile: NDArray[np.uint8],
+) -> None:  # fmt: skip
+    """Where the page's paragraphs and its first h1 are; and the features of the page as a whole."""
+    count = blocks.shape[0]
+    kinds = MARGIN + 2 * (count + 2 * MARGIN)
+    places[FIRST_PARAGRAPH], places[LAST_PARAGRAPH], places[TOP] = count, -1, -1
+    places[BEFORE], places[BEHIND], places[LAST_HEADING], places[HEADING_LEVEL] = -1, 0, -1, 0
+    for i in range(count - 1, -1, -1):
+        if is_paragraph[i]:
+            places[FIRST_PARAGRAPH], places[LAST_PARAGRAPH] = i, max(places[LAST_PARAGRAPH], i)
+        if own[kinds + i] == 0:
+            places[TOP] = i
+    page_bytes, page_blocks, page_paragraphs = log_of(sums[0, BYTES]), log_of(count), log_of(sums[0, PARAGRAPHS])
+    links, prose = share_of(sums[0, LINKED], sums[0, BYTES]), share_of(sums[0, IN_PARAGRAPHS], sums[0, BYTES])
+    for at in range(PAGE * TILE, (PAGE + 1) * TILE):
+        tile[at], tile[at + TILE], tile[at + 2 * TILE] = page_bytes, page_blocks, links
+        tile[at + 3 * TILE], tile[at + 4 * TILE] = prose, page_paragraphs
+
+
+@inner
+def _describe_place(
+    i: int, lane: int, blocks: NDArray[np.int32], containers: NDArray[np.int32], sums: NDArray[np.int32],
+    totals: NDArray[np.int64], places: NDArray[np.int64], of_blocks: float, of_bytes: float, tile: NDArray[np.uint8],
+) -> None:  # fmt: skip
+    count, container = blocks.shape[0], blocks[i, CONTAINER]
+    first, last, top = places[FIRST_PARAGRAPH], places[LAST_PARAGRAPH], places[TOP]
+    if i < first:
+        in_range = 15 - min(15, log_of(first - i))
+    else:
+        in_range = 16 if i <= last else 16 + min(15, log_of(i - last))
+    from_top = MISSING
+    if top >= 0:
+        from_top = 15 - min(15, log_of(top - i)) if i <= top else min(30, 15 + log_of(i - top))
+    at = PLACE * TILE + lane
+    tile[at], tile[at + TILE], tile[at + 2 * TILE] = log_of(i), log_of(count - 1 - i), np.int64(of_blocks * i)
+    tile[at + 3 * TILE] = np.int64(of_bytes * totals[i, TOTAL_BYTES])
+    tile[at + 4 * TILE] = log_of(i - places[BEFORE]) if places[BEFORE] >= 0 else MISSING
+    tile[at + 6 * TILE] = in_range
+    tile[at + 7 * TILE] = log_of(i - places[LAST_HEADING]) if places[LAST_HEADING] >= 0 else MISSING
+    tile[at + 8 * TILE], tile[at + 9 * TILE] = places[HEADING_LEVEL], from_top
+    tile[at + 10 * TILE] = min(np.int32(LOG_MAX), sums[container, UP])
+    tile[at + 11 * TILE] = min(np.int32(LOG_MAX), sums[container, DOWN])
+    tile[at + 12 * TILE] = min(np.int32(LOG_MAX), containers[container, DEPTH])
+
+
+@inner
+def _describe_around(
+    i: int, lane: int, blocks: NDArray[np.int32], containers: NDArray[np.int32], shapes: NDArray[np.uint8],
+    totals: NDArray[np.int64], tile: NDArray[np.uint8],
+) -> None:  # fmt: skip
+    """The containers around a block, and the windows of blocks around it."""
+    around, at = blocks[i, CONTAINER], AROUND * TILE + lane
+    for _ in range(LEVELS_UP):
+        for j in range(SHAPE_FEATURES):
+            tile[at] = shapes[around, j]
+            at += TILE
+        around = max(np.int32(0), containers[around, PARENT])
+    for number in range(len(WINDOWS)):
+        low, high = max(0, i - WINDOWS[number]), min(blocks.shape[0], i + WINDOWS[number] + 1)
+        size = totals[high, TOTAL_BYTES] - totals[low, TOTAL_BYTES]
+        tile[at] = log_of(size)
+        tile[at + TILE] = share_of(totals[high, TOTAL_LINKED] - totals[low, TOTAL_LINKED], size)
+        tile[at + 2 * TILE] = log_of(totals[high, TOTAL_IN_PARAGRAPHS] - totals[low, TOTAL_IN_PARAGRAPHS])
+        at += 3 * TILE
+
+
+@inner
+def _describe_masks(
+    start: int, stop: int, blocks: NDArray[np.int32], masks: NDArray[np.int32], seen: NDArray[np.int32],
+    tile: NDArray[np.uint8],
+) -> None:  # fmt: skip
+    """One bit after the other, of all blocks of the tile at once. `seen` has room for their masks."""
+    for i in range(start, stop):
+        container, lane = blocks[i, CONTAINER], np.uint64(i - start)
+        seen[lane] = masks[container, NEAR_ROLES]
+        seen[lane + np.uint64(TILE)] = masks[container, PATH_ROLES]
+        seen[lane + np.uint64(2 * TILE)] = masks[container, PATH_KINDS]
+    for j in range(len(NEAR_SEEN)):
+        _describe_bit(seen, 0, np.int32(NEAR_BITS[j]), NEAR + j, tile)
+    for j in range(len(PATH_SEEN)):
+        _describe_bit(seen, TILE, np.int32(PATH_BITS[j]), PATH + j, tile)
+    for j in range(len(KINDS_SEEN)):
+        _describe_bit(seen, 2 * TILE, np.int32(KIND_BITS[j]), INSIDE + j, tile)
+
+
+@inlined
+def _describe_bit(seen: NDArray[np.int32], first: int, bit: np.int32, feature: int, tile: NDArray[np.uint8]) -> None:
+    source, target = np.uint64(first), np.uint64(feature * TILE)
+    for lane in range(np.uint64(TILE)):
+        tile[target + lane] = np.uint8(seen[source + lane] & bit != 0)
+
+
+@inner
+def describe_tile(
+    start: int, blocks: NDArray[np.int32], containers: NDArray[np.int32], sums: NDArray[np.int32],
+    masks: NDArray[np.int32], shapes: NDArray[np.uint8], is_paragraph: NDArray[np.bool_], totals: NDArray[np.int64],
+    own: NDArray[np.uint8], places: NDArray[np.int64], seen: NDArray[np.int32], tile: NDArray[np.uint8],
+) -> None:  # fmt: skip
+    """The features of the blocks from `start` on, as many as a tile has."""
+    blocks, containers, sums, masks = borrowed(blocks), borrowed(containers), borrowed(sums), borrowed(masks)
+    shapes, is_paragraph, totals, own = borrowed(shapes), borrowed(is_paragraph), borrowed(totals), borrowed(own)
+    places, seen, tile = borrowed(places), borrowed(seen), borrowed(tile)
+    count = blocks.shape[0]
+    stop, stride = min(count, start + TILE), count + 2 * MARGIN
+    for j in range(len(OWN_FEATURES)):
+        for lane in range(np.uint64(TILE)):
+            tile[np.uint64(j * TILE) + lane] = own[np.uint64(j * stride + MARGIN + start) + lane]
+    for number in range(len(NEIGHBOURS)):
+        for j in range(NEIGHBOUR_FEATURES):
+            at = (NEIGHBOUR + number * NEIGHBOUR_FEATURES + j) * TILE
+            source = np.uint64((NEIGHBOUR_FIRST + j) * stride + MARGIN + start + NEIGHBOURS[number])
+            for lane in range(np.uint64(TILE)):
+                tile[np.uint64(at) + lane] = own[source + lane]
+    of_blocks, of_bytes = SHARES / max(1, count), SHARES / max(np.int32(1), sums[0, BYTES])
+    for i in range(start, stop):
+        _describe_place(i, i - start, blocks, containers, sums, totals, places, of_blocks, of_bytes, tile)
+        _describe_around(i, i - start, blocks, containers, shapes, totals, tile)
+        kind = own[2 * stride + MARGIN + i]
+        if kind < HEADING_KINDS:
+            places[LAST_HEADING], places[HEADING_LEVEL] = i, kind + 1
+        places[BEFORE] = i if is_paragraph[i] else places[BEFORE]
+    _describe_behind(start, stop, is_paragraph, places, tile)
+    _describe_masks(start, stop, blocks, masks, seen, tile)
+
+
+@inner
+def _describe_behind(
+    start: int, stop: int, is_paragraph: NDArray[np.bool_], places: NDArray[np.int64], tile: NDArray[np.uint8]
+) -> None:
+    """How far behind each block the next paragraph is."""
+    behind, last = max(np.int64(stop), places[BEHIND]), places[LAST_PARAGRAPH]
+    while behind <= last and not is_paragraph[behind]:
+        behind += 1
+    places[BEHIND] = behind
+    behind = behind if behind <= last else np.int64(-1)
+    at = (PLACE + PARAGRAPH_BEHIND) * TILE
+    for i in range(stop - 1, start - 1, -1):
+        tile[at + i - start] = log_of(behind - i) if behind >= 0 else MISSING
+        behind = np.int64(i) if is_paragraph[i] else behind
