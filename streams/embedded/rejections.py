@@ -4,6 +4,7 @@ that an input that is wrong from end to end costs neither memory nor disk."""
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -79,6 +80,7 @@ class Rejections:
         return sum(sum(row.more.values()) for row in self._rows.values())
 
 
+@lru_cache(maxsize=1024)
 def kind_of(reason: str) -> str:
     """A reason without what is particular to one record: numbers and quotations."""
     return _PARTICULAR.sub("…", reason)[:reason_chars_max]
