@@ -64,6 +64,7 @@ def test_histories_with_representatives() -> None:
         "a removed code stays",
         "an answer about a former version counts",
         "a container's death is not told",
+        "a content that comes late is not kept",
     ],
 )
 def test_a_disabled_rule_is_caught(rule: str) -> None:
