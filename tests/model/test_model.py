@@ -64,6 +64,7 @@ def test_histories_with_representatives() -> None:
         "a page that goes stays posted",
         "an answer about a former version counts",
         "a container that falls or rises is not told of",
+        "a content that comes late is not kept",
     ],
 )
 def test_a_disabled_rule_is_caught(rule: str) -> None:
