@@ -1,8 +1,8 @@
 """What a change does to verdicts: python bench/verdicts.py PAGES BEFORE AFTER [--sample 10]
 
-BEFORE and AFTER are results of `dustream run --once PAGES`. Of each: how many URLs are exact or near duplicates, and for
-how many of them the visible text has hardly anything in common with their winner's. Then the verdicts that changed, by
-kind, and a sample of them to read.
+BEFORE and AFTER are results of `dustream run --once PAGES`. Of each: how many URLs are exact or near duplicates, and
+for how many of them the visible text has hardly anything in common with their winner's. Then the verdicts that changed,
+by kind, and a sample of them to read.
 """
 
 from __future__ import annotations
