@@ -217,9 +217,8 @@ class CandidateIndex:
     def post(self, ids: Numbers, sizes: Links, masks: Masks, counts: Links, terms: Terms, kinds: Kinds) -> Changes:
         """Pages come: so many terms each."""
         owners = np.repeat(self._new_owners(ids, sizes, masks), counts)
-        if self._common:
-            is_rare = self._put_common(owners, terms, kinds)
-            owners, terms, kinds = owners[is_rare], terms[is_rare], kinds[is_rare]
+        is_rare = self._put_common(owners, terms, kinds)
+        owners, terms, kinds = owners[is_rare], terms[is_rare], kinds[is_rare]  # copies: one compilation for all
         self._make_room(terms.size)
         self._free_link, found, full = _link_in(
             self._heads, self._links, self._link_terms, self._link_kinds, self._free_link, self._ids, self._sizes,
@@ -233,13 +232,12 @@ class CandidateIndex:
     def unpost(self, pages: Numbers, terms: Terms) -> Changes:
         """Pages go: each term that one was posted with, and the page."""
         changes, owners = [], set[int]()
-        if self._common:
-            is_rare = np.array([term not in self._common for term in terms.tolist()], dtype=np.bool_)
-            for page, term in zip(pages[~is_rare].tolist(), terms[~is_rare].tolist(), strict=True):
-                owner, change = self._remove_common(term, page)
-                owners.add(owner)
-                changes.append(change)
-            pages, terms = pages[is_rare], terms[is_rare]
+        is_rare = np.array([term not in self._common for term in terms.tolist()], dtype=np.bool_)
+        for page, term in zip(pages[~is_rare].tolist(), terms[~is_rare].tolist(), strict=True):
+            owner, change = self._remove_common(term, page)
+            owners.add(owner)
+            changes.append(change)
+        pages, terms = pages[is_rare], terms[is_rare]
         linked = np.empty(terms.size, dtype=np.int32)
         self._free_link, found = _link_out(
             self._heads, self._links, self._link_terms, self._link_kinds, self._free_link, self._ids, self._sizes,
@@ -267,7 +265,7 @@ class CandidateIndex:
     def _put_common(self, owners: Links, terms: Terms, kinds: Kinds) -> NDArray[np.bool_]:
         """Note the common ones among the terms; which are not."""
         is_rare = np.ones(terms.size, dtype=np.bool_)
-        for i, term in enumerate(terms.tolist()):
+        for i, term in enumerate(terms.tolist() if self._common else ()):
             pages = self._common.get(term)
             if pages is not None:
                 pages[int(self._ids[owners[i]])] = int(owners[i]) << 3 | int(kinds[i])
