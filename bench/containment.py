@@ -218,8 +218,9 @@ def resident_bytes() -> int:
 def growth(sizes: Sequence[int]) -> list[list[Any]]:
     rng, states = np.random.default_rng(1), [RowsInMemory(partition) for partition in range(PARTITIONS)]
     tasks = [ContainmentProcessor() for _ in states]
-    for task, state in zip(tasks, states, strict=True):
+    for task, state, message in zip(tasks, states, posts(rng, 0, 10), strict=True):  # compiled before it is timed
         task.open(state)
+        task.process(state, [message, Unpost(0, np.arange(10, dtype="<i8").tobytes())])
     empty, posted, rows = resident_bytes(), 0, []
     for size in sizes:
         while posted < size:
