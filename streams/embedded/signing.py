@@ -104,7 +104,8 @@ class SigningPool:
         context = multiprocessing.get_context("spawn")
         executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
         with _interrupts_ignored():
-            executor.submit(int)  # starts the workers
+            for _ in range(workers):
+                executor.submit(int)  # starts a worker, as long as none is idle
         return executor
 
     def sign(self, chunks: Iterator[Chunk[Place]]) -> Iterator[SignedChunk[Place]]:
