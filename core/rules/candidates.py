@@ -14,7 +14,6 @@ Where this goes beyond the paper, and why:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -27,6 +26,7 @@ from dustream.core.rules.decompose import is_named
 from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
 from dustream.core.rules.growth import END, PARENT, SPLIT_KEY, START
 from dustream.core.rules.hash_slots import Ints
+from dustream.core.rules.landing import LandingSettings, allowed_share
 from dustream.core.rules.pattern_tree import Kind, Node, PatternTree
 from dustream.core.rules.shares import ClusterShares
 
@@ -35,13 +35,14 @@ DUPLICATE_NODES_MAX: Final = 1_000
 CLUSTERS_LOOKED_AT_MAX: Final = 400
 ROWS_PER_CLUSTER_MAX: Final = 8
 EQUALS_COMPARED_MAX: Final = 64
-NOISE_DEVIATIONS: Final = 3.0
 SETTLED_SHARE_MIN: Final = 0.98
 """A rule that removes this share of a node's duplicates leaves nothing to look for below it."""
 
 
 class CandidateSettings(NamedTuple):
-    """The paper's parameters; `coverage_min` above 1 and `duplicate_rate_min` .5 give the paper's own conditions.
+    """The paper's parameters; `coverage_min` above 1 gives the paper's own conditions.
+
+    `o_min` bounds the overlap of two nodes, and within one node its duplicate rate (section 5.2.1).
 
     `label_noise`: the share of URLs that are known to be in a wrong cluster, which the paper leaves for future work.
     """
@@ -50,20 +51,22 @@ class CandidateSettings(NamedTuple):
     sigma_min: float = 0.5
     fpr_max: float = 0.05
     coverage_min: float = 0.5
-    duplicate_rate_min: float = 0.0
     difference_ratio_max: float = 0.3
     common_clusters_min: int = 3
     support_min: int = 3
     support_share_min: float = 0.1
     label_noise: float = 0.0
+    landing: LandingSettings = LandingSettings()
+
+    def lands(self, evidence: Evidence) -> bool:
+        """Whether few of the URLs that a rule changes land unknown."""
+        allowed = self.landing.unknown_allowed(evidence.changed)
+        return evidence.unknown <= allowed * evidence.changed
 
     def fpr_allowed(self, pairs: int) -> float:
         """What a rule of fpr_max may show over so many pairs when this share of the labels is wrong: a pair is right if
         both labels are. Few pairs may have met more wrong labels than their share; wrong rules show far more."""
-        if not self.label_noise:
-            return self.fpr_max
-        expected = 1 - (1 - self.fpr_max) * (1 - self.label_noise) ** 2
-        return expected + NOISE_DEVIATIONS * math.sqrt(expected * (1 - expected) / max(1, pairs))
+        return allowed_share(self.fpr_max, (1 - self.label_noise) ** 2, pairs)
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,16 @@ def candidate_rules(tree: PatternTree, settings: CandidateSettings | None = None
         evidence = index.evidence(tree.rows(tree.nodes[s]), rewritten)
         if is_qualified(evidence, settings):
             qualified.append(Candidate(s, t, rewritten, evidence))
-    return Candidates(raw, qualified)
+    return Candidates(raw, _landing_ways(qualified, settings))
+
+
+def _landing_ways(candidates: list[Candidate], settings: CandidateSettings) -> list[Candidate]:
+    """Without those that lead too many URLs nowhere while the way back lands: a part of /docs/ that is mirrored is
+    found in /docs/, not the other way round."""
+    lands = {(rule.source, rule.target) for rule in candidates if settings.lands(rule.evidence)}
+    return [
+        rule for rule in candidates if (rule.source, rule.target) in lands or (rule.target, rule.source) not in lands
+    ]
 
 
 def _rules_within(
@@ -132,7 +144,7 @@ def _rule_within(
 ) -> tuple[int, Candidate | None, bool]:
     """How many rules were tried, the one that holds, and whether it settles the node."""
     repeats, ratios = shares.differences(node)
-    if repeats < settings.support_min or repeats / node.volume < settings.duplicate_rate_min:
+    if repeats < settings.support_min or repeats < settings.o_min * node.volume:
         return 0, None, False
     tried = 0
     for operations in _ignoring_rules(tree, shares, node, _ignored_keys(ratios, settings)):

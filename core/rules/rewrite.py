@@ -24,6 +24,7 @@ from dustream.core.rules.decompose import OPAQUE, Keys, compose, composer, index
 from dustream.core.rules.evidence import Operations
 from dustream.core.rules.growth import Kinds
 from dustream.core.rules.hash_slots import Ints
+from dustream.core.rules.landing import evidence_of
 from dustream.core.rules.pattern_tree import Kind, PatternTree, url_position
 from dustream.core.rules.standard import standard_form
 from dustream.core.rules.training import TrainingSet
@@ -448,10 +449,12 @@ def describe(rewrite: Rewrite) -> str:
 
 
 def evidence_words(rule: UrlRule) -> str:
-    """What speaks for a rule and against it."""
-    right, wrong = ("right", "wrong") if rule.evidence == "content" else ("of one size", "of another")
+    """What becomes of the URLs that a rule changes (landing.py)."""
+    landing = evidence_of(rule)
+    if rule.evidence == "size":
+        return f"rewrites {landing.rewrites}: {landing.meets} of one size, {landing.wrong} of another"
     pages = ", all of one page" if rule.pages == 1 else ""
-    return f"{rule.support} {right}, {rule.false_positives} {wrong}{pages}"
+    return f"rewrites {landing.rewrites}: {landing.words}{pages}"
 
 
 # ---------------------------------------------------------------- pieces

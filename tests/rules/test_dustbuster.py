@@ -18,6 +18,7 @@ from dustream.core.rules.dustbuster import (
     rules_of_list,
     url_list,
 )
+from dustream.core.rules.landing import LandingSettings
 from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
 from dustream.core.rules.normalize import Normalizer
 from dustream.core.rules.rewrite import replaced
@@ -70,7 +71,8 @@ def test_all_seven_forum_rules_are_valid_and_lead_to_one_url(log: list[LoggedUrl
     assert findings.remaining < findings.detected / 5
     site = "forum.co.il"
     entries = [SiteUrl(e.url, e.sketch, e.size_min, e.size_max) for e in log]
-    learned = learn_site(site, entries, "dust")
+    anywhere = LearnSettings().with_landing(LandingSettings(wrong_share_max=1, unknown_share_max=1))
+    learned = learn_site(site, entries, "dust", anywhere)
     normalizer = Normalizer([RuleSet(site=site, version=1, rules=learned.rules)])
     for _, _, before, after in SEVEN_RULES:
         assert normalizer.normalize(before.format(7777)) == normalizer.normalize(after.format(7777)), before
