@@ -65,8 +65,9 @@ LOOKED_AT_FIRST: Final = 16
 
 class Limits(NamedTuple):
     """When outcomes decide on a rule: `enough` right ones or `too_many` wrong ones end the counting. `asks`: a fetcher
-    will be asked for what is not known."""
+    will be asked for what is not known, about `count` URLs at most."""
 
+    count: int
     ms: int
     bound: float
     enough: float
@@ -95,7 +96,7 @@ class DustSettings(NamedTuple):
 
     def limits(self, asks: bool = False) -> Limits:
         bound, count = self.refutation_bound, self.validation_count
-        return Limits(self.ms, bound, (1 - bound) * count, bound * count, asks)
+        return Limits(count, self.ms, bound, (1 - bound) * count, bound * count, asks)
 
 
 class LoggedUrl(NamedTuple):
@@ -1028,13 +1029,13 @@ def validate_rule(
     inside = (rows >= begin) & (rows < end)
     rows, relations = rows[inside], relations[inside]
     if fetch is not None:
-        relations = _with_fetched(rewrite, rows, relations, listed, fetch)
+        relations = _with_fetched(rewrite, rows, relations, listed, fetch, limits.count)
     positive, negative = _counted(relations, limits.enough, limits.too_many)
     if positive < limits.ms or negative > limits.bound * (positive + negative):
         return None
-    wrong = int(np.count_nonzero(relations == UNLIKE))
+    rights, wrong = (int(np.count_nonzero(relations == relation)) for relation in (ALIKE, UNLIKE))
     inside = (found >= begin) & (found < end)
-    return DustRule(rewrite, len(right), wrong, found[inside], landed[inside])
+    return DustRule(rewrite, rights, wrong, found[inside], landed[inside])
 
 
 @njit(cache=True)
@@ -1050,13 +1051,15 @@ def _counted(relations: npt.NDArray[np.int8], enough: float, too_many: float) ->
 
 
 def _with_fetched(
-    rewrite: SubstringRewrite, rows: Ints, relations: npt.NDArray[np.int8], listed: UrlList, fetch: Fetch
+    rewrite: SubstringRewrite, rows: Ints, relations: npt.NDArray[np.int8], listed: UrlList, fetch: Fetch, count: int
 ) -> npt.NDArray[np.int8]:
-    """A page that cannot be fetched tells nothing; an outcome that cannot be fetched is wrong."""
+    """A page that cannot be fetched tells nothing; an outcome that cannot be fetched is wrong. Equal sizes are only a
+    hint: where nothing else is known, pages of equal size are fetched, too."""
     from dustream.core.rules.rewrite import replaced
 
-    told = relations.copy()
-    for i in np.flatnonzero(relations == UNKNOWN).tolist():
+    is_open = (relations == UNKNOWN) | ((relations == ALIKE) & (not listed.by_sketch))
+    told = np.where(is_open, UNKNOWN, relations).astype(np.int8)
+    for i in np.flatnonzero(is_open)[:count].tolist():
         url = listed.urls[rows[i]]
         outcome = replaced(rewrite, url)
         sketch = int(listed.sketches[rows[i]])

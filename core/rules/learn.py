@@ -262,7 +262,7 @@ def learn_urls(
 ) -> LearnedSite:
     """The same from columns. Beside these entries nothing that the table holds has a say."""
     settings = settings or LearnSettings()
-    judge = Judge(site, known, settings)
+    judge = Judge(site, known, settings, is_validated=fetch is not None)
     tree = build_pattern_tree(judge.training())
     rounds = _Rounds(judge, settings, stage)
     if judge.may_have_rules():
@@ -534,8 +534,9 @@ class Changes(NamedTuple):
 class Judge:
     """The known URLs as the accepted rules leave them: where each entry is now."""
 
-    def __init__(self, site: str, known: SiteUrls, settings: LearnSettings) -> None:
+    def __init__(self, site: str, known: SiteUrls, settings: LearnSettings, is_validated: bool = False) -> None:
         self._site = site
+        self._is_validated = is_validated
         self._settings = settings
         self._known = known
         self._table = known.table
@@ -855,9 +856,10 @@ class Judge:
         )
 
     def _is_too_little(self, proposal: Proposal, changes: Changes) -> bool:
-        """Whether so few pages speak for the rule that nobody knows what it does to others."""
+        """Whether so few pages speak for the rule that nobody knows what it does to others. Equal sizes are a hint, and
+        speak for nothing until pages were fetched."""
         if self._is_by_size(proposal):
-            return proposal.right < self._settings.active_pages_min
+            return not self._is_validated or proposal.right < self._settings.active_pages_min
         spoken = speaking_pages(self._at, self._known.clusters, self._moved(changes))
         return spoken < self._settings.active_pages_min
 

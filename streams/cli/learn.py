@@ -123,9 +123,12 @@ def run(args: argparse.Namespace) -> int:
         held = sum(rule.stage != "active" for rule in rules)
         learned_rules = f"{number_of(len(rules), 'rule')} for {number_of(len(rule_sets), 'site')}"
         print(f"{learned_rules}, from {number_of(len(known), 'URL')} in {number_of(lines, 'line')}: {args.out}")
-        if held:
+        hints = sum(rule.evidence == "size" for rule in rules)
+        if hints:
+            print(f"{number_of(hints, 'rule')} by sizes alone not applied: equal sizes are a hint, no proof")
+        if held > hints:
             print(
-                f"{number_of(held, 'rule')} of them not applied: fewer than {args.pages_min} pages speak for each"
+                f"{number_of(held - hints, 'rule')} of them not applied: fewer than {args.pages_min} pages speak for each"
                 f" (--pages-min), or more than {args.unknown_max:.0%} of the URLs lead to where nothing is known"
                 f" (--unknown-max), or more than {args.wrong_max:.0%} to other pages (--wrong-max)"
             )

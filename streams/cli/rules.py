@@ -42,6 +42,7 @@ def add_parser(subparsers: Any) -> None:
     score.add_argument(
         "inputs", nargs="+", metavar="INPUT", help="as for learn; of sizes alone, only if they are equal"
     )
+    score.add_argument("--shadows", action="store_true", help="as if rules that are not applied yet were active")
     score.add_argument("--host", metavar="URL", help="for access logs, as for learn")
     export = actions.add_parser("export", help="for other programs")
     export.add_argument("rules", type=Path, metavar="FILE")
@@ -99,12 +100,19 @@ def _described(rules: RuleSet) -> str:
 
 
 def _score(args: argparse.Namespace) -> int:
+    from msgspec.structs import replace
+
     from dustream.core.errors import UnreadableInput
     from dustream.core.rules.normalize import Normalizer
     from dustream.streams.rules_io.files import read_rules
     from dustream.streams.rules_io.inputs import read_known_urls
 
-    normalizer = Normalizer(read_rules(args.rules))
+    rule_sets = read_rules(args.rules)
+    if args.shadows:
+        rule_sets = [
+            replace(each, rules=tuple(replace(rule, stage="active") for rule in each.rules)) for each in rule_sets
+        ]
+    normalizer = Normalizer(rule_sets)
     known = [entry for path in args.inputs for entry in read_known_urls(path, args.host).urls]
     if any(entry.cluster is not None for entry in known):
         return _score_by_content(args, normalizer, known)

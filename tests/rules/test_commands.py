@@ -371,14 +371,18 @@ def test_rules_by_size_are_told_and_validated_as_such(tmp_path: Path, capsys: py
     said = capsys.readouterr().out
     assert "80 URLs, only their sizes are known" in said
     assert "40 of one size, 0 of another  [dust]" in said
+    assert "1 rule by sizes alone not applied" in said
+    assert [rule.stage for rule in read_rules(out)[0].rules] == ["shadow"]
     assert run("rules", "show", str(out)) == 0
     assert "rewrites 40: 40 of one size, 0 of another" in capsys.readouterr().out
     assert run("rules", "score", str(out), str(table)) == 0
+    assert "0 of 0 pairs" in capsys.readouterr().out
+    assert run("rules", "score", str(out), str(table), "--shadows") == 0
     said = capsys.readouterr().out
     assert "Only sizes are known" in said
     assert "0 of 40 pairs" in said
     table.write_text(SIZES.replace("t7?print=1\t1007", "t7?print=1\t9999"))
-    assert run("rules", "score", str(out), str(table), "--json") == 0
+    assert run("rules", "score", str(out), str(table), "--shadows", "--json") == 0
     scored = json.loads(capsys.readouterr().out)
     assert (scored["by"], scored["pairs"], scored["pairs_of_other_sizes"]) == ("size", 40, 1)
 
