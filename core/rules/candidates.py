@@ -99,10 +99,20 @@ def candidate_rules(tree: PatternTree, settings: CandidateSettings | None = None
     for s, t in duplicate_nodes(tree, shares, settled, settings):
         rewritten = _between_nodes(tree, shares, tree.nodes[s], tree.nodes[t], settings)
         raw += 1
+        if _leaves_https(tree, tree.nodes[s], rewritten):
+            continue
         evidence = index.evidence(tree.rows(tree.nodes[s]), rewritten)
         if is_qualified(evidence, settings):
             qualified.append(Candidate(s, t, rewritten, evidence))
     return Candidates(raw, _landing_ways(qualified, settings))
+
+
+def _leaves_https(tree: PatternTree, source: Node, operations: Operations) -> bool:
+    """Whether https may become http."""
+    key = tree.training.keys.index("scheme")
+    if operations.copied[key] >= 0 or tree.training.text(operations.fixed[key]) != "http":
+        return False
+    return bool(source.kinds[key] != Kind.IS or source.codes[key] != operations.fixed[key])
 
 
 def _landing_ways(candidates: list[Candidate], settings: CandidateSettings) -> list[Candidate]:
@@ -277,9 +287,12 @@ def _ignoring(key_count: int, ignored: list[int], stand_ins: dict[int, int]) -> 
 
 def stand_in(tree: PatternTree, shares: ClusterShares, node: Node, key: int) -> int:
     """What is written for an ignored key: nothing where it can be dropped, else its most frequent value. Of equals the
-    greatest text; where very many are equal none stands out, and the last one will do."""
+    greatest text; where very many are equal none stands out, and the last one will do. Of schemes it is https."""
     if is_named(tree.training.keys[key]):
         return 0
+    if tree.training.keys[key] == "scheme":
+        schemes: list[int] = np.unique(tree.training.values[key][tree.rows(node)]).tolist()
+        return max(schemes, key=tree.training.text)
     equals = shares.most_frequent(node, key)
     return max(equals, key=tree.training.text) if len(equals) <= EQUALS_COMPARED_MAX else max(equals)
 

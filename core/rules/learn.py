@@ -58,7 +58,14 @@ from dustream.core.rules.evidence import (
 )
 from dustream.core.rules.growth import summary
 from dustream.core.rules.hash_slots import Ints
-from dustream.core.rules.joined import landing_values, narrowed, one_value_replaced, unspoken_keys, without
+from dustream.core.rules.joined import (
+    hosts_replaced,
+    landing_values,
+    narrowed,
+    one_value_replaced,
+    unspoken_keys,
+    without,
+)
 from dustream.core.rules.landing import (
     MEETS,
     UNKNOWN,
@@ -79,6 +86,7 @@ from dustream.core.rules.rewrite import (
     Rewriter,
     Taken,
     as_regex,
+    is_allowed,
     matching_rows,
     rewrite_of,
     rewriter,
@@ -398,7 +406,8 @@ class _Part(NamedTuple):
 
 def _parts(index: EvidenceIndex, pattern: Pattern, operations: Operations) -> Iterator[_Part]:
     """The rule without the writes that one page alone speaks for; and where it replaces one value only, apart from the
-    rest, a rule for that value. Each step leaves fewer writes or a narrower test."""
+    rest, a rule for that value; and one for each host that it replaces. Each step leaves fewer writes or a narrower
+    test."""
     training = index.training
     rows = matching_rows(training, pattern)
     speaking = index.speaking_rows(rows, operations)
@@ -407,6 +416,11 @@ def _parts(index: EvidenceIndex, pattern: Pattern, operations: Operations) -> It
     landing = _landing(index, rows, speaking, operations)
     if landing is not operations:
         operations, speaking = landing, index.speaking_rows(rows, landing)
+    hosts = hosts_replaced(training, speaking, pattern, operations)
+    if hosts:
+        for host in hosts:
+            yield from _parts(index, narrowed(pattern, host), operations)
+        return
     unspoken = unspoken_keys(training, speaking, operations)
     for keys in unspoken:
         yield from _parts(index, pattern, without(operations, keys))
@@ -655,7 +669,7 @@ class Judge:
         """The accepted rules, in the order in which they apply."""
         self._spread = self._spread_now()
         self._made.clear()
-        worth_it = [proposal for proposal in proposals if proposal.gain >= self._gain_min]
+        worth_it = [each for each in proposals if each.gain >= self._gain_min and is_allowed(each.rewrite)]
         in_order = sorted(worth_it, key=lambda each: (-each.gain, each.learner, as_regex(each.rewrite)))
         for proposal in in_order[:PROPOSALS_MAX]:
             changes = self._changes(proposal)

@@ -290,6 +290,22 @@ def check_rewrite(rewrite: Rewrite) -> None:
             raise BadInput(f"{write.value[:80]!r} cannot stand under {write.key[:80]!r} in a URL")
 
 
+def is_allowed(rewrite: Rewrite) -> bool:
+    """Whether a rule may be learned: https never becomes http, and a host that may be any never becomes one host: of
+    hosts not seen nobody knows that they have the same pages."""
+    if isinstance(rewrite, SubstringRewrite):
+        return "https:" not in rewrite.find or "https:" in rewrite.put
+    test_of = {test.key: test for test in rewrite.tests}
+    for write in rewrite.writes:
+        test = test_of.get(write.key)
+        if write.key == "scheme" and write.value == "http" and (test is None or test.value != "http"):
+            return False
+        is_host = write.key.startswith("host_") and write.op == "set"
+        if is_host and ((test is None and rewrite.open) or (test is not None and test.test not in ("is", "absent"))):
+            return False
+    return True
+
+
 def rule_id(site: str, rewrite: Rewrite) -> str:
     """The same rewrite on the same site always has the same id."""
     data = msgspec.json.encode((site, rewrite), order="deterministic")

@@ -128,8 +128,8 @@ def run(args: argparse.Namespace) -> int:
             print(f"{number_of(hints, 'rule')} by sizes alone not applied: equal sizes are a hint, no proof")
         if held > hints:
             print(
-                f"{number_of(held - hints, 'rule')} of them not applied: fewer than {args.pages_min} pages speak for each"
-                f" (--pages-min), or more than {args.unknown_max:.0%} of the URLs lead to where nothing is known"
+                f"{number_of(held - hints, 'rule')} of them not applied: fewer than {args.pages_min} pages speak for"
+                f" each (--pages-min), or more than {args.unknown_max:.0%} of the URLs lead to where nothing is known"
                 f" (--unknown-max), or more than {args.wrong_max:.0%} to other pages (--wrong-max)"
             )
     return 0
