@@ -97,6 +97,27 @@ def test_a_run_learns_rules_that_normalize_and_show_can_use(
         assert capsys.readouterr().out == "http://shop.com/view?id=999\n"
     run("rules", "show", str(out))
     assert "active, by tree: drop ?sid" in capsys.readouterr().out
+    asked = b"http://shop.com/view?id=999&sid=x\nhttp://shop.com/view?id=7&sid=x\nHTTP://shop.com/other\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(asked)))
+    run("normalize", "--state", str(out), "--json")
+    fetched = [json.loads(line)["fetch"] for line in capsys.readouterr().out.splitlines()]
+    assert fetched == ["http://shop.com/view?id=999&sid=x", "http://shop.com/view?id=7", "http://shop.com/other"]
+
+
+def test_normalize_takes_the_folder_of_a_run_without_state(
+    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "once"
+    out.mkdir()
+    (rules,) = read_rules(learned)
+    (out / "rules.jsonl").write_bytes(msgspec.json.encode(rules))
+    before, _ = next(rule for rule in rules.rules if rule.stage == "active").examples[0]
+    for arguments in ([], ["--explain"]):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(before.encode())))
+        assert run("normalize", "--state", str(out), *arguments) == 0
+        said = capsys.readouterr().out
+        assert said.splitlines()[0] == Normalizer([rules]).normalize(before) != before
+    assert "a key to compare by, not known to exist: fetch the URL it is from" in said
 
 
 def test_score_and_show(learned: Path, table: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,7 +94,7 @@ def clearurls(text: str, url: str) -> str:
 
 def adguard(text: str, url: str) -> str:
     names = []
-    for line in text.splitlines()[1:]:
+    for line in [line for line in text.splitlines() if not line.startswith("!")]:
         pattern, _, options = line.rpartition("$")
         assert pattern[0] == pattern[-1] == "/" and options.startswith("match-case,removeparam=")
         names += [options.partition("=")[2]] if re.search(pattern[1:-1].replace(r"\/", "/"), url) else []
