@@ -57,7 +57,12 @@ class UrlRule(Struct, frozen=True, kw_only=True):
     stage: Annotated[RuleStage, Meta(description="only active rules are applied")]
     learner: Annotated[Learner, Meta(description="which method found it")]
     support: Annotated[int, Meta(description="known URLs that it brings together with a duplicate of theirs")] = 0
-    false_positives: Annotated[int, Meta(description="known URLs that it brings together with other content")] = 0
+    false_positives: Annotated[
+        int, Meta(description="known URLs that it brings together with other content, or to a URL that is gone")
+    ] = 0
+    unknown: Annotated[
+        int, Meta(description="known URLs that it rewrites to a URL never seen, where no duplicate of theirs arrives")
+    ] = 0
     pages: Annotated[
         int, Meta(description="different pages among the URLs it rewrites: one alone is too little; 0: not known")
     ] = 0
@@ -70,6 +75,7 @@ class UrlRule(Struct, frozen=True, kw_only=True):
         int, Meta(description="predictions that came true since it was learned, newer ones weigh more")
     ] = 0
     wrong: Annotated[int, Meta(description="predictions that did not come true, newer ones weigh more")] = 0
+    unsettled: Annotated[int, Meta(description="predictions that led to a URL never seen, newer ones weigh more")] = 0
     revocations: Annotated[int, Meta(description="how often it was revoked; each makes coming back harder")] = 0
 
 

@@ -14,7 +14,6 @@ Where this goes beyond the paper, and why:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -27,6 +26,7 @@ from dustream.core.rules.decompose import is_named
 from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
 from dustream.core.rules.growth import END, PARENT, SPLIT_KEY, START
 from dustream.core.rules.hash_slots import Ints
+from dustream.core.rules.landing import LandingSettings, allowed_share
 from dustream.core.rules.pattern_tree import Kind, Node, PatternTree
 from dustream.core.rules.shares import ClusterShares
 
@@ -35,13 +35,14 @@ DUPLICATE_NODES_MAX: Final = 1_000
 CLUSTERS_LOOKED_AT_MAX: Final = 400
 ROWS_PER_CLUSTER_MAX: Final = 8
 EQUALS_COMPARED_MAX: Final = 64
-NOISE_DEVIATIONS: Final = 3.0
 SETTLED_SHARE_MIN: Final = 0.98
 """A rule that removes this share of a node's duplicates leaves nothing to look for below it."""
 
 
 class CandidateSettings(NamedTuple):
-    """The paper's parameters; `coverage_min` above 1 and `duplicate_rate_min` .5 give the paper's own conditions.
+    """The paper's parameters; `coverage_min` above 1 gives the paper's own conditions.
+
+    `o_min` bounds the overlap of two nodes, and within one node its duplicate rate (section 5.2.1).
 
     `label_noise`: the share of URLs that are known to be in a wrong cluster, which the paper leaves for future work.
     """
@@ -50,20 +51,22 @@ class CandidateSettings(NamedTuple):
     sigma_min: float = 0.5
     fpr_max: float = 0.05
     coverage_min: float = 0.5
-    duplicate_rate_min: float = 0.0
     difference_ratio_max: float = 0.3
     common_clusters_min: int = 3
     support_min: int = 3
     support_share_min: float = 0.1
     label_noise: float = 0.0
+    landing: LandingSettings = LandingSettings()
+
+    def lands(self, evidence: Evidence) -> bool:
+        """Whether few of the URLs that a rule changes land unknown."""
+        allowed = self.landing.unknown_allowed(evidence.changed)
+        return evidence.unknown <= allowed * evidence.changed
 
     def fpr_allowed(self, pairs: int) -> float:
         """What a rule of fpr_max may show over so many pairs when this share of the labels is wrong: a pair is right if
         both labels are. Few pairs may have met more wrong labels than their share; wrong rules show far more."""
-        if not self.label_noise:
-            return self.fpr_max
-        expected = 1 - (1 - self.fpr_max) * (1 - self.label_noise) ** 2
-        return expected + NOISE_DEVIATIONS * math.sqrt(expected * (1 - expected) / max(1, pairs))
+        return allowed_share(self.fpr_max, (1 - self.label_noise) ** 2, pairs)
 
 
 @dataclass(frozen=True)
@@ -96,10 +99,29 @@ def candidate_rules(tree: PatternTree, settings: CandidateSettings | None = None
     for s, t in duplicate_nodes(tree, shares, settled, settings):
         rewritten = _between_nodes(tree, shares, tree.nodes[s], tree.nodes[t], settings)
         raw += 1
+        if _leaves_https(tree, tree.nodes[s], rewritten):
+            continue
         evidence = index.evidence(tree.rows(tree.nodes[s]), rewritten)
         if is_qualified(evidence, settings):
             qualified.append(Candidate(s, t, rewritten, evidence))
-    return Candidates(raw, qualified)
+    return Candidates(raw, _landing_ways(qualified, settings))
+
+
+def _leaves_https(tree: PatternTree, source: Node, operations: Operations) -> bool:
+    """Whether https may become http."""
+    key = tree.training.keys.index("scheme")
+    if operations.copied[key] >= 0 or tree.training.text(operations.fixed[key]) != "http":
+        return False
+    return bool(source.kinds[key] != Kind.IS or source.codes[key] != operations.fixed[key])
+
+
+def _landing_ways(candidates: list[Candidate], settings: CandidateSettings) -> list[Candidate]:
+    """Without those that lead too many URLs nowhere while the way back lands: a part of /docs/ that is mirrored is
+    found in /docs/, not the other way round."""
+    lands = {(rule.source, rule.target) for rule in candidates if settings.lands(rule.evidence)}
+    return [
+        rule for rule in candidates if (rule.source, rule.target) in lands or (rule.target, rule.source) not in lands
+    ]
 
 
 def _rules_within(
@@ -132,7 +154,7 @@ def _rule_within(
 ) -> tuple[int, Candidate | None, bool]:
     """How many rules were tried, the one that holds, and whether it settles the node."""
     repeats, ratios = shares.differences(node)
-    if repeats < settings.support_min or repeats / node.volume < settings.duplicate_rate_min:
+    if repeats < settings.support_min or repeats < settings.o_min * node.volume:
         return 0, None, False
     tried = 0
     for operations in _ignoring_rules(tree, shares, node, _ignored_keys(ratios, settings)):
@@ -265,9 +287,12 @@ def _ignoring(key_count: int, ignored: list[int], stand_ins: dict[int, int]) -> 
 
 def stand_in(tree: PatternTree, shares: ClusterShares, node: Node, key: int) -> int:
     """What is written for an ignored key: nothing where it can be dropped, else its most frequent value. Of equals the
-    greatest text; where very many are equal none stands out, and the last one will do."""
+    greatest text; where very many are equal none stands out, and the last one will do. Of schemes it is https."""
     if is_named(tree.training.keys[key]):
         return 0
+    if tree.training.keys[key] == "scheme":
+        schemes: list[int] = np.unique(tree.training.values[key][tree.rows(node)]).tolist()
+        return max(schemes, key=tree.training.text)
     equals = shares.most_frequent(node, key)
     return max(equals, key=tree.training.text) if len(equals) <= EQUALS_COMPARED_MAX else max(equals)
 

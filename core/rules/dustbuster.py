@@ -65,8 +65,9 @@ LOOKED_AT_FIRST: Final = 16
 
 class Limits(NamedTuple):
     """When outcomes decide on a rule: `enough` right ones or `too_many` wrong ones end the counting. `asks`: a fetcher
-    will be asked for what is not known."""
+    will be asked for what is not known, about `asked_max` URLs at most."""
 
+    asked_max: int
     ms: int
     bound: float
     enough: float
@@ -95,7 +96,7 @@ class DustSettings(NamedTuple):
 
     def limits(self, asks: bool = False) -> Limits:
         bound, count = self.refutation_bound, self.validation_count
-        return Limits(self.ms, bound, (1 - bound) * count, bound * count, asks)
+        return Limits(count, self.ms, bound, (1 - bound) * count, bound * count, asks)
 
 
 class LoggedUrl(NamedTuple):
@@ -259,7 +260,7 @@ def rules_of_list(listed: UrlList, settings: DustSettings | None = None, fetch: 
     if not len(detected):
         return DustFindings(0, 0, [], truncated)
     alive = _alive(listed.text.data, listed.text.sums, detected, settings.mrd, settings.mad, settings.mw)
-    remaining = detected[alive]
+    remaining = _as_parts(listed.text.data, detected[alive])
     return DustFindings(len(detected), len(remaining), validate(remaining, listed, settings, fetch), truncated)
 
 
@@ -730,6 +731,77 @@ def _count_rule(
     return left == 0
 
 
+# ---------------------------------------------------------------- parts of URLs
+
+
+PART_BYTES_MAX: Final = 35
+"""How much a rule takes in beside what it replaces."""
+_DELIMITERS: Final = np.zeros(256, np.bool_)
+_DELIMITERS[list(b"/?&=;:.,-_+~@!*|" + START.encode() + END.encode())] = True
+
+
+def _as_parts(data: Bytes, rules: I64s) -> I64s:
+    """The rules as replacements of parts of URLs: α and β begin and end with a delimiter, or with the URL. A rule that
+    ends within a number or a word says something of numbers and words that it was never shown. So it is tried without
+    what α and β have in common behind the last delimiter of that, and with what stands beside them, up to the next
+    delimiter, in the URLs that they were found in.
+    """
+    parts = np.concatenate((rules, rules))
+    texts = np.concatenate((_bounded(data, parts[: len(rules)], True), _bounded(data, parts[len(rules) :], False)))
+    _, firsts = np.unique(texts, return_index=True)
+    distinct = parts[np.sort(firsts[texts[firsts] != 0])]
+    ordered: I64s = distinct[_sorted_rules(data, distinct)]
+    return ordered
+
+
+@njit(cache=True)
+def _bounded(data: Bytes, rules: I64s, leaves_out: bool) -> U64s:
+    """Bounds the rules in place; a hash of the texts of each, 0 where that is not possible. If `leaves_out`, nothing is
+    taken in where something can be left out."""
+    texts = np.zeros(len(rules), np.uint64)
+    for i in range(len(rules)):
+        a, a_length, b, b_length = rules[i, A_START], rules[i, A_LENGTH], rules[i, B_START], rules[i, B_LENGTH]
+        less = _to_delimiter(data, a + a_length - 1, b + b_length - 1, -1, min(a_length, b_length), leaves_out)
+        a_length, b_length = a_length - less, b_length - less
+        less = _to_delimiter(data, a, b, 1, min(a_length, b_length), leaves_out)
+        a, a_length, b, b_length = a + less, a_length - less, b + less, b_length - less
+        if min(a_length, b_length) == 0 or (a_length == b_length and _same(data, a, b, a_length)):
+            continue
+        if not (_are_delimiters(data, a, b) and _are_delimiters(data, a + a_length - 1, b + b_length - 1)):
+            continue
+        rules[i, A_START], rules[i, A_LENGTH], rules[i, B_START], rules[i, B_LENGTH] = a, a_length, b, b_length
+        one, other = text_hash(data[a : a + a_length]), text_hash(data[b : b + b_length])
+        texts[i] = mix64(one + np.uint64(a_length)) ^ mix64(mix64(other + np.uint64(b_length)))
+    return texts
+
+
+@njit(cache=True)
+def _to_delimiter(data: Bytes, a: int, b: int, inwards: int, most: int, leaves_out: bool) -> int:
+    """How many bytes that both have α and β leave out at one end, so that they end with a delimiter; below 0: how many
+    they take in; 0 if they end with one, or cannot."""
+    if most and _are_delimiters(data, a, b):
+        return 0
+    for count in range(most if leaves_out else 0):
+        at = count * inwards
+        if data[a + at] != data[b + at]:
+            break
+        if _DELIMITERS[data[a + at]]:
+            return count
+    frame = _FRAME_END if inwards > 0 else _FRAME_START  # of the URL beside this one
+    for count in range(1, PART_BYTES_MAX + 1):
+        one, other = a - count * inwards, b - count * inwards
+        if min(one, other) < 0 or max(one, other) >= len(data) or data[one] != data[other] or data[one] == frame:
+            break
+        if _DELIMITERS[data[one]]:
+            return -count
+    return 0
+
+
+@njit(cache=True, inline="always")
+def _are_delimiters(data: Bytes, a: int, b: int) -> bool:
+    return bool(_DELIMITERS[data[a]] and _DELIMITERS[data[b]])
+
+
 # ---------------------------------------------------------------- eliminate
 
 
@@ -1028,13 +1100,13 @@ def validate_rule(
     inside = (rows >= begin) & (rows < end)
     rows, relations = rows[inside], relations[inside]
     if fetch is not None:
-        relations = _with_fetched(rewrite, rows, relations, listed, fetch)
+        relations = _with_fetched(rewrite, rows, relations, listed, fetch, limits.asked_max)
     positive, negative = _counted(relations, limits.enough, limits.too_many)
     if positive < limits.ms or negative > limits.bound * (positive + negative):
         return None
-    wrong = int(np.count_nonzero(relations == UNLIKE))
+    rights, wrong = (int(np.count_nonzero(relations == relation)) for relation in (ALIKE, UNLIKE))
     inside = (found >= begin) & (found < end)
-    return DustRule(rewrite, len(right), wrong, found[inside], landed[inside])
+    return DustRule(rewrite, rights, wrong, found[inside], landed[inside])
 
 
 @njit(cache=True)
@@ -1050,13 +1122,15 @@ def _counted(relations: npt.NDArray[np.int8], enough: float, too_many: float) ->
 
 
 def _with_fetched(
-    rewrite: SubstringRewrite, rows: Ints, relations: npt.NDArray[np.int8], listed: UrlList, fetch: Fetch
+    rewrite: SubstringRewrite, rows: Ints, relations: npt.NDArray[np.int8], listed: UrlList, fetch: Fetch, count: int
 ) -> npt.NDArray[np.int8]:
-    """A page that cannot be fetched tells nothing; an outcome that cannot be fetched is wrong."""
+    """A page that cannot be fetched tells nothing; an outcome that cannot be fetched is wrong. Equal sizes are only a
+    hint: where nothing else is known, pages of equal size are fetched, too."""
     from dustream.core.rules.rewrite import replaced
 
-    told = relations.copy()
-    for i in np.flatnonzero(relations == UNKNOWN).tolist():
+    is_open = (relations == UNKNOWN) | ((relations == ALIKE) & (not listed.by_sketch))
+    told = np.where(is_open, UNKNOWN, relations).astype(np.int8)
+    for i in np.flatnonzero(is_open)[:count].tolist():
         url = listed.urls[rows[i]]
         outcome = replaced(rewrite, url)
         sketch = int(listed.sketches[rows[i]])

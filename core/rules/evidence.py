@@ -29,7 +29,9 @@ class Operations(NamedTuple):
 class Evidence(NamedTuple):
     """What a rule does to the training set. Pairs as in eq. 3; `gain`: how many URLs fewer there are afterwards.
 
-    `reached`: how many of the URLs it rewrites have duplicates at all, `support`: how many of them end with one.
+    `reached`: how many of the URLs it rewrites have duplicates at all, `support`: how many of them end with one,
+    `changed`, `unknown`: how many it changes, and how many of those land unknown (landing.py); not counted where rules
+    are judged one after the other.
     """
 
     support_pairs: int
@@ -39,6 +41,8 @@ class Evidence(NamedTuple):
     forbidden: int
     gain: int
     reached: int
+    changed: int = 0
+    unknown: int = 0
 
     @property
     def false_positive_rate(self) -> float:
@@ -76,11 +80,11 @@ class EvidenceIndex:
         is_changed = rewritten != training.hashes[rows]
         changed, becomes = rows[is_changed], rewritten[is_changed]
         met = _met(changed, self.rows_at(becomes), self._marks)
-        _, _, cells, counts = _cells(
+        _, _, of_cell, counts = cells(
             np.concatenate((becomes, training.hashes[met])),
             np.concatenate((training.clusters[changed], training.clusters[met])),
         )
-        alike = (counts[cells[: len(changed)]] > 1) & (training.clusters[changed] >= 0)
+        alike = (counts[of_cell[: len(changed)]] > 1) & (training.clusters[changed] >= 0)
         speaking: Ints = changed[alike]
         return speaking
 
@@ -154,7 +158,7 @@ def _evidence_counts(
     changed, becomes = rows[is_changed], rewritten[is_changed]
     landed = _rows_at(becomes, slots, hashes)
     met = _met(changed, landed, marks)
-    of_group, known, of_cell, counts = _cells(
+    of_group, known, of_cell, counts = cells(
         np.concatenate((becomes, hashes[met])), np.concatenate((clusters[changed], clusters[met]))
     )
     mine = _is_among(met, rows, marks)
@@ -163,14 +167,20 @@ def _evidence_counts(
         if of_cell[i] >= 0 and (i < len(changed) or mine[i - len(changed)]):
             support += counts[of_cell[i]] > 1
             false += counts[of_cell[i]] < known[of_group[i]]
-    for row in landed:
+    unknown = 0
+    for i in range(len(landed)):
+        row = landed[i]
         forbidden += row >= 0 and avoid[row]
+        if of_cell[i] < 0:
+            unknown += 1
+        else:
+            unknown += clusters[row] < 0 if row >= 0 else known[of_group[i]] < 2
     for row in rows:
         reached += repeated[row]
     pairs = (known * (known - 1) // 2).sum()
     like_pairs = (counts * (counts - 1) // 2).sum()
     gain = len(changed) - (len(known) - len(met))
-    return np.array([pairs, pairs - like_pairs, support, false, forbidden, gain, reached])
+    return np.array([pairs, pairs - like_pairs, support, false, forbidden, gain, reached, len(changed), unknown])
 
 
 @njit(cache=True)
@@ -183,7 +193,7 @@ def _is_among(asked: Ints, rows: Ints, marks: npt.NDArray[np.int8]) -> Bools:
 
 
 @njit(cache=True)
-def _cells(hashes: Hashes, clusters: Ints) -> tuple[Ints, npt.NDArray[np.int64], Ints, npt.NDArray[np.int64]]:
+def cells(hashes: Hashes, clusters: Ints) -> tuple[Ints, npt.NDArray[np.int64], Ints, npt.NDArray[np.int64]]:
     """Entries by hash (groups), and by hash and cluster (cells): the group of each, how many of a group have a known
     cluster; the cell of each (−1: unknown cluster), how many are in a cell."""
     of_group, groups = numbered(hashes)
@@ -241,8 +251,8 @@ def move_evidence(
     entries = np.flatnonzero(touched[at])
     before, labels = at[entries], clusters[entries]
     after = np.where(moved[before] >= 0, moved[before], before)
-    group, known, cell, counts = _cells(before.astype(np.uint64), labels)
-    new_group, new_known, new_cell, new_counts = _cells(after.astype(np.uint64), labels)
+    group, known, cell, counts = cells(before.astype(np.uint64), labels)
+    new_group, new_known, new_cell, new_counts = cells(after.astype(np.uint64), labels)
     mine, reached = np.zeros(len(known), np.int64), np.zeros(len(known), np.bool_)
     goes, seen = np.full(len(known), -1, np.int32), np.zeros(len(counts), np.bool_)
     for i in range(len(entries)):

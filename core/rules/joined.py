@@ -8,18 +8,26 @@ this one.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from dustream.core.rules.evidence import Operations
+from dustream.core.rules.candidates import CandidateSettings
+from dustream.core.rules.evidence import EvidenceIndex, Operations, rewritten_hashes
 from dustream.core.rules.hash_slots import Ints
+from dustream.core.rules.landing import MEETS, counted, row_ways
 from dustream.core.rules.pattern_tree import Kind
-from dustream.core.rules.rewrite import Pattern
+from dustream.core.rules.rewrite import Pattern, matching_rows
 from dustream.core.rules.training import TrainingSet
 
 PAGES_MIN: Final = 2
 """One page under many URLs may be an error page that is sent with status 200."""
+
+VALUES_MAX: Final = 16
+"""Values of one key for which a rule is tried by itself."""
+VALUE_PAGES_MIN: Final = 5
+"""Pages with that value that speak for it: a rule per page is no rule."""
 
 
 class OneValue(NamedTuple):
@@ -64,6 +72,19 @@ def one_value_replaced(
     return None
 
 
+def hosts_replaced(training: TrainingSet, speaking: Ints, pattern: Pattern, operations: Operations) -> list[OneValue]:
+    """The values, seen with a duplicate, of the first part of a host that may have any value and is set to a constant;
+    the most frequent ones first."""
+    for key in np.flatnonzero((operations.copied < 0) & (operations.fixed > 0)).tolist():
+        if pattern.kinds[key] <= Kind.IS or not training.keys[key].startswith("host_"):
+            continue
+        values = training.values[key][speaking]
+        counts = Counter(values[values != operations.fixed[key]].tolist())
+        often = sorted(counts, key=lambda code: (-counts[code], training.text(code)))
+        return [OneValue(key, code) for code in often[:VALUES_MAX]]
+    return []
+
+
 def narrowed(pattern: Pattern, only: OneValue) -> Pattern:
     """The pattern with a test for that one value."""
     kinds, codes = list(pattern.kinds), list(pattern.codes)
@@ -76,3 +97,29 @@ def without(operations: Operations, keys: list[int]) -> Operations:
     copied, fixed = operations.copied.copy(), operations.fixed.copy()
     copied[keys], fixed[keys] = keys, 0
     return Operations(copied, fixed)
+
+
+def landing_values(
+    index: EvidenceIndex, pattern: Pattern, operations: Operations, settings: CandidateSettings
+) -> list[Pattern]:
+    """Where a rule leads too many URLs nowhere: the pattern for single values of one key, for which it lands. It is the
+    key whose values let the most URLs meet their duplicates."""
+    training = index.training
+    rows = matching_rows(training, pattern)
+    becomes = rewritten_hashes(training, rows, operations)
+    changed = becomes != training.hashes[rows]
+    rows, becomes = rows[changed], becomes[changed]
+    ways = row_ways(index, rows, becomes, index.rows_at(becomes))
+    best: list[tuple[int, str, OneValue]] = []
+    for key in [key for key, kind in enumerate(pattern.kinds) if kind > Kind.IS]:
+        values = training.values[key][rows]
+        frequent = [code for code, count in Counter(values.tolist()).items() if code and count >= VALUE_PAGES_MIN]
+        landed = {code: counted(ways[values == code]) for code in frequent}
+        found = [
+            (-landing.meets, training.text(code), OneValue(key, code))
+            for code, landing in landed.items()
+            if landing.is_safe(settings.landing)
+            and len(np.unique(training.clusters[rows[(values == code) & (ways == MEETS)]])) >= VALUE_PAGES_MIN
+        ]
+        best = min(best, sorted(found)[:VALUES_MAX], key=lambda each: sum(meets for meets, _, _ in each))
+    return [narrowed(pattern, value) for _, _, value in best]

@@ -19,7 +19,7 @@ from msgspec import Struct
 from dustream.core.rules.evidence import Bools, EvidenceIndex, Places
 from dustream.core.rules.hash_slots import Hashes, Ints
 from dustream.core.rules.learn import LearnSettings, Method, SiteUrls, learn_urls
-from dustream.core.rules.life import HELD_OUT_ONE_IN, LifeSettings, lived, predictions
+from dustream.core.rules.life import HELD_OUT_ONE_IN, LifeSettings, lived, record
 from dustream.core.rules.training import in_order, training_of
 from dustream.core.rules.url_table import UrlTable
 from dustream.schemas.rules import UrlRule
@@ -184,15 +184,19 @@ class KnownSite:
         sample = self._columns.sample(settings.sample_max)
         if sample.repeats < settings.learn.gain_min:
             return ()
-        self._learn(site, sample.only(~sample.held_out), method, settings)
-        return _lived(self._learned, sample, self._columns.table, settings.life) if self._learned else ()
+        self._learn(site, sample, method, settings)
+        return _lived(self._learned, sample, self._columns.table, settings) if self._learned else ()
 
-    def _learn(self, site: str, shown: Sample, method: Method, settings: RulesSettings) -> None:
+    def _learn(self, site: str, sample: Sample, method: Method, settings: RulesSettings) -> None:
+        """The learner is told what the URLs that are kept from it are called, so that it knows which targets exist."""
         assert self._columns is not None
-        digest = method.encode() + shown.digest()
+        shown, others = sample.only(~sample.held_out), sample.places[sample.held_out]
+        digest = method.encode() + shown.digest() + hashlib.blake2b(others.tobytes(), digest_size=16).digest()
         if digest != self._learned_from:
             sizes = np.full((len(shown.places), 2), -1, np.int64)
-            urls = SiteUrls(self._columns.table, shown.places, in_order(shown.clusters), shown.avoid, sizes)
+            urls = SiteUrls(
+                self._columns.table, shown.places, in_order(shown.clusters), shown.avoid, sizes, others=others
+            )
             self._learned = learn_urls(site, urls, method, settings.learn, stage="candidate").rules
             self._learned_from = digest
 
@@ -202,14 +206,17 @@ def learned_rules(site: str, rows: Iterable[SiteUrlRow], settings: RulesSettings
     return KnownSite(rows).rules(site, settings)
 
 
-def _lived(rules: tuple[UrlRule, ...], sample: Sample, table: UrlTable, settings: LifeSettings) -> tuple[UrlRule, ...]:
+def _lived(rules: tuple[UrlRule, ...], sample: Sample, table: UrlTable, settings: RulesSettings) -> tuple[UrlRule, ...]:
     """The rules after what they predicted for the URLs that the learner has not seen, in the order of fetching."""
     known = training_of(table, sample.places, sample.clusters, sample.avoid)
     sample = sample.only(np.flatnonzero(np.isin(sample.places, known.places)))
     since = np.empty(known.size, np.int32)
     since[np.lexsort((sample.hashes, sample.since))] = np.arange(known.size, dtype=np.int32)
     index = EvidenceIndex(known)
-    return tuple(lived(rule, predictions(rule, index, since, sample.held_out), settings) for rule in rules)
+    held_out = sample.held_out
+    return tuple(
+        lived(rule, *record(rule, index, since, held_out), settings.life, settings.learn.landing) for rule in rules
+    )
 
 
 def _repeats(rows: Iterable[SiteUrlRow | None]) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 from zlib import crc32
@@ -58,7 +58,25 @@ from dustream.core.rules.evidence import (
 )
 from dustream.core.rules.growth import summary
 from dustream.core.rules.hash_slots import Ints
-from dustream.core.rules.joined import narrowed, one_value_replaced, unspoken_keys, without
+from dustream.core.rules.joined import (
+    hosts_replaced,
+    landing_values,
+    narrowed,
+    one_value_replaced,
+    unspoken_keys,
+    without,
+)
+from dustream.core.rules.landing import (
+    MEETS,
+    UNKNOWN,
+    Landing,
+    LandingSettings,
+    Targets,
+    counted,
+    evidence_of,
+    row_ways,
+    ways_of,
+)
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree
 from dustream.core.rules.rewrite import (
@@ -68,6 +86,7 @@ from dustream.core.rules.rewrite import (
     Rewriter,
     Taken,
     as_regex,
+    is_allowed,
     matching_rows,
     rewrite_of,
     rewriter,
@@ -84,6 +103,7 @@ PROPOSALS_MAX: Final = 200
 EXAMPLES_MAX: Final = 3
 ROUNDS_MAX: Final = 4
 ONE_VALUE_URLS_MIN: Final = 20
+STAND_INS_MAX: Final = 8
 
 Method = Literal["both", "tree", "dust", "fanout"]
 
@@ -119,8 +139,16 @@ class LearnSettings(NamedTuple):
     def with_label_noise(self, share: float) -> LearnSettings:
         """For labels of which this share is wrong."""
         return self._replace(
-            candidates=self.candidates._replace(label_noise=share), dust=self.dust._replace(label_noise=share)
+            candidates=self.candidates._replace(label_noise=share, landing=self.landing._replace(label_noise=share)),
+            dust=self.dust._replace(label_noise=share),
         )
+
+    @property
+    def landing(self) -> LandingSettings:
+        return self.candidates.landing
+
+    def with_landing(self, landing: LandingSettings) -> LearnSettings:
+        return self._replace(candidates=self.candidates._replace(landing=landing))
 
 
 class Proposal(NamedTuple):
@@ -187,7 +215,8 @@ class SiteUrls:
     """What is known of the URLs of a site, as columns: one entry for each thing known, in the order of the URLs' text.
 
     `places`: where in the table the URL is. `clusters`: −1 if nothing is known of the content; `names`: of the
-    clusters, where a fetcher is asked for them. `sizes`: the interval.
+    clusters, where a fetcher is asked for them. `sizes`: the interval. `others`: the places of URLs that exist, of
+    which the learner is told nothing else.
     """
 
     table: UrlTable
@@ -197,6 +226,7 @@ class SiteUrls:
     sizes: npt.NDArray[np.int64]
     names: tuple[str, ...] = ()
     left_out: int = 0
+    others: Places = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 def site_urls(known: Iterable[SiteUrl]) -> SiteUrls:
@@ -240,7 +270,7 @@ def learn_urls(
 ) -> LearnedSite:
     """The same from columns. Beside these entries nothing that the table holds has a say."""
     settings = settings or LearnSettings()
-    judge = Judge(site, known, settings)
+    judge = Judge(site, known, settings, is_validated=fetch is not None)
     tree = build_pattern_tree(judge.training())
     rounds = _Rounds(judge, settings, stage)
     if judge.may_have_rules():
@@ -292,12 +322,12 @@ class _Rounds:
         return self.propose(findings.detected, proposals)
 
     def propose(self, raw: int, proposals: list[Proposal]) -> bool:
-        """Whether any of the proposals became a rule."""
+        """Whether any of the proposals became a rule that the URLs were rewritten by."""
         self.raw += raw
         self.proposed += len(proposals)
         accepted = list(self._judge.judged(proposals, self._stage))
         self.rules += [rule for rule in accepted if rule.id not in {other.id for other in self.rules}]
-        return bool(accepted)
+        return any(evidence_of(rule).is_safe(self._settings.landing) for rule in accepted)
 
 
 def _dust_proposal(rule: DustRule, places: Places) -> Proposal:
@@ -329,13 +359,11 @@ def tree_proposals(tree: PatternTree, settings: CandidateSettings) -> tuple[int,
     """The deployable rules of the pattern tree, each as wide as its evidence reaches; and how many were constructed."""
     candidates = candidate_rules(tree, settings)
     index = EvidenceIndex(tree.training)
-    proposals = []
+    proposals: list[Proposal] = []
     for rule in select_by_graph(tree, candidates.qualified, settings):
         for pattern, operations in _widths(tree, rule, index, settings):
             for part in _parts(index, pattern, operations):
-                proposal = _tightened(index, part)
-                if proposal is not None:
-                    proposals.append(proposal)
+                proposals += _tightened(index, part, settings)
     return candidates.raw, _distinct(proposals)
 
 
@@ -378,12 +406,21 @@ class _Part(NamedTuple):
 
 def _parts(index: EvidenceIndex, pattern: Pattern, operations: Operations) -> Iterator[_Part]:
     """The rule without the writes that one page alone speaks for; and where it replaces one value only, apart from the
-    rest, a rule for that value. Each step leaves fewer writes or a narrower test."""
+    rest, a rule for that value; and one for each host that it replaces. Each step leaves fewer writes or a narrower
+    test."""
     training = index.training
-    speaking = index.speaking_rows(matching_rows(training, pattern), operations)
+    rows = matching_rows(training, pattern)
+    speaking = index.speaking_rows(rows, operations)
     if len(speaking) == 0:
         return
-    operations = _landing(index, speaking, operations)
+    landing = _landing(index, rows, speaking, operations)
+    if landing is not operations:
+        operations, speaking = landing, index.speaking_rows(rows, landing)
+    hosts = hosts_replaced(training, speaking, pattern, operations)
+    if hosts:
+        for host in hosts:
+            yield from _parts(index, narrowed(pattern, host), operations)
+        return
     unspoken = unspoken_keys(training, speaking, operations)
     for keys in unspoken:
         yield from _parts(index, pattern, without(operations, keys))
@@ -397,8 +434,9 @@ def _parts(index: EvidenceIndex, pattern: Pattern, operations: Operations) -> It
     yield from _parts(index, pattern, without(operations, [only.key]))
 
 
-def _tightened(index: EvidenceIndex, part: _Part) -> Proposal | None:
-    """The rule with the pattern of the URLs that speak for it, and no wider: elsewhere nobody knows what it does."""
+def _tightened(index: EvidenceIndex, part: _Part, settings: CandidateSettings) -> Iterator[Proposal]:
+    """The rule with the pattern of the URLs that speak for it, and no wider: elsewhere nobody knows what it does. If it
+    leads too many of them nowhere, also the narrower rules that land."""
     training, (pattern, operations, speaking) = index.training, part
     kinds, codes = summary(training.values, speaking, training.decimal)
     written = set(_changed_keys(operations, kinds, codes).tolist())
@@ -409,45 +447,53 @@ def _tightened(index: EvidenceIndex, part: _Part) -> Proposal | None:
             kinds[k] = Kind.DIGITS if training.decimal[codes[k]] else Kind.SOME
             codes[k] = 0
     tight = Pattern(kinds.tolist(), codes.tolist(), pattern.excluded)
-    rows = matching_rows(training, tight)
-    rewrite = rewrite_of(training, tight, operations)
-    if not rewrite.writes:
-        return None
-    landed = index.rows_at(rewritten_hashes(training, rows, operations))
-    return Proposal(
-        rewrite,
-        "tree",
-        index.evidence(rows, operations).gain,
-        training.places[rows],
-        landed=np.where(landed >= 0, training.places[np.maximum(landed, 0)], -1),
-    )
+    evidence = index.evidence(matching_rows(training, tight), operations)
+    patterns = [tight] if settings.lands(evidence) else [tight, *landing_values(index, tight, operations, settings)]
+    for each in patterns:
+        rewrite, rows = rewrite_of(training, each, operations), matching_rows(training, each)
+        if rewrite.writes:
+            landed = index.rows_at(rewritten_hashes(training, rows, operations))
+            yield Proposal(
+                rewrite,
+                "tree",
+                index.evidence(rows, operations).gain,
+                training.places[rows],
+                landed=np.where(landed >= 0, training.places[np.maximum(landed, 0)], -1),
+            )
 
 
-def _landing(index: EvidenceIndex, speaking: Ints, operations: Operations) -> Operations:
+def _landing(index: EvidenceIndex, rows: Ints, speaking: Ints, operations: Operations) -> Operations:
     """The operations, or the same with other stand-ins for what they ignore if those lead to more URLs that exist.
 
     What stands for an ignored path part was the most frequent value of a whole node. If all that speak for the rule are
-    in one corner of it, that value may not occur there: then the most frequent ones of that corner stand for all.
+    in one corner of it, that value may not occur there, or be missing from more pages than another. So of the most
+    frequent ones of that corner the one under which most pages are found stands for all.
     """
     training = index.training
     fixed_keys = np.flatnonzero((operations.copied < 0) & (operations.fixed > 0))
-    ignored = [k for k in fixed_keys.tolist() if not is_named(training.keys[k])]
+    ignored = [k for k in fixed_keys.tolist() if not is_named(training.keys[k]) and training.keys[k] != "scheme"]
     alive = speaking[~training.avoid[speaking]]
     if not ignored or len(alive) == 0:
         return operations
     there = Counter(map(tuple, training.values[ignored][:, alive].T.tolist()))
-    most = max(there, key=lambda codes: (there[codes], [training.text(code) for code in codes]))
-    fixed = operations.fixed.copy()
-    fixed[ignored] = most
-    other = Operations(operations.copied, fixed)
-    return other if _landed(index, speaking, other) > _landed(index, speaking, operations) else operations
+    texts = {codes: [training.text(code) for code in codes] for codes in there}
+    choices = [operations]
+    for codes in sorted(there, key=lambda each: (there[each], texts[each]), reverse=True)[:STAND_INS_MAX]:
+        fixed = operations.fixed.copy()
+        fixed[ignored] = codes
+        choices.append(Operations(operations.copied, fixed))
+    return max(choices, key=lambda choice: _found_over_lost(index, rows, choice))
 
 
-def _landed(index: EvidenceIndex, rows: Ints, operations: Operations) -> int:
-    """How many of the rows become known URLs that may be led to."""
+def _found_over_lost(index: EvidenceIndex, rows: Ints, operations: Operations) -> int:
+    """How many more of the rows are led to known duplicates than to where nothing is known."""
     training = index.training
-    landed = index.rows_at(rewritten_hashes(training, rows, operations))
-    return int((~training.avoid[landed[landed >= 0]]).sum())
+    becomes = rewritten_hashes(training, rows, operations)
+    changed = becomes != training.hashes[rows]
+    rows, becomes = rows[changed], becomes[changed]
+    landed = index.rows_at(becomes)
+    ways = row_ways(index, rows, becomes, landed)
+    return int(np.count_nonzero((ways == MEETS) & (landed >= 0))) - int(np.count_nonzero(ways == UNKNOWN))
 
 
 def _changed_keys(operations: Operations, kinds: npt.NDArray[np.int8], codes: Ints) -> Ints:
@@ -502,14 +548,16 @@ class Changes(NamedTuple):
 class Judge:
     """The known URLs as the accepted rules leave them: where each entry is now."""
 
-    def __init__(self, site: str, known: SiteUrls, settings: LearnSettings) -> None:
+    def __init__(self, site: str, known: SiteUrls, settings: LearnSettings, is_validated: bool = False) -> None:
         self._site = site
+        self._is_validated = is_validated
         self._settings = settings
         self._known = known
         self._table = known.table
         self._at = known.places.copy()
         self._accepted = SiteRules(site, ())
         self._made: set[int] = set()
+        self._stray: set[int] = set()  # what rules lead to where nothing is known, or to other pages
         self._left: list[int] | None = None
         self._spread = np.zeros(0, np.int64)
         self._sized = bool(np.any((known.sizes[:, 0] >= 0) & (known.clusters < 0)))
@@ -524,9 +572,7 @@ class Judge:
 
     def _is_there(self) -> Bools:
         """By place: whether a URL is left there."""
-        there = np.zeros(len(self._table.urls), np.bool_)
-        there[self._at] = True
-        return there
+        return self._marked(self._at)
 
     @cached_property
     def _occupied(self) -> set[int]:
@@ -567,9 +613,7 @@ class Judge:
 
     def _is_avoided(self) -> Bools:
         """By place."""
-        avoided = np.zeros(len(self._table.urls), np.bool_)
-        avoided[self._known.places[self._known.avoid]] = True
-        return avoided
+        return self._marked(self._known.places[self._known.avoid])
 
     def may_have_dust(self) -> bool:
         """Whether substring rules can be found; told by the duplicates alone, so that a large site with few of them is
@@ -625,7 +669,7 @@ class Judge:
         """The accepted rules, in the order in which they apply."""
         self._spread = self._spread_now()
         self._made.clear()
-        worth_it = [proposal for proposal in proposals if proposal.gain >= self._gain_min]
+        worth_it = [each for each in proposals if each.gain >= self._gain_min and is_allowed(each.rewrite)]
         in_order = sorted(worth_it, key=lambda each: (-each.gain, each.learner, as_regex(each.rewrite)))
         for proposal in in_order[:PROPOSALS_MAX]:
             changes = self._changes(proposal)
@@ -633,10 +677,15 @@ class Judge:
                 continue
             evidence = self._evidence(changes)
             if self._is_accepted(proposal, evidence):
-                rule = self._rule(proposal, evidence, changes, stage)
-                yield rule
-                self._accepted = self._accepted.followed_by(replace(rule, stage="active"))
-                self._make(changes)
+                rule = self._rule(proposal, changes, stage)
+                if evidence_of(rule).is_safe(self._settings.landing):
+                    yield rule
+                    self._accepted = self._accepted.followed_by(replace(rule, stage="active"))
+                    self._make(changes)
+                elif not self._stray.issuperset(changes.sources.tolist()):
+                    # It is not applied, so the rules after it meet the URLs without it.
+                    self._stray.update(changes.sources.tolist())
+                    yield replace(rule, stage="shadow")
 
     def _is_accepted(self, proposal: Proposal, evidence: Evidence) -> bool:
         settings = self._settings.candidates
@@ -674,8 +723,7 @@ class Judge:
             return landed[places]
         landed[proposal.places] = proposal.landed
         targets = landed[places]
-        reached = np.zeros(len(self._table.urls), np.bool_)
-        reached[proposal.places] = True
+        reached = self._marked(proposal.places)
         ends = (targets >= 0) & self._is_there()[targets] & ~reached[targets]
         if isinstance(run, PatternRewriter):
             ends[ends] = self._are_composed(run, places[ends], targets[ends])
@@ -758,9 +806,51 @@ class Judge:
         )
         return Evidence(*counts.tolist())
 
-    def _rule(self, proposal: Proposal, evidence: Evidence, changes: Changes, stage: RuleStage) -> UrlRule:
+    def _landing(self, changes: Changes) -> Landing:
+        """How the URLs at the changed places land. Targets that exist, of which nothing is told, are not counted."""
+        seen, others = self._marked(self._known.places), self._marked(self._known.others)
+        now = self._clusters_at(changes)
+        there = self._is_there()
+        there[changes.sources] = False
+        stay = np.unique(changes.targets)
+        stay = stay[there[stay] & ~seen[stay]]
+        sources, targets = np.append(changes.sources, stay), np.append(changes.targets, stay)
+        first = np.full(len(self._table.urls), -1, np.int32)
+        places, clusters = self._first_clusters
+        first[places] = clusters
+        avoided = self._is_avoided()
+        found = Targets(targets.astype(np.uint64), seen[targets], first[targets], avoided[targets])
+        ways = ways_of(now[sources], avoided[sources], found)[: len(changes.sources)]
+        return counted(ways[~others[changes.targets]])
+
+    def _marked(self, places: Places) -> Bools:
+        """By place: whether it is among these."""
+        marked = np.zeros(len(self._table.urls), np.bool_)
+        marked[places] = True
+        return marked
+
+    def _clusters_at(self, changes: Changes) -> Ints:
+        """By place, where the changes lead from or to: the cluster that most of its entries have now; else −1."""
+        touched = self._marked(np.append(changes.sources, changes.targets))
+        entries = np.flatnonzero(touched[self._at])
+        at, labels = self._at[entries], self._known.clusters[entries]
+        order = np.lexsort((labels, at))
+        places, clusters = most_frequent_clusters(at[order], labels[order])
+        now = np.full(len(touched), -1, np.int32)
+        now[places] = clusters
+        return now
+
+    @cached_property
+    def _first_clusters(self) -> tuple[Places, Ints]:
+        """The places of the URLs that were seen, and the cluster of each before any rule; −1: not known."""
+        order = np.lexsort((self._known.clusters, self._known.places))
+        places, clusters = most_frequent_clusters(self._known.places[order], self._known.clusters[order])
+        return places, clusters
+
+    def _rule(self, proposal: Proposal, changes: Changes, stage: RuleStage) -> UrlRule:
         pattern, replacement = as_regex(proposal.rewrite)
         by_size = self._is_by_size(proposal)
+        landing = Landing(proposal.right, 0, proposal.wrong) if by_size else self._landing(changes)
         step = max(1, len(changes.sources) // EXAMPLES_MAX)
         urls = self._table.urls
         examples = [(urls[a], urls[b]) for a, b in list(zip(*changes, strict=True))[::step][:EXAMPLES_MAX]]
@@ -771,17 +861,19 @@ class Judge:
             replacement=replacement,
             stage="shadow" if stage == "active" and self._is_too_little(proposal, changes) else stage,
             learner=proposal.learner,
-            support=proposal.right if by_size else evidence.support,
-            false_positives=proposal.wrong if by_size else evidence.false_positives,
+            support=landing.meets,
+            false_positives=landing.wrong,
+            unknown=landing.unknown,
             pages=0 if by_size else self._pages(changes),
             evidence="size" if by_size else "content",
             examples=tuple(examples),
         )
 
     def _is_too_little(self, proposal: Proposal, changes: Changes) -> bool:
-        """Whether so few pages speak for the rule that nobody knows what it does to others."""
+        """Whether so few pages speak for the rule that nobody knows what it does to others. Equal sizes are a hint, and
+        speak for nothing until pages were fetched."""
         if self._is_by_size(proposal):
-            return proposal.right < self._settings.active_pages_min
+            return not self._is_validated or proposal.right < self._settings.active_pages_min
         spoken = speaking_pages(self._at, self._known.clusters, self._moved(changes))
         return spoken < self._settings.active_pages_min
 

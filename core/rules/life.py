@@ -6,9 +6,10 @@
                                applied   is watched
 
 One URL in four, by its hash, is kept from the learner. For the rules they are the pages that arrive: what a rule
-predicts for such a URL comes true if it and the URL it is rewritten to are in one group, and does not if they are in
-two, or if that URL redirects or is gone. The predictions are told in the order in which the crawler fetched the pages,
-and older ones fade: a rule is judged by what the site is now.
+predicts for such a URL comes true if the URL meets its duplicates, does not if it lands wrong, and stays unsettled if
+its target is unknown (landing.py). The predictions are told in the order in which the crawler fetched the pages, and
+older ones fade: a rule is judged by what the site is now. All URLs that it changes, those that the learner has seen
+among them, are its evidence: a rule that leads too many of them nowhere is not active, whatever came true.
 
 So the life of a rule is a function of what is known of the site, and of nothing else: not of the moments at which the
 site was learned, nor of the groups that pages had in between.
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -26,10 +27,21 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from dustream.core.rules.evidence import EvidenceIndex, rewritten_hashes
-from dustream.core.rules.hash_slots import Ints
+from dustream.core.rules.hash_slots import Hashes, Ints
+from dustream.core.rules.landing import (
+    MEETS,
+    UNCOUNTED,
+    UNKNOWN,
+    WRONG,
+    Landing,
+    LandingSettings,
+    counted,
+    evidence_of,
+    row_ways,
+)
 from dustream.core.rules.rewrite import coded_rewrite, matching_rows, rewriter
 from dustream.core.rules.training import TrainingSet
-from dustream.schemas.rules import PatternRewrite, SubstringRewrite, UrlRule
+from dustream.schemas.rules import SubstringRewrite, UrlRule
 
 HELD_OUT_ONE_IN: Final = 4
 
@@ -39,25 +51,29 @@ class LifeSettings(NamedTuple):
 
     shadow_support_min: int = 5
     active_right_min: int = 5
-    active_precision_min: float = 0.95
     revoked_precision_below: float = 0.9
-    revoked_wrong_min: int = 3
+    revoked_failed_min: int = 3
     predictions_max: int = 100
     revocations_counted_max: int = 6
 
 
+def predicted(rule: UrlRule) -> Landing:
+    """What became of its predictions."""
+    return Landing(rule.right, rule.unsettled, rule.wrong)
+
+
 def precision(rule: UrlRule) -> float:
     """The share of its predictions that came true; 1 where there were none."""
-    total = rule.right + rule.wrong
-    return rule.right / total if total else 1.0
+    told = predicted(rule)
+    return told.meets / told.rewrites if told.rewrites else 1.0
 
 
-def scored(rule: UrlRule, right: bool, settings: LifeSettings) -> UrlRule:
+def scored(rule: UrlRule, way: int, settings: LifeSettings) -> UrlRule:
     """With one more prediction. Beyond the limit all count half."""
-    rights, wrongs = rule.right + right, rule.wrong + (not right)
-    if rights + wrongs > settings.predictions_max:
-        rights, wrongs = rights // 2, wrongs // 2
-    return replace(rule, right=rights, wrong=wrongs)
+    counts = [rule.right + (way == MEETS), rule.unsettled + (way == UNKNOWN), rule.wrong + (way == WRONG)]
+    if sum(counts) > settings.predictions_max:
+        counts = [count // 2 for count in counts]
+    return replace(rule, right=counts[0], unsettled=counts[1], wrong=counts[2])
 
 
 def is_of_one_page(rule: UrlRule) -> bool:
@@ -66,70 +82,82 @@ def is_of_one_page(rule: UrlRule) -> bool:
     return rule.pages == 1
 
 
-def reviewed(rule: UrlRule, settings: LifeSettings) -> UrlRule:
+def reviewed(rule: UrlRule, settings: LifeSettings, landing: LandingSettings) -> UrlRule:
     """The rule at the stage that its record has earned."""
     if rule.stage == "candidate" and rule.support >= settings.shadow_support_min:
         rule = replace(rule, stage="shadow")
     if rule.stage in ("shadow", "revoked"):
         needed = settings.active_right_min << min(rule.revocations, settings.revocations_counted_max)
-        if rule.right >= needed and precision(rule) >= settings.active_precision_min and not is_of_one_page(rule):
+        proven = rule.right >= needed and predicted(rule).is_safe(landing)
+        if proven and evidence_of(rule).is_known(landing) and not is_of_one_page(rule):
             return replace(rule, stage="active")
-    failing = rule.wrong >= settings.revoked_wrong_min and precision(rule) < settings.revoked_precision_below
+    failed = rule.wrong + rule.unsettled
+    failing = failed >= settings.revoked_failed_min and precision(rule) < settings.revoked_precision_below
     if rule.stage == "active" and failing:
-        return replace(rule, stage="revoked", revocations=rule.revocations + 1, right=0, wrong=0)
+        return replace(rule, stage="revoked", revocations=rule.revocations + 1, right=0, wrong=0, unsettled=0)
     return rule
 
 
-def lived(rule: UrlRule, predictions: Iterable[bool], settings: LifeSettings) -> UrlRule:
-    """The rule after these predictions, oldest first."""
-    rule = reviewed(replace(rule, stage="candidate", right=0, wrong=0, revocations=0), settings)
-    for right in predictions:
-        rule = reviewed(scored(rule, right, settings), settings)
+def lived(
+    rule: UrlRule, evidence: Landing, predictions: Iterable[int], settings: LifeSettings, landing: LandingSettings
+) -> UrlRule:
+    """The rule with its evidence, after these predictions, oldest first: how each landed."""
+    rule = replace(rule, support=evidence.meets, unknown=evidence.unknown, false_positives=evidence.wrong)
+    rule = replace(rule, stage="candidate", right=0, wrong=0, unsettled=0, revocations=0)
+    rule = reviewed(rule, settings, landing)
+    for way in predictions:
+        rule = reviewed(scored(rule, way, settings), settings, landing)
     return rule
 
 
-def predictions(rule: UrlRule, index: EvidenceIndex, since: Ints, held_out: npt.NDArray[np.bool_]) -> Iterator[bool]:
-    """What the rule says of the URLs that the learner has not seen, by the time at which it could be told.
+class Record(NamedTuple):
+    """How all known URLs land that a rule changes; and each of them that the learner has not seen, by the time at which
+    it could be told."""
+
+    evidence: Landing
+    predictions: list[int]
+
+
+def record(rule: UrlRule, index: EvidenceIndex, since: Ints, held_out: npt.NDArray[np.bool_]) -> Record:
+    """What the rule does to the known URLs.
 
     `since[row]` is the rank of a URL in the order of fetching, `held_out[row]`: whether it was kept from the learner.
     """
+    rows, becomes, landed = _rewritten_rows(rule, index)
+    ways = row_ways(index, rows, becomes, landed)
+    told_at = np.where(landed >= 0, np.maximum(since[rows], since[np.maximum(landed, 0)]), since[rows])
+    told = held_out[rows] & (ways != UNCOUNTED)
+    order = np.lexsort((rows[told], told_at[told]))
+    return Record(counted(ways), ways[told][order].tolist())
+
+
+def _rewritten_rows(rule: UrlRule, index: EvidenceIndex) -> tuple[Ints, Hashes, Ints]:
+    """The rows that the rule changes, a hash of what each becomes, and the row of that; −1: it was never seen."""
     known = index.training
-    rows, targets = _rewritten_rows(rule, index, held_out)
-    tells = (known.clusters[rows] >= 0) & ((known.clusters[targets] >= 0) | known.avoid[targets])
-    tells &= held_out[rows] & (rows != targets)
-    rows, targets = rows[tells], targets[tells]
-    right = (known.clusters[rows] == known.clusters[targets]) & ~known.avoid[targets]
-    told_at = np.maximum(since[rows], since[targets])
-    yield from right[np.lexsort((rows, told_at))].tolist()
+    if isinstance(rule.rewrite, SubstringRewrite):
+        return _replaced_rows(rule.rewrite, known)
+    coded = coded_rewrite(known, rule.rewrite)
+    if coded is None:
+        return np.zeros(0, np.int32), np.zeros(0, np.uint64), np.zeros(0, np.int32)
+    pattern, operations = coded
+    rows = matching_rows(known, pattern)
+    becomes = rewritten_hashes(known, rows, operations)
+    rows, becomes = rows[becomes != known.hashes[rows]], becomes[becomes != known.hashes[rows]]
+    return rows, becomes, index.rows_at(becomes)
 
 
-def _rewritten_rows(rule: UrlRule, index: EvidenceIndex, asked: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """The rows that the rule rewrites to known URLs, and the rows of those; all that are asked for are among them."""
-    known = index.training
-    if isinstance(rule.rewrite, PatternRewrite):
-        coded = coded_rewrite(known, rule.rewrite)
-        if coded is None:
-            return np.zeros(0, np.int32), np.zeros(0, np.int32)
-        pattern, operations = coded
-        rows = matching_rows(known, pattern)
-        landed = index.rows_at(rewritten_hashes(known, rows, operations))
-        return rows[landed >= 0], landed[landed >= 0]
-    return _replaced_rows(rule.rewrite, known, asked)
-
-
-def _replaced_rows(rewrite: SubstringRewrite, known: TrainingSet, asked: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """Of the rows that are asked for. URLs are in order: those in the rule's scope follow each other."""
+def _replaced_rows(rewrite: SubstringRewrite, known: TrainingSet) -> tuple[Ints, Hashes, Ints]:
+    """URLs are in order: those in the rule's scope follow each other."""
     run = rewriter(rewrite)
     urls, row_of = known.urls, known.row_of
-    first = bisect_left(urls, rewrite.scope)
-    pairs = []
-    for row in (first + np.flatnonzero(asked[first : _end_of(rewrite.scope, urls)])).tolist():
+    numbers: dict[str, int] = {}
+    changed = []
+    for row in range(bisect_left(urls, rewrite.scope), _end_of(rewrite.scope, urls)):
         after = run.apply(urls[row]) if rewrite.find in urls[row] else None
-        target = None if after is None else row_of.get(after)
-        if target is not None:
-            pairs.append((row, target))
-    found = np.array(pairs, np.int32).reshape(-1, 2)
-    return found[:, 0], found[:, 1]
+        if after is not None:
+            changed.append((row, numbers.setdefault(after, len(numbers)), row_of.get(after, -1)))
+    rows, becomes, landed = np.array(changed, np.int64).reshape(-1, 3).T
+    return rows.astype(np.int32), becomes.astype(np.uint64), landed.astype(np.int32)
 
 
 def _end_of(scope: str, urls: Sequence[str]) -> int:

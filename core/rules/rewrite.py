@@ -24,6 +24,7 @@ from dustream.core.rules.decompose import OPAQUE, Keys, compose, composer, index
 from dustream.core.rules.evidence import Operations
 from dustream.core.rules.growth import Kinds
 from dustream.core.rules.hash_slots import Ints
+from dustream.core.rules.landing import evidence_of
 from dustream.core.rules.pattern_tree import Kind, PatternTree, url_position
 from dustream.core.rules.standard import standard_form
 from dustream.core.rules.training import TrainingSet
@@ -289,6 +290,22 @@ def check_rewrite(rewrite: Rewrite) -> None:
             raise BadInput(f"{write.value[:80]!r} cannot stand under {write.key[:80]!r} in a URL")
 
 
+def is_allowed(rewrite: Rewrite) -> bool:
+    """Whether a rule may be learned: https never becomes http, and a host that may be any never becomes one host: of
+    hosts not seen nobody knows that they have the same pages."""
+    if isinstance(rewrite, SubstringRewrite):
+        return "https:" not in rewrite.find or "https:" in rewrite.put
+    test_of = {test.key: test for test in rewrite.tests}
+    for write in rewrite.writes:
+        test = test_of.get(write.key)
+        if write.key == "scheme" and write.value == "http" and (test is None or test.value != "http"):
+            return False
+        is_host = write.key.startswith("host_") and write.op == "set"
+        if is_host and ((test is None and rewrite.open) or (test is not None and test.test not in ("is", "absent"))):
+            return False
+    return True
+
+
 def rule_id(site: str, rewrite: Rewrite) -> str:
     """The same rewrite on the same site always has the same id."""
     data = msgspec.json.encode((site, rewrite), order="deterministic")
@@ -448,10 +465,12 @@ def describe(rewrite: Rewrite) -> str:
 
 
 def evidence_words(rule: UrlRule) -> str:
-    """What speaks for a rule and against it."""
-    right, wrong = ("right", "wrong") if rule.evidence == "content" else ("of one size", "of another")
+    """What becomes of the URLs that a rule changes (landing.py)."""
+    landing = evidence_of(rule)
+    if rule.evidence == "size":
+        return f"rewrites {landing.rewrites}: {landing.meets} of one size, {landing.wrong} of another"
     pages = ", all of one page" if rule.pages == 1 else ""
-    return f"{rule.support} {right}, {rule.false_positives} {wrong}{pages}"
+    return f"rewrites {landing.rewrites}: {landing.words}{pages}"
 
 
 # ---------------------------------------------------------------- pieces

@@ -7,6 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
+import numpy as np
+
+from dustream.core.rules.landing import Landing, Targets, counted, ways_of
+
 
 def compression_rate(urls_before: int, urls_after: int) -> float:
     """Eq. 1: 1 − N_norm / N_ori."""
@@ -56,6 +60,35 @@ def score(normalized: Iterable[tuple[str, Hashable]]) -> Score:
             _pairs(group.total()) - sum(_pairs(count) for count in group.values()) for group in groups.values()
         ),
     )
+
+
+class Normalized(NamedTuple):
+    """A known URL in standard form, what the rules make of it, the cluster of its content (None: not known), and
+    whether it redirects or is gone."""
+
+    url: str
+    normalized: str
+    cluster: Hashable | None
+    avoid: bool = False
+
+
+def landing(known: Iterable[Normalized]) -> Landing:
+    """How the URLs land that the rules change, all rules together."""
+    urls = list(known)
+    numbers: dict[Hashable, int] = {}
+    number = [-1 if each.cluster is None else numbers.setdefault(each.cluster, len(numbers)) for each in urls]
+    place_of = {each.url: i for i, each in enumerate(urls)}
+    changed = [i for i, each in enumerate(urls) if each.normalized != each.url]
+    there = [place_of.get(urls[i].normalized, -1) for i in changed]
+    keys: dict[str, int] = {}
+    targets = Targets(
+        np.array([keys.setdefault(urls[i].normalized, len(keys)) for i in changed], np.uint64),
+        np.array([place >= 0 for place in there], np.bool_),
+        np.array([number[place] if place >= 0 else -1 for place in there], np.int32),
+        np.array([place >= 0 and urls[place].avoid for place in there], np.bool_),
+    )
+    clusters = np.array([number[i] for i in changed], np.int32)
+    return counted(ways_of(clusters, np.array([urls[i].avoid for i in changed], np.bool_), targets))
 
 
 class SizeScore(NamedTuple):

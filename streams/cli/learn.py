@@ -55,6 +55,27 @@ def add_parser(subparsers: Any) -> None:
         help="a rule that fewer pages speak for is written as a shadow: it is not applied (5; at least 2)",
     )
     parser.add_argument(
+        "--unknown-max",
+        type=float,
+        default=0.05,
+        metavar="SHARE",
+        help="a rule that leads more of its URLs to where nothing is known is a shadow (0.05)",
+    )
+    parser.add_argument(
+        "--wrong-max",
+        type=float,
+        default=0.02,
+        metavar="SHARE",
+        help="a rule that leads more of its URLs to other pages is a shadow (0.02)",
+    )
+    parser.add_argument(
+        "--known-share",
+        type=float,
+        default=1.0,
+        metavar="SHARE",
+        help="share of the site's URLs that the input has, if it is a sample of them (1)",
+    )
+    parser.add_argument(
         "--host", metavar="URL", help="for access logs: where the paths live, as https://www.example.com"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object per site")
@@ -102,10 +123,14 @@ def run(args: argparse.Namespace) -> int:
         held = sum(rule.stage != "active" for rule in rules)
         learned_rules = f"{number_of(len(rules), 'rule')} for {number_of(len(rule_sets), 'site')}"
         print(f"{learned_rules}, from {number_of(len(known), 'URL')} in {number_of(lines, 'line')}: {args.out}")
-        if held:
+        hints = sum(rule.evidence == "size" for rule in rules)
+        if hints:
+            print(f"{number_of(hints, 'rule')} by sizes alone not applied: equal sizes are a hint, no proof")
+        if held > hints:
             print(
-                f"{number_of(held, 'rule')} of them not applied, as fewer than {args.pages_min} pages speak for each"
-                " (--pages-min)"
+                f"{number_of(held - hints, 'rule')} of them not applied: fewer than {args.pages_min} pages speak for"
+                f" each (--pages-min), or more than {args.unknown_max:.0%} of the URLs lead to where nothing is known"
+                f" (--unknown-max), or more than {args.wrong_max:.0%} to other pages (--wrong-max)"
             )
     return 0
 
@@ -114,15 +139,20 @@ def _settings(args: argparse.Namespace) -> LearnSettings:
     from dustream.core.errors import BadSetting
     from dustream.core.rules.candidates import CandidateSettings
     from dustream.core.rules.joined import PAGES_MIN
+    from dustream.core.rules.landing import LandingSettings
     from dustream.core.rules.learn import LearnSettings
 
+    if not 0 <= args.unknown_max <= 1 or not 0 <= args.wrong_max <= 1 or not 0 < args.known_share <= 1:
+        raise BadSetting("--unknown-max and --wrong-max are from 0 to 1, --known-share from above 0 to 1")
     if not 0 <= args.fpr_max <= 1 or not 0 <= args.label_noise < 0.5:
         raise BadSetting("--fpr-max is from 0 to 1, --label-noise from 0 to below 0.5")
     if args.pages_min < PAGES_MIN:
         raise BadSetting(
             "--pages-min is at least 2: one page under many URLs may be an error page sent with status 200"
         )
-    settings = LearnSettings(candidates=CandidateSettings(fpr_max=args.fpr_max), active_pages_min=args.pages_min)
+    landing = LandingSettings(args.wrong_max, args.unknown_max, args.known_share)
+    candidates = CandidateSettings(fpr_max=args.fpr_max, landing=landing)
+    settings = LearnSettings(candidates=candidates, active_pages_min=args.pages_min)
     return settings.with_label_noise(args.label_noise)
 
 

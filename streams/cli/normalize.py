@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,10 @@ first the standard steps that are safe on every site, then the active rules of t
   dustream normalize --rules rules.json < urls.txt
   dustream normalize --state result < urls.txt               by the rules that a run learned as it went
   echo 'HTTP://www.Example.com:80/a/../b?sid=1' | dustream normalize --rules rules.json --explain
+
+A normal form that rules made is a key to compare URLs by, not an address: it may not exist. Compare the normal forms,
+and fetch the original URL. --explain and --json say which to fetch: the normal form only if the run of --state has
+seen it.
 """
 
 
@@ -30,7 +36,7 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--rules", type=Path, metavar="FILE", help="rules to apply after the standard steps")
-    parser.add_argument("--state", type=Path, metavar="DIR", help="state or result folder of a run: its rules, too")
+    parser.add_argument("--state", type=Path, metavar="DIR", help="state or result folder of a run, also with --once")
     parser.add_argument("--explain", action="store_true", help="tell every step that changed something")
     parser.add_argument("--json", action="store_true", help="one JSON object per URL, with its steps")
     parser.set_defaults(run=run)
@@ -40,38 +46,52 @@ def run(args: argparse.Namespace) -> int:
     from dustream.core.rules.normalize import Normalizer
     from dustream.streams.rules_io.files import read_rules
 
-    known = _state_rules(args.state) if args.state else []
-    known += read_rules(args.rules) if args.rules else []
-    normalizer = Normalizer(known)
-    for line in sys.stdin.buffer:
-        url = line.decode("utf-8", "replace").rstrip("\r\n")
-        if args.json or args.explain:
-            print(_told(normalizer.explain(url), args.json))
-        else:
-            print(normalizer.normalize(url))
+    with _state_rules(args.state) as (known, is_known):
+        normalizer = Normalizer([*known, *(read_rules(args.rules) if args.rules else [])])
+        for line in sys.stdin.buffer:
+            url = line.decode("utf-8", "replace").rstrip("\r\n")
+            if args.json or args.explain:
+                print(_told(normalizer.explain(url), is_known, args.json))
+            else:
+                print(normalizer.normalize(url))
     return 0
 
 
-def _state_rules(folder: Path) -> list[RuleSet]:
-    from dustream.streams.embedded.results import read_rule_sets
+@contextmanager
+def _state_rules(folder: Path | None) -> Iterator[tuple[list[RuleSet], Callable[[str], bool]]]:
+    """The rules of a run, and whether it knows a URL. A run with --once leaves its rules, and no state to ask."""
+    from dustream.streams.embedded.results import find_status, read_rule_sets
     from dustream.streams.questions.state import state_folder
+    from dustream.streams.rules_io.files import read_rules
     from dustream.streams.store.extent import open_to_read
 
-    store = open_to_read(state_folder(folder))
+    if folder is None:
+        yield [], lambda url: False
+        return
+    state = state_folder(folder)
+    if not (state / "CURRENT").exists() and (folder / "rules.jsonl").exists():
+        yield read_rules(folder), lambda url: False
+        return
+    store = open_to_read(state)
     try:
-        return list(read_rule_sets(store))
+        yield list(read_rule_sets(store)), lambda url: find_status(store, url) is not None
     finally:
         store.close()
 
 
-def _told(explanation: Explanation, as_json: bool) -> str:
+def _told(explanation: Explanation, is_known: Callable[[str], bool], as_json: bool) -> str:
     import msgspec
 
+    is_ruled = any(step.rule for step in explanation.steps)
+    is_key = is_ruled and not is_known(explanation.normalized)
+    fetch = explanation.url if is_key else explanation.normalized
     if as_json:
         steps = [{"name": step.name, "url": step.url, "rule": step.rule} for step in explanation.steps]
-        return msgspec.json.encode({**explanation._asdict(), "steps": steps}).decode()
+        return msgspec.json.encode({**explanation._asdict(), "fetch": fetch, "steps": steps}).decode()
     lines = [explanation.normalized, f"  from {explanation.url}"]
     lines += [
         f"  {step.name}{f' [rule {step.rule}]' if step.rule else ''}\n    {step.url}" for step in explanation.steps
     ]
+    if is_key:
+        lines.append("  a key to compare by, not known to exist: fetch the URL it is from")
     return "\n".join(lines if explanation.steps else [explanation.normalized, "  unchanged"])

@@ -42,6 +42,7 @@ def add_parser(subparsers: Any) -> None:
     score.add_argument(
         "inputs", nargs="+", metavar="INPUT", help="as for learn; of sizes alone, only if they are equal"
     )
+    score.add_argument("--shadows", action="store_true", help="as if rules that are not applied yet were active")
     score.add_argument("--host", metavar="URL", help="for access logs, as for learn")
     export = actions.add_parser("export", help="for other programs")
     export.add_argument("rules", type=Path, metavar="FILE")
@@ -91,22 +92,30 @@ def _described(rules: RuleSet) -> str:
     lines = [f"{rules.site}  (version {rules.version}, {number_of(len(rules.rules), 'rule')})"]
     for rule in rules.rules:
         lines.append(f"  {rule.id}  {rule.stage}, by {rule.learner}: {shown(describe(rule.rewrite))}")
-        predicted = f"; predictions {rule.right} right, {rule.wrong} wrong" if rule.right + rule.wrong else ""
-        lines.append(f"      evidence {evidence_words(rule)}{predicted}")
+        lines.append(f"      {evidence_words(rule)}")
+        if rule.right + rule.unsettled + rule.wrong:
+            lines.append(f"      predictions: {rule.right} right, {rule.unsettled} unknown, {rule.wrong} wrong")
         lines += [f"      {shown(before)}\n   -> {shown(after)}" for before, after in rule.examples]
     return "\n".join(lines)
 
 
 def _score(args: argparse.Namespace) -> int:
+    from msgspec.structs import replace
+
     from dustream.core.errors import UnreadableInput
     from dustream.core.rules.normalize import Normalizer
     from dustream.streams.rules_io.files import read_rules
     from dustream.streams.rules_io.inputs import read_known_urls
 
-    normalizer = Normalizer(read_rules(args.rules))
+    rule_sets = read_rules(args.rules)
+    if args.shadows:
+        rule_sets = [
+            replace(each, rules=tuple(replace(rule, stage="active") for rule in each.rules)) for each in rule_sets
+        ]
+    normalizer = Normalizer(rule_sets)
     known = [entry for path in args.inputs for entry in read_known_urls(path, args.host).urls]
     if any(entry.cluster is not None for entry in known):
-        return _score_by_content(args, normalizer, [entry for entry in known if entry.cluster is not None])
+        return _score_by_content(args, normalizer, known)
     sized = [entry for entry in known if entry.size_min >= 0]
     if not sized:
         raise UnreadableInput("nothing in the input is known to be a duplicate, nor of what size it is: give clusters")
@@ -116,24 +125,28 @@ def _score(args: argparse.Namespace) -> int:
 def _score_by_content(args: argparse.Namespace, normalizer: Normalizer, known: list[SiteUrl]) -> int:
     import msgspec
 
-    from dustream.core.rules.scores import score
+    from dustream.core.rules.scores import Normalized, landing, score
     from dustream.core.rules.standard import standard_form
 
-    found = score((normalizer.normalize(entry.url), entry.cluster) for entry in known)
-    standard = len({standard_form(entry.url) for entry in known})
+    urls = [Normalized(standard_form(e.url), normalizer.normalize(e.url), e.cluster, e.avoid) for e in known]
+    found = score((each.normalized, each.cluster) for each in urls if each.cluster is not None)
+    landed = landing(urls)
+    standard = len({each.url for each in urls if each.cluster is not None})
     rates = {
         "compression_rate": found.compression_rate,
         "dup_reduction_rate": found.dup_reduction_rate,
         "false_positive_rate": found.false_positive_rate,
     }
     if args.json:
-        print(msgspec.json.encode({**found._asdict(), "urls_standard": standard, **rates}).decode())
+        ways = {"rewrites": landed.rewrites, **landed._asdict()}
+        print(msgspec.json.encode({**found._asdict(), "urls_standard": standard, **rates, **ways}).decode())
         return 0
     print(f"URLs                 {found.urls_before} -> {found.urls_after}  (standard steps alone: {standard})")
     print(f"compression rate     {found.compression_rate:.4f}")
     print(f"dup-reduction rate   {found.dup_reduction_rate:.4f}")
     pairs = f"{found.false_positive_pairs} of {found.support_pairs} pairs"
     print(f"false-positive rate  {found.false_positive_rate:.5f}  ({pairs})")
+    print(f"rewrites             {landed.rewrites}: {landed.words}")
     return 0
 
 

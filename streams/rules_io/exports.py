@@ -24,6 +24,8 @@ from dustream.core.rules.standard import standard_form
 from dustream.schemas.rules import KeyTest, PatternRewrite, RuleSet, SubstringRewrite, UrlRule
 from dustream.streams.rules_io.url_regex import UrlRegex, url_pattern, url_regexes
 
+KEY_NOT_ADDRESS: Final = "A rewritten URL is a key to compare URLs by, not an address: it may not exist."
+
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\-]+")
 """Names of query keys in which filters find nothing to interpret."""
 
@@ -36,7 +38,7 @@ class Export(NamedTuple):
 
 
 def to_nutch(rule_sets: Iterable[RuleSet]) -> Export:
-    lines, left_out = ['<?xml version="1.0"?>', "<regex-normalize>"], []
+    lines, left_out = ['<?xml version="1.0"?>', f"<!-- {KEY_NOT_ADDRESS} -->", "<regex-normalize>"], []
     for rules in rule_sets:
         for rule in _active(rules):
             regexes = _regexes(rule)
@@ -95,7 +97,7 @@ def _java(found: re.Match[str]) -> str:
 
 
 def to_adguard(rule_sets: Iterable[RuleSet]) -> Export:
-    lines, left_out = ["! Title: URL rules learned by dustream"], []
+    lines, left_out = ["! Title: URL rules learned by dustream", f"! {KEY_NOT_ADDRESS}"], []
     for rules in rule_sets:
         for rule in _active(rules):
             host, pattern, names = _reach(rule)
@@ -131,6 +133,7 @@ def to_clearurls(rule_sets: Iterable[RuleSet]) -> Export:
 def to_scrapy(rule_sets: Iterable[RuleSet], rules_path: Path) -> Export:
     lines = [
         "# settings.py: requests are rewritten before Scrapy looks for duplicates",
+        f"# {KEY_NOT_ADDRESS}",
         f"DUSTREAM_RULES = {str(rules_path)!r}",
         'SPIDER_MIDDLEWARES = {"dustream.streams.rules_io.scrapy.NormalizeUrls": 50}',
     ]

@@ -103,7 +103,7 @@ def planted_site(number: int, pages: int = PAGES_PER_SECTION, duplicates_percent
     rules: list[PlantedRule] = []
     for order in range(2 + number % 3):
         kind = KINDS[(number * 5 + order * 7) % len(KINDS)]
-        section = f"http://{site}/s{order}{kind.name[0]}/"
+        section = f"{'https' if wide == 'scheme' else 'http'}://{site}/s{order}{kind.name[0]}/"
         for i in range(1, pages + 1):
             _add(known, draw, kind, section, i, wide, duplicates_percent)
         pairs: list[tuple[str, str]] = []
@@ -132,7 +132,7 @@ def _add(known: dict[str, str], draw: Draw, kind: Kind, section: str, i: int, wi
 
 
 def _moved(url: str, wide: str) -> str:
-    return url.replace("http://", "http://www.") if wide == "www" else url.replace("http://", "https://")
+    return url.replace("http://", "http://www.") if wide == "www" else url.replace("https://", "http://")
 
 
 def mislabelled(known: list[SiteUrl], percent: int, seed: int = 1) -> list[SiteUrl]:

@@ -97,6 +97,27 @@ def test_a_run_learns_rules_that_normalize_and_show_can_use(
         assert capsys.readouterr().out == "http://shop.com/view?id=999\n"
     run("rules", "show", str(out))
     assert "active, by tree: drop ?sid" in capsys.readouterr().out
+    asked = b"http://shop.com/view?id=999&sid=x\nhttp://shop.com/view?id=7&sid=x\nHTTP://shop.com/other\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(asked)))
+    run("normalize", "--state", str(out), "--json")
+    fetched = [json.loads(line)["fetch"] for line in capsys.readouterr().out.splitlines()]
+    assert fetched == ["http://shop.com/view?id=999&sid=x", "http://shop.com/view?id=7", "http://shop.com/other"]
+
+
+def test_normalize_takes_the_folder_of_a_run_without_state(
+    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "once"
+    out.mkdir()
+    (rules,) = read_rules(learned)
+    (out / "rules.jsonl").write_bytes(msgspec.json.encode(rules))
+    before, _ = next(rule for rule in rules.rules if rule.stage == "active").examples[0]
+    for arguments in ([], ["--explain"]):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(before.encode())))
+        assert run("normalize", "--state", str(out), *arguments) == 0
+        said = capsys.readouterr().out
+        assert said.splitlines()[0] == Normalizer([rules]).normalize(before) != before
+    assert "a key to compare by, not known to exist: fetch the URL it is from" in said
 
 
 def test_score_and_show(learned: Path, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,7 +171,7 @@ def test_learn_tells_which_rules_too_few_pages_speak_for(tmp_path: Path, capsys:
     rows = [f"http://x.com/{i}?sid={j}\t{i}" for i in range(4) for j in range(3)]
     table.write_text("\n".join(["url\tcluster", *rows]) + "\n")
     run("learn", str(table), "--out", str(out))
-    assert "1 rule of them not applied, as fewer than 5 pages speak for each" in capsys.readouterr().out
+    assert "1 rule of them not applied: fewer than 5 pages speak for each" in capsys.readouterr().out
     assert [rule.stage for rule in read_rules(out)[0].rules] == ["shadow"]
     run("learn", str(table), "--out", str(out), "--pages-min", "4")
     assert "not applied" not in capsys.readouterr().out
@@ -171,7 +192,7 @@ def test_learn_says_how_many_urls_are_beyond_its_limits(tmp_path: Path, capsys: 
 def test_exports_can_be_read_back(learned: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("rules", "export", str(learned), "--format", "nutch")
     nutch = ElementTree.fromstring(capsys.readouterr().out)
-    assert len(nutch) == len(read_rules(learned)[0].rules)
+    assert len(nutch) == sum(rule.stage == "active" for rule in read_rules(learned)[0].rules) > 0
     run("rules", "export", str(learned), "--format", "scrapy")
     assert "NormalizeUrls" in capsys.readouterr().out
 
@@ -371,14 +392,18 @@ def test_rules_by_size_are_told_and_validated_as_such(tmp_path: Path, capsys: py
     said = capsys.readouterr().out
     assert "80 URLs, only their sizes are known" in said
     assert "40 of one size, 0 of another  [dust]" in said
+    assert "1 rule by sizes alone not applied" in said
+    assert [rule.stage for rule in read_rules(out)[0].rules] == ["shadow"]
     assert run("rules", "show", str(out)) == 0
-    assert "evidence 40 of one size, 0 of another" in capsys.readouterr().out
+    assert "rewrites 40: 40 of one size, 0 of another" in capsys.readouterr().out
     assert run("rules", "score", str(out), str(table)) == 0
+    assert "0 of 0 pairs" in capsys.readouterr().out
+    assert run("rules", "score", str(out), str(table), "--shadows") == 0
     said = capsys.readouterr().out
     assert "Only sizes are known" in said
     assert "0 of 40 pairs" in said
     table.write_text(SIZES.replace("t7?print=1\t1007", "t7?print=1\t9999"))
-    assert run("rules", "score", str(out), str(table), "--json") == 0
+    assert run("rules", "score", str(out), str(table), "--shadows", "--json") == 0
     scored = json.loads(capsys.readouterr().out)
     assert (scored["by"], scored["pairs"], scored["pairs_of_other_sizes"]) == ("size", 40, 1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from plain_dustbuster import likely_rules, outcomes
 from planted_sites import Draw
 
@@ -18,6 +19,7 @@ from dustream.core.rules.dustbuster import (
     rules_of_list,
     url_list,
 )
+from dustream.core.rules.landing import LandingSettings
 from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
 from dustream.core.rules.normalize import Normalizer
 from dustream.core.rules.rewrite import replaced
@@ -70,8 +72,9 @@ def test_all_seven_forum_rules_are_valid_and_lead_to_one_url(log: list[LoggedUrl
     assert findings.remaining < findings.detected / 5
     site = "forum.co.il"
     entries = [SiteUrl(e.url, e.sketch, e.size_min, e.size_max) for e in log]
-    learned = learn_site(site, entries, "dust")
-    normalizer = Normalizer([RuleSet(site=site, version=1, rules=learned.rules)])
+    anywhere = LearnSettings().with_landing(LandingSettings(wrong_share_max=1, unknown_share_max=1))
+    learned = [replace(rule, stage="active") for rule in learn_site(site, entries, "dust", anywhere).rules]
+    normalizer = Normalizer([RuleSet(site=site, version=1, rules=tuple(learned))])
     for _, _, before, after in SEVEN_RULES:
         assert normalizer.normalize(before.format(7777)) == normalizer.normalize(after.format(7777)), before
     assert normalizer.normalize(FORUM + "story_1") != normalizer.normalize(FORUM + "story_2")
@@ -109,6 +112,24 @@ def test_a_fetcher_is_asked_about_outcomes_that_are_not_known() -> None:
     assert ["old" in rule.rewrite.find for rule in dust_rules([*known, *lone]).rules] == [True]
     assert ["old" in rule.rewrite.find for rule in dust_rules([*known, *lone], fetch=refuses).rules] == [False]
     assert asked
+
+
+def test_what_only_sizes_support_is_active_only_if_fetched_pages_are_alike() -> None:
+    known = [
+        SiteUrl(f"http://x.com/{kind}/{i}", None, 1000 + i, 1000 + i) for i in range(40) for kind in ("old", "new")
+    ]
+    asked: list[str] = []
+
+    def by_number(url: str) -> str | None:
+        asked.append(url)
+        return url.rsplit("/", 1)[1]
+
+    assert [rule.stage for rule in learn_site("x.com", known).rules] == ["shadow"]
+    (rule,) = learn_site("x.com", known, fetch=by_number).rules
+    assert (rule.stage, rule.evidence, rule.support, rule.false_positives) == ("active", "size", 40, 0)
+    assert len(asked) >= 80
+    assert "active" not in {rule.stage for rule in learn_site("x.com", known, fetch=lambda url: url).rules}
+    assert "active" not in {rule.stage for rule in learn_site("x.com", known, fetch=lambda url: None).rules}
 
 
 def test_rules_that_would_find_themselves_again_are_not_made() -> None:

@@ -30,6 +30,7 @@ def plain_evidence(training: TrainingSet, rows: list[int], key: str) -> Evidence
     pairs = sum(count.total() * (count.total() - 1) // 2 for count in counts.values())
     alike = sum(n * (n - 1) // 2 for count in counts.values() for n in count.values())
     known = [row for row in rows if clusters[row] >= 0]
+    changed = [row for row in rows if after[row] != training.urls[row]]
     met = sum(len(group) for group in groups.values()) - len(rows)
     return Evidence(
         support_pairs=pairs,
@@ -43,6 +44,12 @@ def plain_evidence(training: TrainingSet, rows: list[int], key: str) -> Evidence
         ),
         gain=len(rows) - (len(groups) - met),
         reached=sum(clusters.count(clusters[row]) > 1 for row in known),
+        changed=len(changed),
+        unknown=sum(
+            clusters[row] < 0
+            or (clusters[row_of[after[row]]] < 0 if after[row] in row_of else counts[after[row]].total() < 2)
+            for row in changed
+        ),
     )
 
 

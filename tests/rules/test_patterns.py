@@ -19,7 +19,8 @@ from dustream.streams.rules_io.patterns import rule_of_pattern
 def test_what_nutch_gets_does_the_same_when_it_comes_back(number: int) -> None:
     planted = planted_site(number)
     tried = 0
-    for rule in learn_site(planted.site, planted.known).rules:
+    learned = learn_site(planted.site, planted.known).rules
+    for rule in [rule for rule in learned if rule.stage == "active"]:
         exported = to_nutch([RuleSet(site=planted.site, version=1, rules=(rule,))])
         if isinstance(rule.rewrite, PatternRewrite) and any(test.test == "any" for test in rule.rewrite.tests):
             continue  # keys that may be missing are written in a form that is not read

@@ -1,0 +1,136 @@
+"""Where a rule leads. Every URL that a rule changes lands in one of three ways:
+
+    meets     its target is a known duplicate, or a URL never seen at which known duplicates meet: a session id is often
+              on every URL of a page
+    wrong     its target is known to differ, redirects or is gone; or most of what meets at a URL never seen differs
+    unknown   its target was never seen and nobody else meets there, or the content of either is not known
+
+A rule is applied only if few land wrong and few land nowhere: a crawler that skips a page for a target that does not
+exist never sees the page again. URLs that are themselves gone, or redirect to somewhere unknown, are not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dustream.core.rules.evidence import Bools, EvidenceIndex, cells
+from dustream.core.rules.hash_slots import Hashes, Ints
+from dustream.schemas.rules import UrlRule
+
+UNCOUNTED: Final = -1
+MEETS: Final = 0
+UNKNOWN: Final = 1
+WRONG: Final = 2
+
+CHANCE_DEVIATIONS: Final = 3.0
+
+Ways = npt.NDArray[np.int8]
+
+
+class LandingSettings(NamedTuple):
+    """Which shares of the URLs that a rule changes may land wrong or unknown for it to be active.
+
+    `known_share`: the share of a site's URLs that are known, where they are a sample: what is not in the sample looks
+    as if it did not exist. `label_noise`: the share of URLs that are in a wrong cluster.
+    """
+
+    wrong_share_max: float = 0.02
+    unknown_share_max: float = 0.05
+    known_share: float = 1.0
+    label_noise: float = 0.0
+
+    def wrong_allowed(self, rewrites: int) -> float:
+        return allowed_share(self.wrong_share_max, (1 - self.label_noise) ** 2, rewrites)
+
+    def unknown_allowed(self, rewrites: int) -> float:
+        return allowed_share(self.unknown_share_max, self.known_share, rewrites)
+
+
+class Landing(NamedTuple):
+    """How many URLs a rule changes, by how they land."""
+
+    meets: int
+    unknown: int
+    wrong: int
+
+    @property
+    def rewrites(self) -> int:
+        return sum(self)
+
+    @property
+    def words(self) -> str:
+        return f"{self.meets} meet their duplicates, {self.unknown} unknown, {self.wrong} wrong"
+
+    def is_safe(self, settings: LandingSettings) -> bool:
+        """Whether few enough land wrong or unknown."""
+        return self.wrong <= settings.wrong_allowed(self.rewrites) * self.rewrites and self.is_known(settings)
+
+    def is_known(self, settings: LandingSettings) -> bool:
+        """Whether few enough land unknown."""
+        return self.unknown <= settings.unknown_allowed(self.rewrites) * self.rewrites
+
+
+def evidence_of(rule: UrlRule) -> Landing:
+    """What becomes of the known URLs that a rule changes."""
+    return Landing(rule.support, rule.unknown, rule.false_positives)
+
+
+def allowed_share(share_max: float, seen_share: float, count: int) -> float:
+    """What may be seen of a share of at most `share_max` if the rest is only seen so far as `seen_share` goes, over so
+    many cases: few of them may have met more than their share by chance."""
+    if seen_share >= 1:
+        return share_max
+    expected = 1 - (1 - share_max) * seen_share
+    return expected + CHANCE_DEVIATIONS * math.sqrt(expected * (1 - expected) / max(1, count))
+
+
+def counted(ways: Ways) -> Landing:
+    return Landing(*(int(np.count_nonzero(ways == way)) for way in (MEETS, UNKNOWN, WRONG)))
+
+
+class Targets(NamedTuple):
+    """Of each URL that a rule changes: the target by any hash; whether that was seen, the cluster of its content (−1:
+    not known), and whether it redirects or is gone."""
+
+    hashes: Hashes
+    seen: Bools
+    clusters: Ints
+    avoid: Bools
+
+
+@njit(cache=True)
+def ways_of(clusters: Ints, gone: Bools, targets: Targets) -> Ways:
+    """How URLs of these clusters land (−1: their content is not known). At a URL never seen a page is right among its
+    own if they are more than all others there: one wrong label does not speak against all of them."""
+    of_group, known, of_cell, counts = cells(targets.hashes, clusters)
+    ways = np.full(len(clusters), UNKNOWN, np.int8)
+    for i in range(len(clusters)):
+        if clusters[i] < 0:
+            if gone[i]:
+                ways[i] = UNCOUNTED
+            elif targets.avoid[i]:
+                ways[i] = WRONG
+        elif targets.seen[i]:
+            if targets.avoid[i]:
+                ways[i] = WRONG
+            elif targets.clusters[i] >= 0:
+                ways[i] = MEETS if targets.clusters[i] == clusters[i] else WRONG
+        elif known[of_group[i]] > 1:
+            together = counts[of_cell[i]]
+            ways[i] = MEETS if 2 * together > known[of_group[i]] else WRONG
+    return ways
+
+
+def row_ways(index: EvidenceIndex, rows: Ints, becomes: Hashes, landed: Ints) -> Ways:
+    """How rows of a training set land: the hash of what each becomes, and the row of that (−1: it was never seen)."""
+    known = index.training
+    seen, there = landed >= 0, np.maximum(landed, 0)
+    clusters = np.where(seen, known.clusters[there], -1).astype(np.int32)
+    targets = Targets(becomes, seen, clusters, seen & known.avoid[there])
+    ways: Ways = ways_of(known.clusters[rows], known.avoid[rows], targets)
+    return ways
