@@ -25,6 +25,7 @@ BENCHMARKS = (
     "speedup",
     "partitions",
     "rules",
+    "rules_deploy",
     "big_groups",
     "breaker",
     "recrawl",

@@ -77,6 +77,11 @@ class Sample(NamedTuple):
         return held_out
 
     @property
+    def share(self) -> float:
+        """Of the URLs of a site that is larger than the sample: those with hashes up to the greatest are known."""
+        return float(self.hashes.max()) / 2.0**64
+
+    @property
     def repeats(self) -> int:
         """How many URLs fewer there could be."""
         return int(np.count_nonzero(self.clusters >= 0)) - int(in_order(self.clusters).max(initial=-1)) - 1
@@ -184,6 +189,9 @@ class KnownSite:
         sample = self._columns.sample(settings.sample_max)
         if sample.repeats < settings.learn.gain_min:
             return ()
+        if len(sample.places) >= settings.sample_max:
+            landing = settings.learn.landing._replace(known_share=sample.share)
+            settings = settings._replace(learn=settings.learn.with_landing(landing))
         self._learn(site, sample, method, settings)
         return _lived(self._learned, sample, self._columns.table, settings) if self._learned else ()
 

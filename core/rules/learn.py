@@ -284,6 +284,7 @@ class _Rounds:
     def __init__(self, judge: Judge, settings: LearnSettings, stage: RuleStage) -> None:
         self._judge = judge
         self._settings = settings
+        self._candidates = judge.tree_settings()
         self._stage = stage
         self.rules: list[UrlRule] = []
         self.raw = 0
@@ -302,7 +303,7 @@ class _Rounds:
     def learn_trees(self, tree: PatternTree) -> None:
         """Round after round, until one brings nothing new."""
         for _ in range(ROUNDS_MAX):
-            if not self.propose(*tree_proposals(tree, self._settings.candidates)):
+            if not self.propose(*tree_proposals(tree, self._candidates)):
                 break
             tree = build_pattern_tree(self._judge.training())
 
@@ -564,6 +565,12 @@ class Judge:
         places = int(np.count_nonzero(self._is_there()))
         self._is_distinct = places == len(self._at)
         self._gain_min = max(settings.gain_min, int(settings.gain_share_min * places))
+
+    def tree_settings(self) -> CandidateSettings:
+        """For trees, which are not told of other URLs that exist: to them the known ones are a sample."""
+        candidates, told = self._settings.candidates, len(self._known.places)
+        known_share = candidates.landing.known_share * told / max(1, told + len(self._known.others))
+        return candidates._replace(landing=candidates.landing._replace(known_share=known_share))
 
     def may_have_rules(self) -> bool:
         """Whether so many URLs can be removed that a rule is worth it; by sizes alone nobody knows."""

@@ -47,12 +47,14 @@ HELD_OUT_ONE_IN: Final = 4
 
 
 class LifeSettings(NamedTuple):
-    """When rules rise and fall."""
+    """When rules rise and fall. A rule is revoked if its precision drops, or if `revoked_unknown_times` as many of its
+    predictions are unsettled as a rule may have that becomes active."""
 
     shadow_support_min: int = 5
     active_right_min: int = 5
     revoked_precision_below: float = 0.9
     revoked_failed_min: int = 3
+    revoked_unknown_times: float = 2.0
     predictions_max: int = 100
     revocations_counted_max: int = 6
 
@@ -63,9 +65,17 @@ def predicted(rule: UrlRule) -> Landing:
 
 
 def precision(rule: UrlRule) -> float:
-    """The share of its predictions that came true; 1 where there were none."""
+    """The share of its settled predictions that came true; 1 where there were none."""
+    total = rule.right + rule.wrong
+    return rule.right / total if total else 1.0
+
+
+def _is_failing(rule: UrlRule, settings: LifeSettings, landing: LandingSettings) -> bool:
+    """Whether too many predictions are wrong, or lead nowhere."""
     told = predicted(rule)
-    return told.meets / told.rewrites if told.rewrites else 1.0
+    unknown_max = settings.revoked_unknown_times * landing.unknown_allowed(told.rewrites) * told.rewrites
+    is_wrong = told.wrong >= settings.revoked_failed_min and precision(rule) < settings.revoked_precision_below
+    return is_wrong or (told.unknown >= settings.revoked_failed_min and told.unknown > unknown_max)
 
 
 def scored(rule: UrlRule, way: int, settings: LifeSettings) -> UrlRule:
@@ -91,9 +101,7 @@ def reviewed(rule: UrlRule, settings: LifeSettings, landing: LandingSettings) ->
         proven = rule.right >= needed and predicted(rule).is_safe(landing)
         if proven and evidence_of(rule).is_known(landing) and not is_of_one_page(rule):
             return replace(rule, stage="active")
-    failed = rule.wrong + rule.unsettled
-    failing = failed >= settings.revoked_failed_min and precision(rule) < settings.revoked_precision_below
-    if rule.stage == "active" and failing:
+    if rule.stage == "active" and _is_failing(rule, settings, landing):
         return replace(rule, stage="revoked", revocations=rule.revocations + 1, right=0, wrong=0, unsettled=0)
     return rule
 

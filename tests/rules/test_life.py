@@ -203,6 +203,15 @@ def test_a_huge_site_is_kept_as_a_bounded_sample_that_does_not_depend_on_order()
     assert len(samples[0]) == 100
 
 
+def test_of_a_huge_site_the_sample_is_known_to_be_one() -> None:
+    """Most targets are not in the sample, though they exist."""
+    task = Task(sample_max=400, relearn_changes_min=10_000)
+    crawl_sessions(task, 0, 1000)
+    (rule,) = task.rule_sets["shop.com"].rules
+    assert rule.unknown > 100
+    assert rule.stage == "active"
+
+
 def test_old_versions_and_repeats_change_nothing() -> None:
     task = Task()
     crawl_sessions(task, 0, 60)
@@ -324,10 +333,15 @@ def test_life_is_told_by_predictions_alone() -> None:
     stages = [_lived(told, stage="active", right=99).stage for told in ([], [MEETS] * 5)]
     assert stages == ["shadow", "active"]
     assert _lived([], support=4).stage == "candidate"
-    fallen = [MEETS] * 5 + [WRONG] * 2 + [UNKNOWN]
+    fallen = [MEETS] * 5 + [WRONG] * 3
     assert _lived(fallen).stage == "revoked"
     assert _lived([*fallen, *[MEETS] * 9]).stage == "revoked"
     assert _lived([*fallen, *[MEETS] * 10]).stage == "active"
+
+
+def test_a_rule_falls_when_too_many_predictions_lead_nowhere() -> None:
+    assert _lived([MEETS] * 20 + [UNKNOWN] * 2).stage == "active"
+    assert _lived([MEETS] * 20 + [UNKNOWN] * 3).stage == "revoked"
 
 
 def test_a_target_that_redirects_speaks_against_a_rule() -> None:
