@@ -38,11 +38,11 @@ from main_text_truth import (
     shingle_score,
 )
 from pages import data_folder
+from result_files import Table, write_result
 
 from dustream.core.text.scan_features import FEATURES
 from dustream.core.text.scan_model import ANSWERS_PER_TREE, LEVELS, QUESTIONS_PER_TREE
 
-RESULTS = Path(__file__).resolve().parent / "results" / "main_text.json"
 MODEL_FILE = Path(__file__).resolve().parents[1] / "core" / "text" / "main_model.py"
 SEED = 17
 FOLDS = 5
@@ -264,10 +264,11 @@ def main() -> int:
     if args.write:
         MODEL_FILE.write_text(written(learned(pages), pages), "utf-8")
         return 0
-    said = json.dumps(scores_of(list(judged(pages))), indent=1)
-    print(said)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(said + "\n", "utf-8")
+    scores = scores_of(list(judged(pages)))
+    rows = [[name, measure, round(float(value), 4)] for name, each in scores.items() for measure, value in each.items()]
+    table = Table("main text, judged by models that have not seen the site", ["collection", "measure", "score"], rows)
+    print(table.markdown())
+    write_result("main_text", [table], "python bench/train_main_text.py")
     return 0
 
 
