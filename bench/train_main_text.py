@@ -9,7 +9,6 @@ Real pages come from the folder DUSTREAM_DATA; what the other extractors say of 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import pickle
 import sys
@@ -38,7 +37,8 @@ from main_text_truth import (
     shingle_score,
 )
 from pages import data_folder
-from result_files import Table, write_result
+from result_files import Table as ResultTable
+from result_files import write_result
 
 from dustream.core.text.scan_features import FEATURES
 from dustream.core.text.scan_model import ANSWERS_PER_TREE, LEVELS, QUESTIONS_PER_TREE
@@ -266,7 +266,9 @@ def main() -> int:
         return 0
     scores = scores_of(list(judged(pages)))
     rows = [[name, measure, round(float(value), 4)] for name, each in scores.items() for measure, value in each.items()]
-    table = Table("main text, judged by models that have not seen the site", ["collection", "measure", "score"], rows)
+    table = ResultTable(
+        "main text, judged by models that have not seen the site", ["collection", "measure", "score"], rows
+    )
     print(table.markdown())
     write_result("main_text", [table], "python bench/train_main_text.py")
     return 0
