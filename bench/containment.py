@@ -41,7 +41,7 @@ from dustream.core.text.shingles import common_shingles
 from dustream.schemas.containment import Post, Postings, Unpost
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.status import DuplicateStatus
-from dustream.streams.embedded.engine import Feed
+from dustream.streams.engine.feed import Feed
 from dustream.streams.once.engine import OnceEngine
 
 SOURCES = 61  # articles of a collection that are reprinted

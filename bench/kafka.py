@@ -40,8 +40,8 @@ from pages import sample_pages
 from dustream.core.settings import Settings
 from dustream.core.topology import Topology
 from dustream.schemas.crawl import CrawlEvent
-from dustream.streams.embedded.job import RunRequest, run_job
 from dustream.streams.generate import generate
+from dustream.streams.job import RunRequest, run_job
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.assembly import planned_topology
 from dustream.streams.kafka.broker import Broker, free_port

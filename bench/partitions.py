@@ -29,6 +29,7 @@ from pages import REAL_FILES, data_folder, family, real_pages
 from result_files import FOLDER, Table, with_tables, write_result
 
 from dustream.core.errors import BadEvent
+from dustream.core.partitioning import tie_of
 from dustream.core.settings import Settings
 from dustream.core.text.extractors import extractor
 from dustream.core.text.signature import sign
@@ -43,7 +44,7 @@ from dustream.core.tier2.partition_map import (
     imbalance_factor,
     map_to_bytes,
 )
-from dustream.core.tier2.points import PointBatch, batch_of, count_by_table, tie_of
+from dustream.core.tier2.points import PointBatch, batch_of, count_by_table
 from dustream.core.tier2.sub_dictionaries import Mask, bucket_profile, principal_components
 from dustream.core.tier2.zhu_map import ONE_CELL, Packing, hashed_sub_dictionaries, learn_zhu_map, measure_variation
 from dustream.streams.generate.bulk import shingle_sets

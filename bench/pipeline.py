@@ -30,8 +30,9 @@ from dustream.core.text.extractors import TextSource
 from dustream.core.text.signature import shingle_array
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.signature import PageSignature
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import read_statuses
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import read_statuses
 from dustream.streams.once.engine import OnceEngine
 from dustream.streams.once.spool import FileSpool
 from dustream.streams.store.rocks import RocksStore

@@ -40,8 +40,9 @@ from dustream.core.tier2.points import PointBatch, batch_of
 from dustream.core.tier2.zhu_map import learn_zhu_map
 from dustream.core.topology import Topology
 from dustream.schemas.pages import Crawl
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import read_fetch_counts, read_statuses
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import read_fetch_counts, read_statuses
 from dustream.streams.store.rocks import RocksStore
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

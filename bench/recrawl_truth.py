@@ -18,7 +18,7 @@ import numpy as np
 from pipeline import Groups, UnionFind, pair_counts
 from search import Corpus, exact_pairs
 
-from dustream.core.pages.vertex import vertex_name
+from dustream.core.vertex import vertex_name
 from dustream.core.winners import Markets
 from dustream.schemas.pages import Canonical, Crawl
 from dustream.schemas.signature import PageSignature

@@ -27,17 +27,19 @@ from result_files import Table, write_result
 
 from dustream.core.intake import take_in
 from dustream.core.pages.rows import PageRow
-from dustream.core.pages.vertex import vertex_name
+from dustream.core.partitioning import tie_of
 from dustream.core.pipeline import PAGES, TIER2, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.core.tier2.partition_map import PartitionMap, default_map
-from dustream.core.tier2.points import PointBatch, batch_of, tie_of
+from dustream.core.tier2.points import PointBatch, batch_of
 from dustream.core.topology import Topology
+from dustream.core.vertex import vertex_name
 from dustream.core.winners import Markets
 from dustream.schemas.pages import Crawl
 from dustream.schemas.tier2 import Store
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
 from dustream.streams.store.memory import MemoryStore
 
 PARTITION_COUNTS = (2, 4, 8, 16, 32, 64)

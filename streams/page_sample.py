@@ -10,13 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from dustream.core.errors import BadEvent
-from dustream.core.events import page_identity
+from dustream.core.partitioning import tie_of
 from dustream.core.settings import Settings
 from dustream.core.text.extractors import TextSource
-from dustream.core.tier2.points import PointBatch, batch_of, tie_of
+from dustream.core.tier2.points import PointBatch, batch_of
+from dustream.core.urls.identity import page_identity
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.pages import Crawl
-from dustream.streams.embedded.signing import Chunk, sign_chunks
+from dustream.streams.engine.signing import Chunk, sign_chunks
 from dustream.streams.readers import Record, open_inputs
 from dustream.streams.readers.field_map import FieldMap
 

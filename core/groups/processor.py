@@ -45,9 +45,8 @@ from dustream.core.groups.rows import (
     UnlinkJob,
 )
 from dustream.core.groups.searches import Searches
-from dustream.core.pages.rows import rows_after
-from dustream.core.pages.vertex import END, group_key, url_of
-from dustream.core.processor import Send, Table, TaskState
+from dustream.core.processor import Send, Table, TaskState, rows_after
+from dustream.core.vertex import END, group_key, url_of
 from dustream.schemas.groups import ContinueGroup, Create, Deliver, EdgeRecord, TokenRecord, Transfer
 from dustream.schemas.pages import Bounce, Dead, Edge, Enter, Hold, Join, Leave, Left, Returned, Route, Standing, Sync
 

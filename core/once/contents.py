@@ -7,10 +7,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dustream.core.similarity import threshold_ratio
 from dustream.core.tier2.bands import bands_for
 from dustream.core.tier2.bucket_search import page_keys
 from dustream.core.tier2.index import content_words
-from dustream.core.tier2.jaccard import threshold_ratio
 from dustream.core.tier2.shingle_cache import SHINGLE_BYTES
 from dustream.schemas.signature import PageSignature
 

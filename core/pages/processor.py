@@ -43,7 +43,6 @@ from dustream.core.pages.rows import (
     ParkedRow,
     bare,
     home_key,
-    rows_after,
     vertex_of,
 )
 from dustream.core.pages.same_find import finds_same
@@ -57,10 +56,9 @@ from dustream.core.pages.small_changes import (
 )
 from dustream.core.pages.status import holds_group, looks_alike, status, view
 from dustream.core.pages.verdicts import contained_markets
-from dustream.core.pages.vertex import END, content_name, group_key, url_of, vertex_name
-from dustream.core.processor import Send, Table, TaskState
-from dustream.core.tier2.points import tie_of
-from dustream.core.tier2.search_protocol import PartitionMap
+from dustream.core.partitioning import PartitionMap, tie_of
+from dustream.core.processor import Send, Table, TaskState, rows_after
+from dustream.core.vertex import END, content_name, group_key, url_of, vertex_name
 from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
 from dustream.schemas.groups import Create, Deliver

@@ -15,11 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dustream.core.pages.former import NOT_KEPT, FormerRow, found_at, merged, surplus
-from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, rows_after, vertex_of
-from dustream.core.pages.vertex import END, vertex_name
-from dustream.core.processor import Send, Table, TaskState
-from dustream.core.tier2.points import tie_of
-from dustream.core.tier2.search_protocol import PartitionMap
+from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, vertex_of
+from dustream.core.partitioning import PartitionMap, tie_of
+from dustream.core.processor import Send, Table, TaskState, rows_after
+from dustream.core.vertex import END, vertex_name
 from dustream.schemas.pages import Answer, AnswerOn, Ask, Crawl, Unask
 from dustream.schemas.tier2 import Forget, Keep, Recall
 

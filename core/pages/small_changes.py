@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dustream.core.pages.rows import PageRow
+from dustream.core.similarity import similarity_at_least, threshold_ratio
 from dustream.core.text.shingles import jaccard
-from dustream.core.tier2.jaccard import similarity_at_least, threshold_ratio
 from dustream.schemas.pages import Verdict
 from dustream.schemas.signature import PageSignature
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from dustream.core.processor import Send, Table, TaskState
 from dustream.core.rules.known_site import KnownSite, RulesSettings, SiteUrlRow, url_hash
-from dustream.core.rules.standard import standard_form
+from dustream.core.urls.standard import standard_form
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import Role

@@ -32,7 +32,6 @@ from numpy.typing import NDArray
 
 from dustream.core.containment.rows import PostedPages, home_of, page_id, serial_of
 from dustream.core.containment.sketch import SHINGLES_MIN, Sketch, sketch_of
-from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Send, Table, TaskState
 from dustream.core.text.repeatability import repeatability
 from dustream.core.text.shingles import common_shingles
@@ -45,6 +44,7 @@ from dustream.core.tier2.rows import (
     won_markets,
 )
 from dustream.core.tier2.vertices import Vertices
+from dustream.core.vertex import url_of
 from dustream.schemas.containment import Post, Unpost
 from dustream.schemas.pages import Contained, Verdict
 from dustream.schemas.signature import PageSignature

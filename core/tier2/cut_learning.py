@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
+from dustream.core.partitioning import TIE_BITS
 from dustream.core.tier2.cut_tree import (
     BY_LENGTH,
     LOSSLESS_VERSION,
@@ -34,7 +35,7 @@ from dustream.core.tier2.cut_tree import (
     LosslessMap,
     LosslessMapData,
 )
-from dustream.core.tier2.points import BUCKET_COUNT, TAU_PARTS, TIE_BITS, PointBatch, require_partitions, tau_parts
+from dustream.core.tier2.points import BUCKET_COUNT, TAU_PARTS, PointBatch, require_partitions, tau_parts
 from dustream.core.tier2.sub_dictionaries import (
     BucketProfile,
     Mask,

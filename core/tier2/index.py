@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
+from dustream.core.similarity import similarity_at_least, threshold_ratio
 from dustream.core.tier2 import bucket_search, buckets, framed
 from dustream.core.tier2.bands import PERMUTATIONS, bands_for
 from dustream.core.tier2.buckets import Tables
-from dustream.core.tier2.jaccard import similarity_at_least, threshold_ratio
 from dustream.core.tier2.search_protocol import ALL, IndexedPage, Match, Matching, Query
 from dustream.core.tier2.shingle_cache import SHINGLE_BYTES, ShingleCache, cached_set, is_cached
 from dustream.schemas.signature import PageSignature

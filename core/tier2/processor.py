@@ -19,7 +19,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Send, TaskState
 from dustream.core.tier2.containers import TABLES as CONTAINERS_TABLES
 from dustream.core.tier2.containers import Containers, ContainmentRules
@@ -29,6 +28,7 @@ from dustream.core.tier2.rows import StarRow, VertexRow, with_stars
 from dustream.core.tier2.search_protocol import IndexedPage, MakeSearch, Match, Query, Search
 from dustream.core.tier2.stars import WORK_MAX, AgendaRow, DuplicateRow, Stars
 from dustream.core.tier2.vertices import Present, Vertices
+from dustream.core.vertex import url_of
 from dustream.core.winners import Markets
 from dustream.schemas.pages import Edge, Placed, Route, Star
 from dustream.schemas.signature import PageSignature

@@ -15,15 +15,6 @@ from dustream.schemas.signature import PageSignature
 ALL = 1 << 62
 
 
-class PartitionMap(Protocol):
-    """Where pages are stored and whom they must ask. A pair that matches meets: each probes the other's home.
-
-    `tie` (a hash of the URL) may split pages that stand at one point."""
-
-    def route(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, tuple[int, ...]]:
-        """The home, and the other partitions that may hold a match, ascending."""
-
-
 class Match(NamedTuple):
     """A page present, its exact similarity, and its component."""
 

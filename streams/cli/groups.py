@@ -60,7 +60,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from dustream.core.errors import BadSetting
-    from dustream.core.sites import site_of
+    from dustream.core.urls.sites import site_of
     from dustream.streams.questions.contained_list import list_containers
     from dustream.streams.questions.group_list import GroupRequest, list_groups
     from dustream.streams.questions.one_page import market_number

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dustream.core.errors import UnreadableInput
-    from dustream.streams.embedded.sources import InputPlan, Place
+    from dustream.streams.engine.chunks import InputPlan, Place
     from dustream.streams.kafka.application import Application
     from dustream.streams.kafka.cluster import Cluster
     from dustream.streams.kafka.publish import Published

@@ -61,7 +61,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dustream.core.events import page_identity
+    from dustream.core.urls.identity import page_identity
     from dustream.streams.questions.one_page import ask_page
     from dustream.streams.questions.two_pages import ask_pair
 

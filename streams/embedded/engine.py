@@ -6,12 +6,9 @@ resumes from the last batch as if nothing had happened since.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -21,7 +18,9 @@ from dustream.core.errors import DustreamError
 from dustream.core.processor import Processor, Resting, Send
 from dustream.core.topology import ProcessorSpec, Topology, partition_of
 from dustream.schemas.dead_letter import DeadLetter
-from dustream.streams.embedded.tables import StoredKeys, TaskTables
+from dustream.streams.engine.feed import Feed, rare_collections
+from dustream.streams.engine.state_rows import view_prefix
+from dustream.streams.engine.tables import StoredKeys, TaskTables
 from dustream.streams.store.base import Change, Store
 
 BATCH_MESSAGES_MAX = 1_024
@@ -31,18 +30,9 @@ COMMIT_WRITES = 100_000
 COMMIT_INTERVAL_S = 2.0  # a run that is killed loses no more than this
 TASK_PREFIX = b"task/"
 FAILED_MESSAGE_EXCERPT_BYTES = 400
-COLLECTION_THRESHOLDS = (100_000, 20, 20)  # objects more than before; as often as that, older ones, too
 
 _ENCODER = msgspec.msgpack.Encoder()
 _JSON = msgspec.json.Encoder()
-
-
-@dataclass(frozen=True)
-class Feed:
-    """What enters the topology at once: messages, and the store changes (the input's position) that belong to them."""
-
-    sends: list[Send]
-    changes: list[Change] = field(default_factory=list)
 
 
 class Opening(NamedTuple):
@@ -118,11 +108,6 @@ class View:
     def drain(self) -> Iterator[Change]:
         pending, self.pending = self.pending, {}
         return ((key, _JSON.encode(message)) for key, message in pending.items())
-
-
-def view_prefix(topic: str) -> bytes:
-    """Where the store keeps what was sent to a topic."""
-    return f"view/{topic}/".encode()
 
 
 class EmbeddedEngine:
@@ -303,19 +288,6 @@ class EmbeddedEngine:
     def _all_tasks(self) -> Iterator[Task]:
         for tasks in self._tasks.values():
             yield from tasks
-
-
-@contextmanager
-def rare_collections() -> Iterator[None]:
-    """Rows and messages are many and refer to no one in a ring: they go when nobody refers to them. Going through all
-    of them for rings, again and again, costs more with every row in the caches (a fifth of the time at 8,000
-    copies)."""
-    before = gc.get_threshold()
-    gc.set_threshold(*COLLECTION_THRESHOLDS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _open_task(task: Task, opening: Opening, on_open: Callable[[Opening], None]) -> int:

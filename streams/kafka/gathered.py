@@ -10,7 +10,7 @@ import msgspec
 
 from dustream.core.pipeline import pipeline
 from dustream.core.topology import Topology
-from dustream.streams.embedded.state_rows import STATE_FORMAT, STATE_KEY, StateHeader
+from dustream.streams.engine.state_rows import STATE_FORMAT, STATE_KEY, StateHeader
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import read_all_to_end
 from dustream.streams.kafka.cluster import Cluster

@@ -13,7 +13,7 @@ from dustream.core.errors import StateMismatch
 from dustream.core.settings import Settings, differing, parse_settings
 from dustream.core.tier2.partition_map import PartitionMap, map_to_bytes
 from dustream.core.topology import Topic, Topology, partition_of
-from dustream.streams.embedded.job import fitting_map
+from dustream.streams.engine.states import fitting_map
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import read_to_end
 from dustream.streams.kafka.cluster import Cluster

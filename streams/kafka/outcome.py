@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from dustream.core.pipeline import ALARMS, STATUS, URL_RULES
-from dustream.streams.embedded.engine import view_prefix
-from dustream.streams.embedded.results import Outcome, write_results
+from dustream.streams.engine.results import Outcome, write_results
+from dustream.streams.engine.state_rows import view_prefix
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import read_all_to_end
 from dustream.streams.kafka.cluster import Cluster, Unreachable

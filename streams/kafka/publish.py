@@ -19,9 +19,9 @@ from dustream.core.topology import partition_of
 from dustream.schemas import wire
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
-from dustream.streams.embedded.rejections import Rejections
-from dustream.streams.embedded.signing import Chunk
-from dustream.streams.embedded.sources import InputPlan, Place, Rejected, plan_inputs, read_chunks
+from dustream.streams.engine.chunks import InputPlan, Place, Rejected, plan_inputs, read_chunks
+from dustream.streams.engine.rejections import Rejections
+from dustream.streams.engine.signing import Chunk
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.changelog import topic_id
 from dustream.streams.kafka.cluster import Cluster, Unreachable

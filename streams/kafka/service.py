@@ -20,8 +20,8 @@ from aiokafka.errors import KafkaError
 from dustream.core.errors import DustreamError
 from dustream.core.settings import Settings
 from dustream.core.tier2.partition_map import PartitionMap, map_id
-from dustream.streams.embedded.engine import rare_collections
-from dustream.streams.embedded.state_rows import STATE_FORMAT
+from dustream.streams.engine.feed import rare_collections
+from dustream.streams.engine.state_rows import STATE_FORMAT
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.assembly import planned_topology, running_topology
 from dustream.streams.kafka.cluster import Cluster, Unreachable, why_silent

@@ -31,7 +31,7 @@ from confluent_kafka.admin import AdminClient
 from dustream.core.errors import DustreamError, StateMismatch
 from dustream.core.processor import Processor, Resting, Send
 from dustream.core.topology import ProcessorSpec, Topology
-from dustream.streams.embedded.tables import StoredKeys, TaskTables
+from dustream.streams.engine.tables import StoredKeys, TaskTables
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import catch_up, log_end, open_writers, topic_id
 from dustream.streams.kafka.cluster import Cluster

@@ -34,7 +34,7 @@ from faust.types import TP
 from dustream.core.errors import DustreamError, StateMismatch
 from dustream.core.processor import Send
 from dustream.core.topology import ProcessorSpec, Topology
-from dustream.streams.embedded.tables import StoredKeys
+from dustream.streams.engine.tables import StoredKeys
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.cluster import Cluster
 from dustream.streams.kafka.faust_consumer import handed_out, install, split_since

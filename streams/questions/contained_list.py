@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from dustream.core.pages.vertex import url_of
-from dustream.core.sites import site_of
+from dustream.core.urls.sites import site_of
+from dustream.core.vertex import url_of
 from dustream.streams.questions.pages import known_page, verdict_of
 from dustream.streams.questions.state import State
 

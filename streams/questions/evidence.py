@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from dustream.core.pages.vertex import END, url_of
+from dustream.core.vertex import END, url_of
 from dustream.streams.questions.state import State, task_table
 
 VERTICES_VISITED_MAX = 1_000_000

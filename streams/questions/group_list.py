@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dustream.core.pages.vertex import END, epoch_of, url_of
-from dustream.core.sites import site_of
+from dustream.core.urls.sites import site_of
+from dustream.core.vertex import END, epoch_of, url_of
 from dustream.streams.questions.contained_list import (
     PAGES_SHOWN_MAX,
     PROGRESS_ROWS,

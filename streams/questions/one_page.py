@@ -7,9 +7,9 @@ from itertools import islice
 from msgspec import Struct
 
 from dustream.core.errors import BadEvent, BadSetting
-from dustream.core.events import page_identity
 from dustream.core.pages.rows import since_of
-from dustream.core.pages.vertex import END, url_of
+from dustream.core.urls.identity import page_identity
+from dustream.core.vertex import END, url_of
 from dustream.schemas.pages import Verdict
 from dustream.schemas.status import DuplicateStatus
 from dustream.streams.questions.criteria import Decision, decision

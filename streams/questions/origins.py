@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from dustream.schemas.crawl import CrawlEvent
-from dustream.streams.embedded.state_rows import InputProgress, Origin
+from dustream.streams.engine.state_rows import InputProgress, Origin
 from dustream.streams.questions.state import State
 
 if TYPE_CHECKING:

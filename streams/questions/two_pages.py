@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from dustream.core.pages.vertex import epoch_of
+from dustream.core.vertex import epoch_of
 from dustream.streams.questions.criteria import Decision, decision, time_shown
 from dustream.streams.questions.evidence import Evidence, evidence
 from dustream.streams.questions.one_page import PageAnswer, ask_page, market_number

@@ -18,8 +18,9 @@ from dustream.core.settings import Settings
 from dustream.core.winners import Market
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.cli.main import main
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import Outcome, read_dead_letters, read_statuses, write_results
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import Outcome, read_dead_letters, read_statuses, write_results
 from dustream.streams.store.memory import MemoryStore
 
 

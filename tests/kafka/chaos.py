@@ -28,8 +28,8 @@ import msgspec
 from reprints import reprints
 
 from dustream.core.settings import Settings
-from dustream.streams.embedded.job import RunRequest, run_job
 from dustream.streams.generate.web import generate
+from dustream.streams.job import RunRequest, run_job
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.assembly import planned_topology
 from dustream.streams.kafka.broker import Broker, free_port

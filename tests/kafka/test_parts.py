@@ -27,12 +27,13 @@ from dustream.core.text.extractors import TextSource
 from dustream.core.topology import ProcessorSpec
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.cli.main import main
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import StatusLine
+from dustream.streams.compare import compare
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import StatusLine
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.broker import Broker, RunningBroker
 from dustream.streams.kafka.cluster import Cluster, read_cluster
-from dustream.streams.kafka.compare import compare
 from dustream.streams.kafka.counted import PagesCounted, groups_counted
 from dustream.streams.kafka.health import LOOPBACK, Health, serve
 from dustream.streams.kafka.inbox import Inboxes

@@ -23,13 +23,13 @@ from dustream.core.tier2.partition_map import default_map, map_id
 from dustream.core.topology import Topology
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.cli.main import main
+from dustream.streams.compare import compare, read_outcome
 from dustream.streams.kafka import publish
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.assembly import planned_topology
 from dustream.streams.kafka.broker import Broker
 from dustream.streams.kafka.client import Client
 from dustream.streams.kafka.cluster import Cluster, Unreachable
-from dustream.streams.kafka.compare import compare, read_outcome
 from dustream.streams.kafka.dead import choose, read_letters, redrive
 from dustream.streams.kafka.maps import create_application, read_map, require_settings
 from dustream.streams.kafka.outcome import export

@@ -16,7 +16,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from dustream.core.errors import StateMismatch
 from dustream.core.processor import Send, TaskState
 from dustream.core.topology import Topology, partition_of
-from dustream.streams.embedded.tables import StoredKeys
+from dustream.streams.engine.tables import StoredKeys
 from dustream.streams.kafka import round as round_module
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import PROGRESS_KEY

@@ -15,7 +15,7 @@ from dustream.core.containment.rows import PostedPages, page_id
 from dustream.core.containment.sketch import sketch_of
 from dustream.core.pages.rows import vertex_of
 from dustream.core.pages.small_changes import ByRepresentative
-from dustream.core.pages.vertex import group_key, url_of
+from dustream.core.vertex import group_key, url_of
 
 _EMPTY_AT_REST = {
     "pages": ("dying", "parked"),

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dustream.core.similarity import threshold_ratio
 from dustream.core.text.minhash import minhash
 from dustream.core.text.signature import shingle_array, sign
 from dustream.core.tier2.index import SimilarityIndex
-from dustream.core.tier2.jaccard import threshold_ratio
 from dustream.core.tier2.odd_sketch import is_out_of_reach, odd_sketch
 from dustream.schemas.signature import PageSignature
 

@@ -9,18 +9,18 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dustream.core.pages.rows import PageRow
-from dustream.core.pages.vertex import vertex_name
 from dustream.core.text.signature import sign
 from dustream.core.tier2.index import SimilarityIndex
 from dustream.core.tier2.processor import TABLES, Tier2Processor
 from dustream.core.tier2.search_protocol import ALL, Matching, Query
 from dustream.core.tier2.stars import WORK_MAX
 from dustream.core.topology import ProcessorSpec, TableSpec
+from dustream.core.vertex import vertex_name
 from dustream.core.winners import Market, Markets
 from dustream.schemas.pages import Edge, Placed, Route, Star
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.tier2 import ContinueTier2, Probe, Remove, Store
-from dustream.streams.embedded.tables import TaskTables
+from dustream.streams.engine.tables import TaskTables
 from dustream.streams.store.memory import MemoryStore
 
 TAU = 0.8

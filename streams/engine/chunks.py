@@ -12,8 +12,8 @@ import msgspec
 from dustream.core.errors import BadSetting, StateMismatch, UnreadableInput
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
-from dustream.streams.embedded.signing import Chunk
-from dustream.streams.embedded.state_rows import InputProgress, Origin, input_key, read_inputs
+from dustream.streams.engine.signing import Chunk
+from dustream.streams.engine.state_rows import InputProgress, Origin, input_key, read_inputs
 from dustream.streams.readers import Fingerprint, Input, Record, Rejection, change_since, fingerprint, open_input
 from dustream.streams.store.base import Change, Store
 
