@@ -31,6 +31,7 @@ from result_files import FOLDER, Table, with_tables, write_result
 from dustream.core.errors import BadEvent
 from dustream.core.settings import Settings
 from dustream.core.text.extractors import extractor
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.text.signature import sign
 from dustream.core.text.tokens import hash_stream, text_bytes
 from dustream.core.tier2.cut_learning import SAMPLE_PAGES_PER_PARTITION_MIN, learn_lossless_map
@@ -289,7 +290,7 @@ def read_collection(name: str, keep_one_in: int) -> Points:
             signature = sign(found.utf8)
         except BadEvent:
             continue
-        sets.append(np.frombuffer(signature.shingles, "<u8"))
+        sets.append(shingle_array(signature.shingles))
         tokens.append(hash_stream(text_bytes(found.text))[0])
         urls.append(page.url)
         langs.append(signature.lang)

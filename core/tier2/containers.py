@@ -35,6 +35,7 @@ from dustream.core.containment.sketch import SHINGLES_MIN, Sketch, sketch_of
 from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Send, Table, TaskState
 from dustream.core.text.repeatability import repeatability
+from dustream.core.text.shingle_bytes import shingle_array, shingle_count
 from dustream.core.text.shingles import common_shingles
 from dustream.core.tier2.rows import (
     CandidateRow,
@@ -157,7 +158,7 @@ class Containers:
                 serial, self._next_serial = self._next_serial, self._next_serial + 1
                 self._numbers[serial] = number
                 self._vertices.put(number, replace(self._vertices.row(number), post=serial))
-                shingles = _shingles(content)
+                shingles = shingle_array(content.shingles)
                 posted.append((serial, shingles.size, sketch_of(shingles, content.code)))
         self._waiting.clear()
         if posted:
@@ -169,7 +170,9 @@ class Containers:
 
     def _is_looked_at(self, content: PageSignature) -> bool:
         languages = self._rules.languages
-        return _size(content) >= self._rules.shingles_min and (languages is None or content.lang in languages)
+        return shingle_count(content.shingles) >= self._rules.shingles_min and (
+            languages is None or content.lang in languages
+        )
 
     def _posts(self, posted: list[tuple[int, int, Sketch]]) -> Iterator[Send]:
         """One message for each partition of the terms."""
@@ -250,13 +253,13 @@ class Containers:
         if not mine:
             del self._candidates[serial]
         self._candidate_rows.delete(_pair_key(serial, container))
-        if row.share is None or row.share >= self._rules.share_min:
+        if row.share is None or self._is_enough(row):
             release = Release(serial_of(container), page_id(self._partition, serial))
             self._out.append(Send("tier2", home_of(container), release))
 
     def weigh(self, message: Weigh) -> None:
         """At the containers' home: which share of the page they have, and how they stand."""
-        page = np.frombuffer(message.shingles, dtype="<u8")
+        page = shingle_array(message.shingles)
         weights = [
             self._weight(message, page, serial, self._numbers[serial])
             for serial in message.containers
@@ -268,7 +271,8 @@ class Containers:
 
     def _weight(self, message: Weigh, page: Shingles, serial: int, number: int) -> Weight:
         content = self._vertices.content(number)
-        own, share = page_id(self._partition, serial), int(common_shingles(page, _shingles(content))) / page.size
+        own = page_id(self._partition, serial)
+        share = int(common_shingles(page, shingle_array(content.shingles))) / page.size
         if share < self._rules.share_min:
             return Weight(own, share)
         self._dependents.setdefault(serial, set()).add(message.page)
@@ -346,7 +350,7 @@ class Containers:
 
     def _standing(self, number: int, row: VertexRow) -> tuple[tuple[bytes, ...], int]:
         """Its places in the orders, and the markets in which it is kept."""
-        shingles = _size(self._vertices.content(number))
+        shingles = shingle_count(self._vertices.content(number).shingles)
         orders = tuple([self._rules.order(shingles, star.key) for star in row.stars])
         return orders, won_markets(row) & ~row.dropped
 
@@ -372,14 +376,6 @@ def _best(candidates: list[CandidateRow], market: int, order: bytes) -> Verdict 
     best = min(better, key=lambda each: each[:2])[2]
     assert best.share is not None
     return Verdict(url_of(best.container), best.share, exact=False, contained=True, code_share=best.code_share)
-
-
-def _shingles(content: PageSignature) -> Shingles:
-    return np.frombuffer(content.shingles, dtype="<u8")
-
-
-def _size(content: PageSignature) -> int:
-    return len(content.shingles) // 8
 
 
 def _key(serial: int) -> str:
