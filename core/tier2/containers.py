@@ -106,7 +106,7 @@ class Containers:
         self._candidates: dict[int, dict[int, CandidateRow]] = {}  # by the page's serial and the container's id
         self._dependents: dict[int, set[int]] = {}  # by the container's serial: ids of pages
         self._waiting: set[int] = set()  # winners that are not posted yet
-        self._unposted: list[int] = []
+        self._unposted: dict[int, list[int]] = {}  # serials by partition of the terms
         self._out: list[Send] = []
         for number in vertices.numbers():
             row = vertices.row(number)
@@ -128,10 +128,10 @@ class Containers:
             self._follow(number)
         if self._waiting and (at_rest or len(self._waiting) >= self._rules.waiting_max):
             self._post_waiting()
-        if self._unposted:
-            serials, self._unposted = np.array(self._unposted, dtype="<i8").tobytes(), []
-            unpost = Unpost(self._partition, serials)
-            self._out += [Send("containment", partition, unpost) for partition in range(self._rules.partitions)]
+        unposted, self._unposted = self._unposted, {}
+        for partition, serials in sorted(unposted.items()):
+            unpost = Unpost(self._partition, np.array(serials, dtype="<i8").tobytes())
+            self._out.append(Send("containment", partition, unpost))
         out, self._out = self._out, []
         return out
 
@@ -143,7 +143,7 @@ class Containers:
             self._tell_dependents(row)
             self._decide(row)
         elif row.post:
-            self._withdraw(row)
+            self._withdraw(number, row)
             self._vertices.put(number, replace(row, post=0))
         elif is_winner:
             self._waiting.add(number)
@@ -158,8 +158,7 @@ class Containers:
                 serial, self._next_serial = self._next_serial, self._next_serial + 1
                 self._numbers[serial] = number
                 self._vertices.put(number, replace(self._vertices.row(number), post=serial))
-                shingles = shingle_array(content.shingles)
-                posted.append((serial, shingles.size, sketch_of(shingles, content.code)))
+                posted.append((serial, shingle_count(content.shingles), _sketch(content)))
         self._waiting.clear()
         if posted:
             self._keep_serial()
@@ -182,7 +181,7 @@ class Containers:
         owners = np.repeat(np.arange(len(posted)), [sketch.terms.size for _, _, sketch in posted])
         terms = np.concatenate([sketch.terms for _, _, sketch in posted])
         kinds = np.concatenate([sketch.kinds for _, _, sketch in posted])
-        partitions = terms % np.uint64(self._rules.partitions)
+        partitions = self._partitions_of(terms)
         for partition in np.unique(partitions).tolist():
             here = partitions == partition
             pages, counts = np.unique(owners[here], return_counts=True)
@@ -191,17 +190,21 @@ class Containers:
             )
             yield Send("containment", int(partition), Post(self._partition, part.postings()))
 
+    def _partitions_of(self, terms: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        return terms % np.uint64(self._rules.partitions)
+
     def leave(self, number: int, row: VertexRow) -> None:
         """A vertex goes."""
         self._waiting.discard(number)
         if row.post:
-            self._withdraw(row, is_gone=True)
+            self._withdraw(number, row, is_gone=True)
 
-    def _withdraw(self, row: VertexRow, *, is_gone: bool = False) -> None:
+    def _withdraw(self, number: int, row: VertexRow, *, is_gone: bool = False) -> None:
         """The page is posted no more: its candidates and dependents go. What was proposed and is on its way is of a
         serial that nobody has."""
         serial = row.post
-        self._unposted.append(serial)
+        for partition in set(self._partitions_of(_sketch(self._vertices.content(number)).terms).tolist()):
+            self._unposted.setdefault(partition, []).append(serial)
         del self._numbers[serial]
         for container in list(self._candidates.get(serial, ())):
             self._drop_candidate(serial, container)
@@ -376,6 +379,11 @@ def _best(candidates: list[CandidateRow], market: int, order: bytes) -> Verdict 
     best = min(better, key=lambda each: each[:2])[2]
     assert best.share is not None
     return Verdict(url_of(best.container), best.share, exact=False, contained=True, code_share=best.code_share)
+
+
+def _sketch(content: PageSignature) -> Sketch:
+    """The same for as long as the page has this content: its terms need not be kept to take them back."""
+    return sketch_of(shingle_array(content.shingles), content.code)
 
 
 def _key(serial: int) -> str:
