@@ -1,31 +1,30 @@
 """Zhu et al., Figure 6, measured: processor seconds of each tier-2 task, for 1 to 64 partitions and for each map.
 
-    python bench/speedup.py [--pages N]
+    python bench/speedup.py [--pages N] [--real]
 
 Pages are stored in tier 2 (embedded engine, in memory, nothing behind it, no search for containers), and each call of a
-tier-2 task is timed by the processor time of its thread. *Speedup*: seconds of the only task at one partition (the
-median of three runs) over those of the busiest task: what a cluster with a machine for each task gains. *Total over
-busiest*: the same within one run, which leaves out the extra work of probes. The pages are those that the generated
-recrawl of Table 1 ends with, many of them near the threshold, and all real pages where DUSTREAM_DATA names them. Maps
-are learned from the same pages. Figures go to bench/results/speedup.json: three tables of the generated pages, then
-three of the real ones.
+tier-2 task is timed by the processor time of its thread. *Speedup*: seconds of the only task at one partition over
+those of the busiest task: what a cluster with a machine for each task gains. *Total over busiest*: the same within one
+run, which leaves out the extra work of probes. Processor time grows with the load of the machine, so one partition is
+measured before and after each map, and the mean counts. The pages are those that a generated recrawl as in Table 1 ends
+with, many of them near the threshold; with --real, those of the collections that DUSTREAM_DATA names. Maps are learned
+from the same pages. Figures go to bench/results/speedup.json, with --real to speedup-real.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
-from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import structs
-from pages import REAL_FILES, data_folder, real_pages
+from pages import sample_pages
 from partitions import KINDS, TAU, Kind
 from recrawl_streams import generated
 from result_files import Table, write_result
@@ -47,7 +46,6 @@ from dustream.streams.embedded.engine import EmbeddedEngine, Feed
 from dustream.streams.store.memory import MemoryStore
 
 PARTITION_COUNTS = (2, 4, 8, 16, 32, 64)
-ONE_PARTITION_RUNS = 3
 FEED_PAGES = 512
 COMPILE_PAGES = 2_000
 MARKETS = Markets()
@@ -83,17 +81,17 @@ def store_of(crawl: Crawl) -> Store:
     return Store(vertex, crawl.signature, keys, probes=())
 
 
-def collections(pages: int) -> Iterator[Collection]:
-    last = {crawl.url: crawl for crawl in generated(pages)}
+def generated_pages(count: int) -> Collection:
+    last = {crawl.url: crawl for crawl in generated(count)}
     crawls = [crawl for crawl in last.values() if crawl.signature is not None]
-    yield Collection.of(f"{len(crawls):,} generated pages", crawls)
-    if data_folder() is not None:
-        events = (event for name in REAL_FILES for event in real_pages(name))
-        last = {}
-        while some := list(islice(events, FEED_PAGES)):
-            last |= {crawl.url: crawl for crawl in take_in(some, SETTINGS.text_source).crawls if crawl.signature}
-        crawls = list(last.values())
-        yield Collection.of(f"{len(crawls):,} real pages of {len(REAL_FILES)} collections", crawls)
+    return Collection.of(f"{len(crawls):,} generated pages", crawls)
+
+
+def pages_of_collections(count: int) -> Collection:
+    what, events = sample_pages(count)
+    crawls = take_in(events, SETTINGS.text_source).crawls
+    last = {crawl.url: crawl for crawl in crawls if crawl.signature is not None}
+    return Collection.of(what, list(last.values()))
 
 
 class Timed:
@@ -130,58 +128,59 @@ def tier2_alone(settings: Settings, cells: PartitionMap, seconds: Counter[int]) 
     return Topology(plain.topics, (replace(specs[PAGES], make=Deaf), timed))
 
 
-def seconds_by_task(pages: Collection, partitions: int, cells: PartitionMap) -> list[float]:
+def seconds_by_task(pages: Collection, cells: PartitionMap) -> list[float]:
     seconds: Counter[int] = Counter()
-    settings = structs.replace(SETTINGS, partitions=partitions)
+    settings = structs.replace(SETTINGS, partitions=cells.partitions)
     engine = EmbeddedEngine(tier2_alone(settings, cells, seconds), MemoryStore())
     sends = pages.sends(cells)
+    gc.collect()
+    gc.disable()  # else it is timed in whichever task it falls
     engine.run(Feed(sends[at : at + FEED_PAGES]) for at in range(0, len(sends), FEED_PAGES))
-    return [seconds[partition] for partition in range(partitions)]
+    gc.enable()
+    return [seconds[partition] for partition in range(cells.partitions)]
 
 
-def measured(pages: Collection, partitions: int, kind: Kind | None) -> list[float]:
-    """Seconds of each task; without a kind, under the map learned from nothing."""
-    cells = default_map(partitions, TAU) if kind is None else kind.build(pages.points, partitions)
-    return seconds_by_task(pages, partitions, cells)
+def measured(pages: Collection, kind: Kind | None) -> list[list[float]]:
+    """Seconds of each task, for each number of partitions; without a kind, under the map learned from nothing."""
+    maps = (default_map(p, TAU) if kind is None else kind.build(pages.points, p) for p in PARTITION_COUNTS)
+    return [seconds_by_task(pages, cells) for cells in maps]
 
 
 def figure_6(pages: Collection) -> list[Table]:
-    head = ["map", *map(str, PARTITION_COUNTS)]
-    one = median(sum(measured(pages, 1, None)) for _ in range(ONE_PARTITION_RUNS))
-    tables = [
-        Table(f"{name}; {pages.name}; {one:.2f} s at one partition", head, [])
-        for name in ("Figure 6: speedup", "total over busiest", "total seconds of all tasks")
-    ]
+    head = ["map", "seconds at one partition", *map(str, PARTITION_COUNTS)]
+    names = ("Figure 6: speedup", "total over busiest", "total seconds of all tasks")
+    tables = [Table(f"{name}; {pages.name}", head, []) for name in names]
     kinds: list[Kind | None] = [*KINDS, None]
+    before = sum(seconds_by_task(pages, default_map(1, TAU)))
     for kind in kinds:
-        name = "default, from nothing" if kind is None else kind.name
-        found = [measured(pages, partitions, kind) for partitions in PARTITION_COUNTS]
+        found = measured(pages, kind)
+        after = sum(seconds_by_task(pages, default_map(1, TAU)))
+        one, before = (before + after) / 2, after
         rows = [
-            [round(one / max(each), 2) for each in found],
-            [round(sum(each) / max(each), 2) for each in found],
-            [round(sum(each), 2) for each in found],
+            [one / max(each) for each in found],
+            [sum(each) / max(each) for each in found],
+            [sum(each) for each in found],
         ]
         for table, row in zip(tables, rows, strict=True):
-            table.rows.append([name, *row])
-        print(pages.name, name, *rows, file=sys.stderr, flush=True)
+            name = "default, from nothing" if kind is None else kind.name
+            table.rows.append([name, *(round(each, 2) for each in (one, *row))])
+            print(table.rows[-1], file=sys.stderr, flush=True)
     return tables
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", type=int, default=100_000, help="pages of the generated web (default 100,000)")
+    parser.add_argument("--pages", type=int, default=100_000, help="about so many (default 100,000)")
+    parser.add_argument("--real", action="store_true", help="pages of real collections instead of generated ones")
     args = parser.parse_args()
-    compile_all()
-    tables = [table for pages in collections(args.pages) for table in figure_6(pages)]
+    seconds_by_task(generated_pages(COMPILE_PAGES), default_map(2, TAU))  # compiles
+    pages = pages_of_collections(args.pages) if args.real else generated_pages(args.pages)
+    gc.freeze()
+    tables = figure_6(pages)
     for table in tables:
         print(f"\n{table.title}\n\n{table.markdown()}")
-    write_result("speedup", tables)
+    write_result("speedup-real" if args.real else "speedup", tables)
     return 0
-
-
-def compile_all() -> None:
-    few = next(collections(COMPILE_PAGES))
-    measured(few, 2, None)
 
 
 if __name__ == "__main__":
