@@ -156,19 +156,23 @@ def main() -> None:
         for part in parts:
             report.say("\n".join(part.result().lines))
             report.tables += part.result().tables
-    if not args.quick and (FOLDER / "speedup.json").exists():
-        report.say("\n## Figure 6: processor time of tier-2 tasks, measured by `python bench/speedup.py`\n")
-        report.say(
-            "*Speedup*: seconds at one partition over those of the busiest task. *Total over busiest*: seconds of"
-        )
-        report.say("all tasks over those of the busiest. The generated pages are those that the recrawl of Table 1")
-        report.say("(results-recrawl.md) ends with.\n")
-        for number, table in enumerate(read_tables("speedup"), 1):
-            report.say(f"### {table.title}\n\n<!-- bench/results/speedup.json, table {number} -->\n")
+    if not args.quick:
+        report_speedup(report)
     report.write()
     if not args.quick:
         write_result("partitions", report.tables)
     print("\n".join(report.lines))
+
+
+def report_speedup(report: Report) -> None:
+    """Asks for the tables of bench/speedup.py."""
+    report.say("\n## Figure 6: processor time of tier-2 tasks, measured by `python bench/speedup.py`\n")
+    report.say("*Speedup*: seconds at one partition over those of the busiest task. *Total over busiest*: seconds of")
+    report.say("all tasks over those of the busiest. The generated pages are those that the recrawl of Table 1")
+    report.say("(results-recrawl.md) ends with.\n")
+    for name in ("speedup", "speedup-real"):
+        for number, table in enumerate(read_tables(name) if (FOLDER / f"{name}.json").exists() else (), 1):
+            report.say(f"### {table.title}\n\n<!-- bench/results/{name}.json, table {number} -->\n")
 
 
 class Report:
