@@ -168,8 +168,8 @@ def report_speedup(report: Report) -> None:
     """Asks for the tables of bench/speedup.py."""
     report.say("\n## Figure 6: processor time of tier-2 tasks, measured by `python bench/speedup.py`\n")
     report.say("*Speedup*: seconds at one partition over those of the busiest task. *Total over busiest*: seconds of")
-    report.say("all tasks over those of the busiest. The generated pages are those that the recrawl of Table 1")
-    report.say("(results-recrawl.md) ends with.\n")
+    report.say("all tasks over those of the busiest. The generated pages are those that a recrawl made as for")
+    report.say("Table 1 (results-recrawl.md) ends with.\n")
     for name in ("speedup", "speedup-real"):
         for number, table in enumerate(read_tables(name) if (FOLDER / f"{name}.json").exists() else (), 1):
             report.say(f"### {table.title}\n\n<!-- bench/results/{name}.json, table {number} -->\n")
