@@ -23,7 +23,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-import numpy as np
 from msgspec.structs import replace
 
 from dustream.core.pages.decisions import weight
@@ -58,6 +57,7 @@ from dustream.core.pages.status import holds_group, looks_alike, status, view
 from dustream.core.pages.verdicts import contained_markets
 from dustream.core.partitioning import PartitionMap, tie_of
 from dustream.core.processor import Send, Table, TaskState, rows_after
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.vertex import END, content_name, group_key, url_of, vertex_name
 from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
@@ -412,7 +412,7 @@ class PagesProcessor:
         assert signature is not None
         turn = page.turn + 1 if page.epoch == epoch else 0
         vertex = vertex_name(page.first_seen_ms, url, epoch, turn)
-        home, probes = self._map.route(_shingles(signature.shingles), tie_of(url), signature.lang)
+        home, probes = self._map.route(shingle_array(signature.shingles), tie_of(url), signature.lang)
         page = replace(page, canonical=crawl.canonical)
         keys = self._markets.keys(url, page, vertex)
         self._out.append(Send("tier2", home, Store(vertex, signature, keys, probes)))
@@ -864,7 +864,3 @@ def _same_vertex(before: PageRow, now: PageRow) -> bool:
 def _awaits_answer(page: PageRow) -> bool:
     """Whether it is not yet known if the content that a revisit found is known."""
     return page.kind == "unknown" and page.revisit != "" and not page.answers
-
-
-def _shingles(data: bytes) -> Any:
-    return np.frombuffer(data, dtype="<u8")

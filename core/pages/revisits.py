@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -18,6 +17,7 @@ from dustream.core.pages.former import NOT_KEPT, FormerRow, found_at, merged, su
 from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, vertex_of
 from dustream.core.partitioning import PartitionMap, tie_of
 from dustream.core.processor import Send, Table, TaskState, rows_after
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.vertex import END, vertex_name
 from dustream.schemas.pages import Answer, AnswerOn, Ask, Crawl, Unask
 from dustream.schemas.tier2 import Forget, Keep, Recall
@@ -73,8 +73,7 @@ class Revisits:
         content = signature.content_hash.hex()
         row = FormerRow(crawl.version, crawl.version, crawl.digest, crawl.digest)
         if self._former.get(f"{url}{END}{content}") is None:
-            shingles = np.frombuffer(signature.shingles, dtype="<u8")
-            home, _ = self._map.route(shingles, tie_of(url), signature.lang)
+            home, _ = self._map.route(shingle_array(signature.shingles), tie_of(url), signature.lang)
             name = f"{vertex_name(page.first_seen_ms, url, crawl.version)} {content}"
             self._send(Send("tier2", home, Keep(name, signature)))
             row = replace(row, name=name, home=home)

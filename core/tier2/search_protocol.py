@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.text.shingles import jaccard
 from dustream.schemas.signature import PageSignature
 
@@ -149,4 +150,4 @@ class BruteForceSearch:
     def _similarity(self, query: Query, number: int) -> float:
         if self._hashes[number] == query.signature.content_hash:
             return 1.0
-        return jaccard(np.frombuffer(query.signature.shingles, dtype="<u8"), self._shingles_of(number))
+        return jaccard(shingle_array(query.signature.shingles), self._shingles_of(number))

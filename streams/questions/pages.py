@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, vertex_of
 from dustream.core.pages.verdicts import effective, verdicts_of
+from dustream.core.text.shingle_bytes import shingle_array, shingle_count
 from dustream.core.tier2.rows import VertexRow
 from dustream.core.winners import PageFacts
 from dustream.schemas.pages import Verdict
@@ -39,7 +40,7 @@ class ComparedPage:
 
     @property
     def shingle_count(self) -> int:
-        return len(self.signature.shingles) // 8
+        return shingle_count(self.signature.shingles)
 
     @property
     def contacts(self) -> frozenset[int]:
@@ -92,5 +93,5 @@ def common_shingles(one: PageSignature, other: PageSignature) -> int:
     """|A ∩ B|. With numpy, which is there at once: two sets are not worth loading a compiler for."""
     import numpy as np
 
-    here, there = (np.frombuffer(each.shingles, dtype="<u8") for each in (one, other))
+    here, there = (shingle_array(each.shingles) for each in (one, other))
     return int(np.intersect1d(here, there, assume_unique=True).size)
