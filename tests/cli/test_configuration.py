@@ -1,4 +1,4 @@
-"""docs/configuration.md: complete, and its example runs."""
+"""docs/howto/choose-winners.md: complete, and its example runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dustream.core.settings import Settings, parse_settings
 from dustream.core.winners import CRITERIA, DEFAULT_CRITERIA, Market
 from dustream.streams.cli.main import main
 
-DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
+DOCS = Path(__file__).parents[2] / "docs" / "howto" / "choose-winners.md"
 TEXT = " ".join(f"word{number}" for number in range(100))
 
 

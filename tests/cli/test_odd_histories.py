@@ -1,4 +1,4 @@
-"""Histories that should not be and are (docs/inputs.md): every one has a defined end, whatever the partitions."""
+"""Histories that should not be and are (docs/reference/inputs.md): every one has a defined end, whatever the partitions."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def written_commands() -> list[str]:
-    runbook = re.findall(r"^    dustream (.*)", (ROOT / "docs/operations.md").read_text(), re.M)
+    runbook = re.findall(r"^    dustream (.*)", (ROOT / "docs/howto/run-workers.md").read_text(), re.M)
     compose = re.findall(r"/bin/dustream (.*)", (ROOT / "docker-compose.yml").read_text())
     return [line.removesuffix("&") for line in (*runbook, *compose)]
 
