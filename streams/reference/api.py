@@ -67,15 +67,12 @@ def _signature(function: Any) -> str:
             shown.append("*")
             starred = True
         shown.append(_parameter(parameter))
-    returned = (
-        "" if signature.return_annotation is signature.empty else f" -> {_annotation(signature.return_annotation)}"
-    )
-    return f"({', '.join(shown)}){returned}"
+    result = signature.return_annotation
+    return f"({', '.join(shown)})" + ("" if result is signature.empty else f" -> {_annotation(result)}")
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-    text = stars + parameter.name
+    text = "**" * (parameter.kind is parameter.VAR_KEYWORD) + parameter.name
     if parameter.annotation is not parameter.empty:
         text += f": {_annotation(parameter.annotation)}"
     return text if parameter.default is parameter.empty else f"{text} = {parameter.default!r}"
