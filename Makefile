@@ -5,6 +5,7 @@
 #   make model   many more random histories through the real processors, and each rule disabled once
 #   make fuzz    100,000 mutated pages through the scanner, compiled with bounds checks; 20,000 damaged inputs
 #   make bench   benchmarks, as ratios in one run
+#   make reference   write docs/reference from the code; make schemas: the JSON Schemas
 #   make test-kafka, make chaos, make bench-kafka   the Kafka engine on a real broker
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ RUN := $(VENV)/.run-ready
 DEV := $(VENV)/.dev-ready
 TYPES := $(VENV)/types
 
-.PHONY: demo test test-kafka kafka-tools chaos fuzz model check format bench bench-kafka schemas lock clean help
+.PHONY: demo test test-kafka kafka-tools chaos fuzz model check format bench bench-kafka schemas reference lock clean help
 
 help:
 	@sed -n '1,/^$$/s/^#  *//p' Makefile
@@ -103,6 +104,9 @@ bench-kafka: $(DEV) kafka-tools
 
 schemas: $(RUN)
 	$(BIN)/python -m dustream.streams.schema_files schemas/json
+
+reference: $(RUN)
+	$(BIN)/python -m dustream.streams.reference docs/reference
 
 # The lock files name versions and hashes only, no addresses: any index that has the packages will do.
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links

@@ -38,8 +38,8 @@ class Signature(Struct, frozen=True):
         >>> one.jaccard(one), round(one.jaccard(other), 2)
         (1.0, 0.14)
         """
-        from dustream.core.text.shingles import jaccard
         from dustream.core.text.shingle_bytes import shingle_array
+        from dustream.core.text.shingles import jaccard
 
         return float(jaccard(shingle_array(self._signature.shingles), shingle_array(other._signature.shingles)))
 
@@ -50,11 +50,12 @@ class Signature(Struct, frozen=True):
         >>> sign(whole).contains(sign(whole[50:200]))
         0.92
         """
-        from dustream.core.text.shingles import common_shingles
         from dustream.core.text.shingle_bytes import shingle_array
+        from dustream.core.text.shingles import common_shingles
 
         theirs = shingle_array(other._signature.shingles)
-        return float(common_shingles(shingle_array(self._signature.shingles), theirs)) / len(theirs) if len(theirs) else 0.0
+        common = common_shingles(shingle_array(self._signature.shingles), theirs)
+        return float(common) / len(theirs) if len(theirs) else 0.0
 
     def to_datasketch(self) -> MinHash:
         """The MinHash as a datasketch object (128 permutations, scheme affine32), for an existing LSH index."""

@@ -39,8 +39,8 @@ def open(path: str | os.PathLike[str], *, read_only: bool = False, **settings: A
     """Open the state in a folder, or start a new one.
 
     It is the state of `dustream run --out PATH`: what a run began can be continued here, and the other way round.
-    `settings` are those of the configuration file (docs/configuration.md), such as `threshold=0.85`; they are chosen
-    when the state is new, and must be the same or left out later. `read_only` also works while a run adds to the state,
+    `settings` are those of docs/reference/settings.md, such as `threshold=0.85`; they are chosen when the state is
+    new, and must be the same or left out later. `read_only` also works while a run adds to the state,
     and shows what was committed.
 
     >>> with dustream.open(folder) as state:
@@ -91,8 +91,8 @@ class State:
         return self._asked.settings
 
     def add(self, events: Iterable[CrawlEvent | Mapping[str, Any]]) -> Added:
-        """Take in crawl events: dicts with the fields of a JSON line (docs/inputs.md), or CrawlEvent objects. `body`
-        may be bytes, `fetched_at` a datetime (UTC, if it has no time zone).
+        """Take in crawl events: CrawlEvent objects, or dicts with the fields of a JSON line (docs/reference/inputs.md).
+        `body` may be bytes, `fetched_at` a datetime (UTC, if it has no time zone).
 
         When it returns, the events are durable and every status is up to date. An event that cannot be used is
         reported and left out; the others count. Add many events at once: each call brings the whole state up to date.

@@ -94,7 +94,7 @@ def main() -> int:
     for name in sys.argv[1:]:
         for table in read_tables(name):
             print(f"\n{table.title}\n\n{table.markdown()}")
-    for path in [] if sys.argv[1:] else sorted(DOCS.glob("*.md")):
+    for path in [] if sys.argv[1:] else sorted(DOCS.rglob("*.md")):
         if (text := path.read_text()) != (now := with_tables(text)):
             path.write_text(now)
             print(f"{path.name}: new tables")

@@ -10,7 +10,7 @@ import pytest
 import dustream.core.errors as anchor
 
 ROOT = Path(anchor.__file__).parents[1]
-ARCHITECTURE = ROOT / "docs" / "architecture.md"
+ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
 
 FORBIDDEN = {
     "core": {"dustream.streams", "faust", "confluent_kafka", "aiokafka", "rocksdict", "io", "os", "pathlib", "socket",

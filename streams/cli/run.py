@@ -104,7 +104,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         "--config",
         type=Path,
         metavar="FILE",
-        help="settings as TOML, winner criteria and markets too (docs/configuration.md); options override it",
+        help="settings as TOML, winner criteria and markets too (docs/reference/settings.md); options override it",
     )
     parser.add_argument(
         "--threshold", type=float, metavar="T", help="Jaccard similarity that makes a duplicate (default 0.9)"

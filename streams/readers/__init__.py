@@ -1,4 +1,4 @@
-"""Readers: files of crawled pages → crawl events. See docs/inputs.md for what each format gives."""
+"""Readers: files of crawled pages → crawl events. See docs/reference/inputs.md for what each format gives."""
 
 from dustream.streams.readers.field_map import parse_field_map
 from dustream.streams.readers.fingerprint import Fingerprint, change_since, fingerprint

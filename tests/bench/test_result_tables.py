@@ -9,13 +9,13 @@ import pytest
 from result_files import ASKED, DOCS, Table, with_tables, write_result
 
 
-@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.stem)
 def test_docs_have_the_tables_of_the_results(path: Path) -> None:
     assert with_tables(path.read_text()) == path.read_text(), "run: python bench/result_files.py"
 
 
 def test_docs_ask_for_some() -> None:
-    assert sum(len(ASKED.findall(path.read_text())) for path in DOCS.glob("*.md")) >= 4
+    assert sum(len(ASKED.findall(path.read_text())) for path in DOCS.rglob("*.md")) >= 4
 
 
 def test_a_result_names_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Histories that should not be and are (docs/inputs.md): every one has a defined end, whatever the partitions."""
+"""Odd histories (docs/reference/inputs.md): every one has a defined outcome, whatever the partitions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Any shuffle of a log gives the same statuses and groups, in every engine, but for what depends on first sight:
-`since` and the group's id (docs/inputs.md). No two fetches of a URL have one time: of two the first in the log would
-count."""
+`since` and the group's id (docs/reference/inputs.md). No two fetches of a URL have one time: of two the first in the
+log would count."""
 
 from __future__ import annotations
 

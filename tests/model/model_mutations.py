@@ -19,6 +19,7 @@ from dustream.core.pages import status as page_status
 from dustream.core.pages.processor import PagesProcessor
 from dustream.core.pages.revisits import Revisits
 from dustream.core.pages.site_pages import SiteHoldRow, SitePages
+from dustream.core.sites import processor as breaker
 from dustream.core.tier2 import containers
 from dustream.core.tier2 import processor as tier2_processor
 from dustream.core.tier2.cleared import Cleared
@@ -28,7 +29,6 @@ from dustream.core.tier2.processor import Tier2Processor
 from dustream.core.tier2.rows import StarRow
 from dustream.core.tier2.stars import AgendaRow, Stars
 from dustream.core.tier2.vertices import Present
-from dustream.core.sites import processor as breaker
 from dustream.core.vertex import url_of, vertex_name
 from dustream.schemas.tier2 import Cover, Covered, Win
 

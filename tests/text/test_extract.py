@@ -228,7 +228,7 @@ def depth_of(page: str) -> int:
     return deepest
 
 
-# The same soups in every run: the bound is tested, not proved (docs/signatures.md), and rare exceptions are known.
+# The same soups in every run: the bound is tested, not proved (docs/explanation/signatures.md); rare exceptions exist.
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(SOUP)
 def test_the_scan_never_sees_less_than_the_parser(soup: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""docs/search.md states the miss probability that follows from the bands."""
+"""docs/explanation/search.md states the miss probability that follows from the bands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from dustream.core.tier2.bands import bands_for, miss_probability
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation"
 ROW = re.compile(r"\| ([\d.]+) \| (\d+) × (\d+) \| ([\d.]+)·10⁻⁵ \|")
 
 
