@@ -46,7 +46,7 @@ from dustream.core.vertex import url_of, vertex_name
 from dustream.schemas.groups import Transfer
 from dustream.schemas.pages import Crawl, Edge, Route
 from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
-from dustream.schemas.tier2 import News
+from dustream.schemas.tier2 import StarUpdates
 from dustream.streams.embedded.engine import EmbeddedEngine
 from dustream.streams.engine.feed import Feed
 from dustream.streams.engine.results import read_statuses
@@ -59,7 +59,7 @@ COMMIT_PAGES = 2_048
 SLICES = 6
 POPULAR = 1000.0
 STEPPED = (TIER2, GROUPS)
-CARRIERS = (Transfer, News)  # the messages that hold a list
+CARRIERS = (Transfer, StarUpdates)  # the messages that hold a list
 
 
 # ---------------------------------------------------------------- pages

@@ -42,7 +42,7 @@ from dustream.core.topology import Topology
 from dustream.core.vertex import vertex_name
 from dustream.core.winners import Markets
 from dustream.schemas.pages import Crawl
-from dustream.schemas.tier2 import Store
+from dustream.schemas.tier2 import StoreVertex
 from dustream.streams.embedded.engine import EmbeddedEngine
 from dustream.streams.engine.feed import Feed
 from dustream.streams.store.memory import MemoryStore
@@ -58,7 +58,7 @@ class Collection(NamedTuple):
     """Signed pages: what `pages` sends to tier 2, but for the probes, and where the pages stand for a map."""
 
     name: str
-    stores: list[Store]
+    stores: list[StoreVertex]
     points: PointBatch
 
     @classmethod
@@ -76,11 +76,11 @@ class Collection(NamedTuple):
         ]
 
 
-def store_of(crawl: Crawl) -> Store:
+def store_of(crawl: Crawl) -> StoreVertex:
     assert crawl.signature is not None
     vertex = vertex_name(crawl.version, crawl.url, crawl.version)
     keys = MARKETS.keys(crawl.url, PageRow(crawl.version, crawl.version, canonical=crawl.canonical), vertex)
-    return Store(vertex, crawl.signature, keys, probes=())
+    return StoreVertex(vertex, crawl.signature, keys, probes=())
 
 
 def generated_pages(count: int) -> Collection:

@@ -55,8 +55,8 @@ class Edge(Struct, frozen=True, array_like=True, tag="edge"):
 
 
 class Join(Struct, frozen=True, array_like=True, tag="join"):
-    """The baton of an edge: `other`, in `group` of `rank`, matches the vertex addressed; one of the two groups must
-    move."""
+    """The pending join of an edge: `other`, in `group` of `rank`, matches the vertex addressed; one of the two groups
+    must move."""
 
     other: str
     rank: int

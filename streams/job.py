@@ -24,7 +24,7 @@ from dustream.schemas.status import Role
 from dustream.streams.compiling import compile_clock
 from dustream.streams.embedded.engine import EmbeddedEngine, Opening
 from dustream.streams.engine.alarms import AlarmLine
-from dustream.streams.engine.chunks import InputPlan, Place, plan_inputs, read_chunks
+from dustream.streams.engine.chunks import ChunkSpan, InputPlan, plan_inputs, read_chunks
 from dustream.streams.engine.counts import add_counts, added
 from dustream.streams.engine.feed import Feed
 from dustream.streams.engine.rejections import Rejections
@@ -58,7 +58,7 @@ class RunRequest:
     """A map as `dustream partitions --out` writes it, for a fresh state; without one a generic map is used."""
 
 
-class Progress(NamedTuple):
+class RunProgress(NamedTuple):
     """How far a run has come."""
 
     bytes_read: int
@@ -75,7 +75,7 @@ class Watcher:
     def opening(self, opening: Opening) -> None:
         """A task is being rebuilt from the state: called as it begins, and after every thousand rows."""
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: RunProgress) -> None:
         """Called after every chunk."""
 
     def compiling(self) -> None:
@@ -241,7 +241,7 @@ class _Run:
             yield self._feed(signed)
             self._report(signed.chunk)
 
-    def _feed(self, signed: SignedChunk[Place]) -> Feed:
+    def _feed(self, signed: SignedChunk[ChunkSpan]) -> Feed:
         place, intake = signed.chunk.place, signed.intake
         letters = [rejected.letter for rejected in place.rejections]
         for rejected in intake.rejected:
@@ -261,12 +261,12 @@ class _Run:
         changes = [place.change(), self._rejections.change(place.path)]
         return Feed(sends, [*changes, (COUNTS_KEY, msgspec.json.encode(self._counts))])
 
-    def _judge(self, place: Place) -> None:
+    def _judge(self, place: ChunkSpan) -> None:
         """An input of which nothing could be used is as good as refused."""
         if place.progress.done and place.path not in self._refused and self._rejections.nothing_used(place.path):
             self._refused.append(place.path)
 
-    def _count(self, signed: SignedChunk[Place], letters: list[DeadLetter]) -> None:
+    def _count(self, signed: SignedChunk[ChunkSpan], letters: list[DeadLetter]) -> None:
         counts, place = self._counts, signed.chunk.place
         used = len(signed.chunk.events) + len(place.rejections) - len(letters)
         if used or place.skipped:
@@ -275,10 +275,10 @@ class _Run:
         add_counts(counts, records, signed.intake, letters)
         counts.skipped = added(counts.skipped, place.skipped)
 
-    def _report(self, chunk: Chunk[Place]) -> None:
+    def _report(self, chunk: Chunk[ChunkSpan]) -> None:
         self._bytes_before[chunk.place.path] = chunk.place.bytes_read
         read = sum(self._bytes_before.values())
-        self._watcher.progress(Progress(read, self._bytes_total, self._counts.records - self._counts_before.records))
+        self._watcher.progress(RunProgress(read, self._bytes_total, self._counts.records - self._counts_before.records))
 
     def _refuse(self, path: str, error: UnreadableInput) -> None:
         self._refused.append(path)
@@ -329,7 +329,7 @@ def outcome_fields(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _timed(chunks: Iterator[Chunk[Place]], took: Callable[[float], None]) -> Iterator[Chunk[Place]]:
+def _timed(chunks: Iterator[Chunk[ChunkSpan]], took: Callable[[float], None]) -> Iterator[Chunk[ChunkSpan]]:
     while True:
         started = time.perf_counter()
         chunk = next(chunks, None)

@@ -98,7 +98,7 @@ from dustream.schemas.pages import (
 )
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.sites import SiteDecision
-from dustream.schemas.tier2 import ContainmentDropped, Rekey, Remove, Store
+from dustream.schemas.tier2 import ContainmentDropped, Rekey, Remove, StoreVertex
 
 FOLLOWERS_TOLD_MAX = 1_000  # per step
 UNPARKED_MAX = 1_000  # requests of one vertex, per step
@@ -415,7 +415,7 @@ class PagesProcessor:
         home, probes = self._map.route(shingle_array(signature.shingles), tie_of(url), signature.lang)
         page = replace(page, canonical=crawl.canonical)
         keys = self._markets.keys(url, page, vertex)
-        self._out.append(Send("tier2", home, Store(vertex, signature, keys, probes)))
+        self._out.append(Send("tier2", home, StoreVertex(vertex, signature, keys, probes)))
         self._homed[home] += 1
         if self._small_changes.keeps_shingles:
             self._anchors.put(url, AnchorRow(signature.shingles))
@@ -578,7 +578,7 @@ class PagesProcessor:
         self._dying.put(vertex, DyingRow("", 0, waiting=True))
 
     def _answer_dead(self, vertex: str, request: Request) -> None:
-        """Only the baton of an edge waits for an answer, and a token for a place."""
+        """Only the pending join of an edge waits for an answer, and a token for a place."""
         if isinstance(request, Join):
             self._out.append(Send("pages", url_of(request.other), Route(request.other, Dead(vertex))))
         elif isinstance(request, Enter):

@@ -14,7 +14,7 @@ from dustream.streams.cli.terminal import print_json, shown
 if TYPE_CHECKING:
     from dustream.streams.questions.contained_list import ContainerAnswer
     from dustream.streams.questions.group_list import GroupAnswer
-    from dustream.streams.questions.state import State
+    from dustream.streams.questions.state import ReadableState
 
 DESCRIPTION = """\
 List groups of near-duplicate pages: the largest, or those changed last, with their winners, their sites, and the
@@ -87,7 +87,7 @@ def _tell(answers: Sequence[Any], described: Callable[[Any], str], as_json: bool
         print(nothing)
 
 
-def _nothing_contained(state: State) -> str:
+def _nothing_contained(state: ReadableState) -> str:
     """Why the list may be empty: pages in few languages are looked at by default."""
     looked_at = {
         "off": "containment was not looked for: run with --containment all",

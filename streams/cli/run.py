@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dustream.schemas.rules import UrlRule
     from dustream.streams.embedded.engine import Opening
     from dustream.streams.engine.chunks import InputPlan
-    from dustream.streams.job import Progress, RunSummary
+    from dustream.streams.job import RunProgress, RunSummary
 
 RULES_SHOWN = 5
 VALUES_SHOWN = 12
@@ -235,7 +235,7 @@ class TerminalWatcher:
             where = f"{opening.task} ({opening.number} of {opening.tasks})"
             self._bar.set_description(f"opening {where}, {opening.rows:,} rows read")
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: RunProgress) -> None:
         if self._bar is not None:
             self._bar.set_description(f"{progress.records} events")
             self._bar.update(progress.bytes_read - self._bar.n)

@@ -64,7 +64,7 @@ class RowReader(Protocol[Row]):
         """Rows with one of the texts somewhere inside: all are passed over, few are decoded."""
 
 
-class State(Protocol):
+class ReadableState(Protocol):
     """What a run knows."""
 
     @property
@@ -83,7 +83,7 @@ class State(Protocol):
     def inputs(self) -> dict[str, InputProgress]: ...
 
 
-def task_table(state: State, processor: str, key: str, name: str) -> RowReader[Any]:
+def task_table(state: ReadableState, processor: str, key: str, name: str) -> RowReader[Any]:
     """The table of the task that a key belongs to."""
     return state.table(processor, partition_of(key, state.settings.partitions), name)
 
