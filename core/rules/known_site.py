@@ -16,11 +16,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from dustream.core.rules.coverage import known_share
 from dustream.core.rules.evidence import Bools, EvidenceIndex, Places
 from dustream.core.rules.hash_slots import Hashes, Ints
+from dustream.core.rules.landing import LandingSettings
 from dustream.core.rules.learn import LearnSettings, Method, SiteUrls, learn_urls
 from dustream.core.rules.life import HELD_OUT_ONE_IN, LifeSettings, lived, record
-from dustream.core.rules.training import in_order, training_of
+from dustream.core.rules.training import TrainingSet, in_order, training_of
 from dustream.core.rules.url_table import UrlTable
 from dustream.schemas.rules import UrlRule
 
@@ -29,6 +31,10 @@ SORTED_PER_INSERTED: Final = 32
 
 LEFTOVERS_MAX: Final = 1_000
 """URLs of the table that are no longer known, or were only rewritten to, beyond as many as are known."""
+
+
+CHANCE_DEVIATIONS: Final = 2.0
+"""In a run more pages come: a rule that is a little over a limit by chance is not taken away and given back."""
 
 
 class SiteUrlRow(Struct, frozen=True, array_like=True):
@@ -52,7 +58,7 @@ class RulesSettings(NamedTuple):
     relearn_changes_min: int = 20_000
     relearn_share: float = 20.0
     kept_urls_max: int = 1_000_000
-    learn: LearnSettings = LearnSettings()
+    learn: LearnSettings = LearnSettings().with_landing(LandingSettings(deviations=CHANCE_DEVIATIONS))
     life: LifeSettings = LifeSettings()
 
 
@@ -189,17 +195,19 @@ class KnownSite:
         sample = self._columns.sample(settings.sample_max)
         if sample.repeats < settings.learn.gain_min:
             return ()
-        if len(sample.places) >= settings.sample_max:
-            landing = settings.learn.landing._replace(known_share=sample.share)
-            settings = settings._replace(learn=settings.learn.with_landing(landing))
+        training = training_of(self._columns.table, sample.places, sample.clusters, sample.avoid)
+        is_cut = len(sample.places) >= settings.sample_max
+        landing = settings.learn.landing._replace(known_share=sample.share if is_cut else known_share(training))
+        settings = settings._replace(learn=settings.learn.with_landing(landing))
         self._learn(site, sample, method, settings)
-        return _lived(self._learned, sample, self._columns.table, settings) if self._learned else ()
+        return _lived(self._learned, sample, training, settings) if self._learned else ()
 
     def _learn(self, site: str, sample: Sample, method: Method, settings: RulesSettings) -> None:
         """The learner is told what the URLs that are kept from it are called, so that it knows which targets exist."""
         assert self._columns is not None
         shown, others = sample.only(~sample.held_out), sample.places[sample.held_out]
-        digest = method.encode() + shown.digest() + hashlib.blake2b(others.tobytes(), digest_size=16).digest()
+        share = str(settings.learn.landing.known_share).encode()
+        digest = method.encode() + share + shown.digest() + hashlib.blake2b(others.tobytes(), digest_size=16).digest()
         if digest != self._learned_from:
             sizes = np.full((len(shown.places), 2), -1, np.int64)
             urls = SiteUrls(
@@ -214,9 +222,10 @@ def learned_rules(site: str, rows: Iterable[SiteUrlRow], settings: RulesSettings
     return KnownSite(rows).rules(site, settings)
 
 
-def _lived(rules: tuple[UrlRule, ...], sample: Sample, table: UrlTable, settings: RulesSettings) -> tuple[UrlRule, ...]:
+def _lived(
+    rules: tuple[UrlRule, ...], sample: Sample, known: TrainingSet, settings: RulesSettings
+) -> tuple[UrlRule, ...]:
     """The rules after what they predicted for the URLs that the learner has not seen, in the order of fetching."""
-    known = training_of(table, sample.places, sample.clusters, sample.avoid)
     sample = sample.only(np.flatnonzero(np.isin(sample.places, known.places)))
     since = np.empty(known.size, np.int32)
     since[np.lexsort((sample.hashes, sample.since))] = np.arange(known.size, dtype=np.int32)

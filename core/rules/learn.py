@@ -12,7 +12,7 @@ comes when the tree has nothing more to say.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,7 +29,9 @@ from dustream.core.rules.candidates import (
     CandidateSettings,
     candidate_rules,
     is_qualified,
+    one_way,
 )
+from dustream.core.rules.coverage import known_share
 from dustream.core.rules.decompose import is_named
 from dustream.core.rules.dustbuster import (
     URLS_MAX,
@@ -39,6 +41,7 @@ from dustream.core.rules.dustbuster import (
     LoggedUrl,
     UrlList,
     differences_recur,
+    is_deployable,
     is_listed,
     mates,
     rules_of_list,
@@ -66,19 +69,19 @@ from dustream.core.rules.joined import (
     unspoken_keys,
     without,
 )
-from dustream.core.rules.landing import (
-    MEETS,
-    UNKNOWN,
-    Landing,
-    LandingSettings,
-    Targets,
-    counted,
-    evidence_of,
-    row_ways,
-    ways_of,
-)
+from dustream.core.rules.landing import Landing, LandingSettings, Targets, counted, evidence_of, ways_of
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree
+from dustream.core.rules.reasons import (
+    RANK_AVOIDED,
+    RANK_OF_CANONICAL,
+    Ranks,
+    exchanged,
+    rank_of,
+    ranks_of,
+    text_order,
+    way_back,
+)
 from dustream.core.rules.rewrite import (
     Pattern,
     PatternRewriter,
@@ -86,6 +89,7 @@ from dustream.core.rules.rewrite import (
     Rewriter,
     Taken,
     as_regex,
+    coded_rewrite,
     is_allowed,
     matching_rows,
     rewrite_of,
@@ -93,6 +97,7 @@ from dustream.core.rules.rewrite import (
     rule_id,
 )
 from dustream.core.rules.selection import select_by_graph
+from dustream.core.rules.stand_ins import with_stand_ins
 from dustream.core.rules.standard import standard_form
 from dustream.core.rules.training import URL_CHARS_MAX, TrainingSet, training_of
 from dustream.core.rules.url_table import UrlTable
@@ -103,7 +108,6 @@ PROPOSALS_MAX: Final = 200
 EXAMPLES_MAX: Final = 3
 ROUNDS_MAX: Final = 4
 ONE_VALUE_URLS_MIN: Final = 20
-STAND_INS_MAX: Final = 8
 
 Method = Literal["both", "tree", "dust", "fanout"]
 
@@ -227,6 +231,14 @@ class SiteUrls:
     names: tuple[str, ...] = ()
     left_out: int = 0
     others: Places = field(default_factory=lambda: np.zeros(0, np.int64))
+    canonical: Ranks | None = None
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        """Of each entry: what the page says of itself (reasons.py)."""
+        if self.canonical is None:
+            return ranks_of(self.avoid)
+        return np.where(self.avoid, RANK_AVOIDED, self.canonical).astype(np.int8)
 
 
 def site_urls(known: Iterable[SiteUrl]) -> SiteUrls:
@@ -269,10 +281,9 @@ def learn_urls(
     fetch: Fetch | None = None,
 ) -> LearnedSite:
     """The same from columns. Beside these entries nothing that the table holds has a say."""
-    settings = settings or LearnSettings()
-    judge = Judge(site, known, settings, is_validated=fetch is not None)
-    tree = build_pattern_tree(judge.training())
-    rounds = _Rounds(judge, settings, stage)
+    judge = Judge(site, known, settings or LearnSettings(), is_validated=fetch is not None)
+    tree = build_pattern_tree(judge.trained_on)
+    rounds = _Rounds(judge, judge.settings, stage)
     if judge.may_have_rules():
         rounds.learn(method, tree, fetch)
     return LearnedSite(site, tuple(rounds.rules), tree, known.left_out, rounds.raw, rounds.proposed)
@@ -361,9 +372,9 @@ def tree_proposals(tree: PatternTree, settings: CandidateSettings) -> tuple[int,
     candidates = candidate_rules(tree, settings)
     index = EvidenceIndex(tree.training)
     proposals: list[Proposal] = []
-    for rule in select_by_graph(tree, candidates.qualified, settings):
+    for rule in select_by_graph(tree, one_way(tree, candidates.qualified, settings), settings):
         for pattern, operations in _widths(tree, rule, index, settings):
-            for part in _parts(index, pattern, operations):
+            for part in _parts(index, pattern, operations, settings):
                 proposals += _tightened(index, part, settings)
     return candidates.raw, _distinct(proposals)
 
@@ -405,7 +416,9 @@ class _Part(NamedTuple):
     speaking: Ints
 
 
-def _parts(index: EvidenceIndex, pattern: Pattern, operations: Operations) -> Iterator[_Part]:
+def _parts(
+    index: EvidenceIndex, pattern: Pattern, operations: Operations, settings: CandidateSettings
+) -> Iterator[_Part]:
     """The rule without the writes that one page alone speaks for; and where it replaces one value only, apart from the
     rest, a rule for that value; and one for each host that it replaces. Each step leaves fewer writes or a narrower
     test."""
@@ -414,25 +427,27 @@ def _parts(index: EvidenceIndex, pattern: Pattern, operations: Operations) -> It
     speaking = index.speaking_rows(rows, operations)
     if len(speaking) == 0:
         return
-    landing = _landing(index, rows, speaking, operations)
-    if landing is not operations:
-        operations, speaking = landing, index.speaking_rows(rows, landing)
+    stand_ins = with_stand_ins(index, speaking, pattern, operations, settings.landing.known_share or 1.0)
+    if stand_ins is None:
+        return
+    if stand_ins is not operations:
+        operations, speaking = stand_ins, index.speaking_rows(rows, stand_ins)
     hosts = hosts_replaced(training, speaking, pattern, operations)
     if hosts:
         for host in hosts:
-            yield from _parts(index, narrowed(pattern, host), operations)
+            yield from _parts(index, narrowed(pattern, host), operations, settings)
         return
     unspoken = unspoken_keys(training, speaking, operations)
     for keys in unspoken:
-        yield from _parts(index, pattern, without(operations, keys))
+        yield from _parts(index, pattern, without(operations, keys), settings)
     if unspoken:
         return
     only = one_value_replaced(training, speaking, pattern, operations)
     if only is None:
         yield _Part(pattern, operations, speaking)
         return
-    yield from _parts(index, narrowed(pattern, only), operations)
-    yield from _parts(index, pattern, without(operations, [only.key]))
+    yield from _parts(index, narrowed(pattern, only), operations, settings)
+    yield from _parts(index, pattern, without(operations, [only.key]), settings)
 
 
 def _tightened(index: EvidenceIndex, part: _Part, settings: CandidateSettings) -> Iterator[Proposal]:
@@ -461,40 +476,6 @@ def _tightened(index: EvidenceIndex, part: _Part, settings: CandidateSettings) -
                 training.places[rows],
                 landed=np.where(landed >= 0, training.places[np.maximum(landed, 0)], -1),
             )
-
-
-def _landing(index: EvidenceIndex, rows: Ints, speaking: Ints, operations: Operations) -> Operations:
-    """The operations, or the same with other stand-ins for what they ignore if those lead to more URLs that exist.
-
-    What stands for an ignored path part was the most frequent value of a whole node. If all that speak for the rule are
-    in one corner of it, that value may not occur there, or be missing from more pages than another. So of the most
-    frequent ones of that corner the one under which most pages are found stands for all.
-    """
-    training = index.training
-    fixed_keys = np.flatnonzero((operations.copied < 0) & (operations.fixed > 0))
-    ignored = [k for k in fixed_keys.tolist() if not is_named(training.keys[k]) and training.keys[k] != "scheme"]
-    alive = speaking[~training.avoid[speaking]]
-    if not ignored or len(alive) == 0:
-        return operations
-    there = Counter(map(tuple, training.values[ignored][:, alive].T.tolist()))
-    texts = {codes: [training.text(code) for code in codes] for codes in there}
-    choices = [operations]
-    for codes in sorted(there, key=lambda each: (there[each], texts[each]), reverse=True)[:STAND_INS_MAX]:
-        fixed = operations.fixed.copy()
-        fixed[ignored] = codes
-        choices.append(Operations(operations.copied, fixed))
-    return max(choices, key=lambda choice: _found_over_lost(index, rows, choice))
-
-
-def _found_over_lost(index: EvidenceIndex, rows: Ints, operations: Operations) -> int:
-    """How many more of the rows are led to known duplicates than to where nothing is known."""
-    training = index.training
-    becomes = rewritten_hashes(training, rows, operations)
-    changed = becomes != training.hashes[rows]
-    rows, becomes = rows[changed], becomes[changed]
-    landed = index.rows_at(becomes)
-    ways = row_ways(index, rows, becomes, landed)
-    return int(np.count_nonzero((ways == MEETS) & (landed >= 0))) - int(np.count_nonzero(ways == UNKNOWN))
 
 
 def _changed_keys(operations: Operations, kinds: npt.NDArray[np.int8], codes: Ints) -> Ints:
@@ -552,7 +533,6 @@ class Judge:
     def __init__(self, site: str, known: SiteUrls, settings: LearnSettings, is_validated: bool = False) -> None:
         self._site = site
         self._is_validated = is_validated
-        self._settings = settings
         self._known = known
         self._table = known.table
         self._at = known.places.copy()
@@ -565,12 +545,21 @@ class Judge:
         places = int(np.count_nonzero(self._is_there()))
         self._is_distinct = places == len(self._at)
         self._gain_min = max(settings.gain_min, int(settings.gain_share_min * places))
+        self.trained_on = self.training()
+        if settings.landing.known_share is None and self.may_have_rules():
+            settings = settings.with_landing(settings.landing._replace(known_share=known_share(self.trained_on)))
+        self._settings = settings
+
+    @property
+    def settings(self) -> LearnSettings:
+        """With the share of URLs that are known."""
+        return self._settings
 
     def tree_settings(self) -> CandidateSettings:
         """For trees, which are not told of other URLs that exist: to them the known ones are a sample."""
         candidates, told = self._settings.candidates, len(self._known.places)
-        known_share = candidates.landing.known_share * told / max(1, told + len(self._known.others))
-        return candidates._replace(landing=candidates.landing._replace(known_share=known_share))
+        share = (candidates.landing.known_share or 1.0) * told / max(1, told + len(self._known.others))
+        return candidates._replace(landing=candidates.landing._replace(known_share=share))
 
     def may_have_rules(self) -> bool:
         """Whether so many URLs can be removed that a rule is worth it; by sizes alone nobody knows."""
@@ -616,7 +605,16 @@ class Judge:
 
     def training(self) -> TrainingSet:
         places, clusters = self.remaining()
-        return training_of(self._table, places, clusters, self._is_avoided()[places])
+        avoid = self._is_avoided()[places]
+        self.trained_on = training_of(self._table, places, clusters, avoid, ranks=self._ranks[places])
+        return self.trained_on
+
+    @property
+    def _ranks(self) -> Ranks:
+        """By place: what the page there says of itself."""
+        ranks = np.full(len(self._table.urls), RANK_OF_CANONICAL["none"], np.int8)
+        ranks[self._known.places] = self._known.ranks
+        return ranks
 
     def _is_avoided(self) -> Bools:
         """By place."""
@@ -679,20 +677,57 @@ class Judge:
         worth_it = [each for each in proposals if each.gain >= self._gain_min and is_allowed(each.rewrite)]
         in_order = sorted(worth_it, key=lambda each: (-each.gain, each.learner, as_regex(each.rewrite)))
         for proposal in in_order[:PROPOSALS_MAX]:
-            changes = self._changes(proposal)
-            if changes is None:
+            found = self._better_way(proposal, stage)
+            if found is None:
                 continue
-            evidence = self._evidence(changes)
-            if self._is_accepted(proposal, evidence):
-                rule = self._rule(proposal, changes, stage)
-                if evidence_of(rule).is_safe(self._settings.landing):
-                    yield rule
-                    self._accepted = self._accepted.followed_by(replace(rule, stage="active"))
-                    self._make(changes)
-                elif not self._stray.issuperset(changes.sources.tolist()):
-                    # It is not applied, so the rules after it meet the URLs without it.
-                    self._stray.update(changes.sources.tolist())
-                    yield replace(rule, stage="shadow")
+            rule, changes = found
+            if self._is_safe(rule):
+                yield rule
+                self._accepted = self._accepted.followed_by(replace(rule, stage="active"))
+                self._make(changes)
+            elif not self._stray.issuperset(changes.sources.tolist()):
+                # It is not applied, so the rules after it meet the URLs without it.
+                self._stray.update(changes.sources.tolist())
+                yield replace(rule, stage="shadow")
+
+    def _is_safe(self, rule: UrlRule) -> bool:
+        return evidence_of(rule).is_safe(self._settings.landing)
+
+    def _better_way(self, proposal: Proposal, stage: RuleStage) -> tuple[UrlRule, Changes] | None:
+        """The rule, or the rule the other way round: the one that lands, and if both do, the one that reasons prefer.
+        A substring rule that was validated on fetched pages, or by sizes, was validated one way only."""
+        found = self._tried(proposal, stage)
+        is_one_way = proposal.learner == "dust" and (self._sized or self._is_validated)
+        texts = None if is_one_way else exchanged(proposal.rewrite)
+        if texts is None or (found is not None and self._is_safe(found[0]) and self._is_preferred(texts, found[1])):
+            return found
+        back = way_back(proposal.rewrite)
+        if not is_allowed(back) or not is_deployable(back):
+            return found
+        other = self._tried(self._proposed(back, proposal), stage)
+        return other if other is not None and self._is_safe(other[0]) else found
+
+    def _is_preferred(self, texts: tuple[str, str], changes: Changes) -> bool:
+        """Whether reasons speak for this way."""
+        ranks = self._ranks
+        there = changes.targets[self._marked(self._known.places)[changes.targets]]
+        before, after = rank_of(ranks[changes.sources]), rank_of(ranks[there])
+        return (after, text_order(texts[1])) < (before, text_order(texts[0]))
+
+    def _proposed(self, rewrite: Rewrite, like: Proposal) -> Proposal:
+        """The rule as a proposal with the gain of another; of a pattern rule, with the URLs that match it."""
+        proposal = Proposal(rewrite, like.learner, like.gain, None, like.right, like.wrong)
+        coded = coded_rewrite(self.trained_on, rewrite) if isinstance(rewrite, PatternRewrite) else None
+        if coded is None:
+            return proposal
+        return proposal._replace(places=self.trained_on.places[matching_rows(self.trained_on, coded[0])])
+
+    def _tried(self, proposal: Proposal, stage: RuleStage) -> tuple[UrlRule, Changes] | None:
+        """The rule with its evidence, and what it changes; None if it is not accepted."""
+        changes = self._changes(proposal)
+        if changes is None or not self._is_accepted(proposal, self._evidence(changes)):
+            return None
+        return self._rule(proposal, changes, stage), changes
 
     def _is_accepted(self, proposal: Proposal, evidence: Evidence) -> bool:
         settings = self._settings.candidates
