@@ -20,7 +20,7 @@ from search import Corpus, exact_pairs
 
 from dustream.core.pages.vertex import vertex_name
 from dustream.core.winners import Markets
-from dustream.schemas.pages import Canonical, Crawl
+from dustream.schemas.pages import Crawl
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.status import DuplicateStatus
 
@@ -35,7 +35,7 @@ class LastPage:
     first_seen_ms: int
     epoch: int
     signature: PageSignature | None
-    canonical: Canonical = "none"
+    canonical: str = "none"
     popularity: float | None = None
 
 

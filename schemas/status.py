@@ -64,6 +64,9 @@ class DuplicateStatus(Struct, frozen=True, kw_only=True, gc=False):
         Meta(description="of a contained page: the share of its feature code that the winner's has in one piece"),
     ] = None
     target: Annotated[str | None, Meta(description="where a redirect ends")] = None
+    canonical: Annotated[
+        str | None, Meta(description="the other page of its site that the page names as canonical, if it is relied on")
+    ] = None
     problem: Annotated[
         Problem | None,
         Meta(

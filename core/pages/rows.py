@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from dustream.core.pages.vertex import vertex_name
 from dustream.core.processor import Table
-from dustream.schemas.pages import Canonical, Request, Resolution, Standing, Verdict
+from dustream.schemas.pages import Request, Resolution, Standing, Verdict
 
 Row = TypeVar("Row")
 
@@ -31,7 +31,7 @@ class PageRow(Struct, frozen=True, array_like=True, gc=False):
     follower_count: int = 0
     spread_after: str | None = None
     popularity: float | None = None
-    canonical: Canonical = "none"
+    canonical: str = "none"
     popularity_at: int = UNKNOWN_VERSION
     found_at: int = UNKNOWN_VERSION
     # content

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from dustream.core.canonical import canonical_of
 from dustream.core.rules import fanout
 from dustream.core.rules.candidates import (
     Candidate,
@@ -69,16 +70,13 @@ from dustream.core.rules.joined import (
     unspoken_keys,
     without,
 )
+from dustream.core.rules.labels import NOT_NAMED, with_canonical
 from dustream.core.rules.landing import Landing, LandingSettings, Targets, counted, evidence_of, ways_of
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree
 from dustream.core.rules.reasons import (
-    RANK_AVOIDED,
-    RANK_OF_CANONICAL,
-    Ranks,
     exchanged,
     rank_of,
-    ranks_of,
     text_order,
     way_back,
 )
@@ -99,9 +97,10 @@ from dustream.core.rules.rewrite import (
 from dustream.core.rules.selection import select_by_graph
 from dustream.core.rules.stand_ins import with_stand_ins
 from dustream.core.rules.standard import standard_form
-from dustream.core.rules.training import URL_CHARS_MAX, TrainingSet, training_of
+from dustream.core.rules.training import RANK_AVOIDED, URL_CHARS_MAX, Ranks, TrainingSet, ranks_of, training_of
 from dustream.core.rules.url_table import UrlTable
 from dustream.core.sites import site_of
+from dustream.core.winners import CANONICAL_PLACES, canonical_class
 from dustream.schemas.rules import Learner, PatternRewrite, RuleStage, SubstringRewrite, UrlRule
 
 PROPOSALS_MAX: Final = 200
@@ -113,13 +112,15 @@ Method = Literal["both", "tree", "dust", "fanout"]
 
 
 class SiteUrl(NamedTuple):
-    """What is known of one URL: the cluster of its content, or only a size; whether it redirects or is gone."""
+    """What is known of one URL: the cluster of its content, or only a size; whether it redirects or is gone;
+    `canonical`: its rel=canonical link, as it stands in the page."""
 
     url: str
     cluster: str | None = None
     size_min: int = -1
     size_max: int = -1
     avoid: bool = False
+    canonical: str = ""
 
 
 class LearnSettings(NamedTuple):
@@ -240,6 +241,33 @@ class SiteUrls:
             return ranks_of(self.avoid)
         return np.where(self.avoid, RANK_AVOIDED, self.canonical).astype(np.int8)
 
+    def with_canonical(self, said: Sequence[str]) -> SiteUrls:
+        """With what the pages say of themselves: `self`, `none`, or the page that each names (core/canonical.py)."""
+        standard = [each if each in ("self", "none") else standard_form(each) for each in said]
+        is_named = [canonical_class(each) == "other" and len(each) <= URL_CHARS_MAX for each in standard]
+        others = np.flatnonzero(is_named).tolist()
+        names = np.full(len(said), NOT_NAMED, np.int64)
+        names[others] = self.table.rows([standard[i] for i in others])
+        own = np.array([each == "self" for each in said], np.bool_)
+        names[own] = self.places[own]
+        labels = with_canonical(self.places, self.clusters, self.avoid, names)
+        places = np.append(self.places, labels.named)
+        order = sorted(range(len(places)), key=lambda i: self.table.urls[places[i]])
+        more = len(labels.named)
+        canonical = np.array([CANONICAL_PLACES[canonical_class(each)] for each in said], np.int8)
+        clusters = np.append(labels.clusters, labels.named_clusters)
+        return SiteUrls(
+            table=self.table,
+            places=places[order],
+            clusters=clusters[order],
+            avoid=np.append(self.avoid, np.zeros(more, np.bool_))[order],
+            sizes=np.append(self.sizes, np.full((more, 2), -1, np.int64), axis=0)[order],
+            names=(*self.names, *(f"canonical {i}" for i in range(len(self.names), int(clusters.max(initial=-1)) + 1))),
+            left_out=self.left_out,
+            others=self.others,
+            canonical=np.append(canonical, np.full(more, CANONICAL_PLACES["self"], np.int8))[order],
+        )
+
 
 def site_urls(known: Iterable[SiteUrl]) -> SiteUrls:
     """The columns of these entries, whatever their order; URLs too long to learn from are left out."""
@@ -249,7 +277,7 @@ def site_urls(known: Iterable[SiteUrl]) -> SiteUrls:
     table = UrlTable()
     numbers: dict[str, int] = {}
     clusters = [entries[i].cluster for i in order]
-    return SiteUrls(
+    columns = SiteUrls(
         table=table,
         places=table.rows([standard[i] for i in order]),
         clusters=np.array([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in clusters], np.int32),
@@ -258,6 +286,9 @@ def site_urls(known: Iterable[SiteUrl]) -> SiteUrls:
         names=tuple(dict.fromkeys(c for c in clusters if c is not None)),
         left_out=len(entries) - len(order),
     )
+    if not any(entry.canonical for entry in entries):
+        return columns
+    return columns.with_canonical([canonical_of(entries[i].url, entries[i].canonical) for i in order])
 
 
 def learn_site(
@@ -350,8 +381,8 @@ def _dust_proposal(rule: DustRule, places: Places) -> Proposal:
     return Proposal(rule.rewrite, "dust", rule.right, places[rule.rows], rule.right, rule.wrong, landed)
 
 
-def _entry_order(entry: SiteUrl) -> tuple[str, str, int, int, bool]:
-    return entry.url, entry.cluster or "", entry.size_min, entry.size_max, entry.avoid
+def _entry_order(entry: SiteUrl) -> tuple[str, str, int, int, bool, str]:
+    return entry.url, entry.cluster or "", entry.size_min, entry.size_max, entry.avoid, entry.canonical
 
 
 def by_site(known: Iterable[SiteUrl]) -> Iterator[tuple[str, list[SiteUrl]]]:
@@ -372,11 +403,21 @@ def tree_proposals(tree: PatternTree, settings: CandidateSettings) -> tuple[int,
     candidates = candidate_rules(tree, settings)
     index = EvidenceIndex(tree.training)
     proposals: list[Proposal] = []
-    for rule in select_by_graph(tree, one_way(tree, candidates.qualified, settings), settings):
+    for rule in _selected(tree, one_way(tree, candidates.qualified, settings), settings):
         for pattern, operations in _widths(tree, rule, index, settings):
             for part in _parts(index, pattern, operations, settings):
                 proposals += _tightened(index, part, settings)
     return candidates.raw, _distinct(proposals)
+
+
+def _selected(tree: PatternTree, candidates: list[Candidate], settings: CandidateSettings) -> list[Candidate]:
+    """What the graph selects; and what it selects of the rules that land: where a wider rule will not be applied, the
+    narrower ones stand."""
+    selected = select_by_graph(tree, candidates, settings)
+    if all(settings.lands(rule.evidence) for rule in selected):
+        return selected
+    landing = select_by_graph(tree, [rule for rule in candidates if settings.lands(rule.evidence)], settings)
+    return [*selected, *landing]
 
 
 def _widths(
@@ -612,7 +653,7 @@ class Judge:
     @property
     def _ranks(self) -> Ranks:
         """By place: what the page there says of itself."""
-        ranks = np.full(len(self._table.urls), RANK_OF_CANONICAL["none"], np.int8)
+        ranks = np.full(len(self._table.urls), CANONICAL_PLACES["none"], np.int8)
         ranks[self._known.places] = self._known.ranks
         return ranks
 
@@ -694,25 +735,30 @@ class Judge:
         return evidence_of(rule).is_safe(self._settings.landing)
 
     def _better_way(self, proposal: Proposal, stage: RuleStage) -> tuple[UrlRule, Changes] | None:
-        """The rule, or the rule the other way round: the one that lands, and if both do, the one that reasons prefer.
-        A substring rule that was validated on fetched pages, or by sizes, was validated one way only."""
+        """The rule, or the rule the other way round. Where redirects and canonical links speak, they decide. Else it is
+        the way that lands, and if both do, the one that reasons prefer. A substring rule that was validated on fetched
+        pages, or by sizes, was validated one way only."""
         found = self._tried(proposal, stage)
+        before, after = (0, 0) if found is None else self._ranks_of(found[1])
+        found = None if after > before else found
         is_one_way = proposal.learner == "dust" and (self._sized or self._is_validated)
         texts = None if is_one_way else exchanged(proposal.rewrite)
-        if texts is None or (found is not None and self._is_safe(found[0]) and self._is_preferred(texts, found[1])):
+        if texts is None:
+            return found
+        is_preferred = (after, text_order(texts[1])) < (before, text_order(texts[0]))
+        if found is not None and is_preferred and self._is_safe(found[0]):
             return found
         back = way_back(proposal.rewrite)
-        if not is_allowed(back) or not is_deployable(back):
+        if after < before or not is_allowed(back) or not is_deployable(back):
             return found
         other = self._tried(self._proposed(back, proposal), stage)
         return other if other is not None and self._is_safe(other[0]) else found
 
-    def _is_preferred(self, texts: tuple[str, str], changes: Changes) -> bool:
-        """Whether reasons speak for this way."""
+    def _ranks_of(self, changes: Changes) -> tuple[int, int]:
+        """What the pages say of themselves before and after the changes."""
         ranks = self._ranks
         there = changes.targets[self._marked(self._known.places)[changes.targets]]
-        before, after = rank_of(ranks[changes.sources]), rank_of(ranks[there])
-        return (after, text_order(texts[1])) < (before, text_order(texts[0]))
+        return rank_of(ranks[changes.sources]), rank_of(ranks[there])
 
     def _proposed(self, rewrite: Rewrite, like: Proposal) -> Proposal:
         """The rule as a proposal with the gain of another; of a pattern rule, with the URLs that match it."""

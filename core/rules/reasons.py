@@ -15,26 +15,20 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from dustream.schemas.pages import Canonical
+from dustream.core.rules.pattern_tree import url_position
+from dustream.core.rules.training import Ranks
+from dustream.core.winners import CANONICAL_PLACES
 from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, SubstringRewrite
 
 STAYING_NAMES: Final = frozenset({"latest", "stable", "current"})
 _PARTS: Final = re.compile(r"[/?&=;:.]")
 
-Ranks = npt.NDArray[np.int8]
 Rewrite = PatternRewrite | SubstringRewrite
-RANK_OF_CANONICAL: Final[dict[Canonical, int]] = {"self": 0, "none": 1, "other": 2}
-RANK_AVOIDED: Final = 3
-
-
-def ranks_of(avoid: npt.NDArray[np.bool_]) -> Ranks:
-    """Of pages of which only this is known: whether they redirect or are gone."""
-    return np.where(avoid, RANK_AVOIDED, RANK_OF_CANONICAL["none"]).astype(np.int8)
 
 
 class TextOrder(NamedTuple):
@@ -62,7 +56,7 @@ def text_order(text: str) -> TextOrder:
 def rank_of(ranks: Ranks) -> int:
     """What most of the pages say of themselves; what says nothing of itself where there are none."""
     if len(ranks) == 0:
-        return RANK_OF_CANONICAL["none"]
+        return CANONICAL_PLACES["none"]
     return int(np.sort(ranks)[len(ranks) // 2])
 
 
@@ -70,24 +64,48 @@ def exchanged(rewrite: Rewrite) -> tuple[str, str] | None:
     """The texts that a rule exchanges, if the same rule can be written the other way round; else None."""
     if isinstance(rewrite, SubstringRewrite):
         return (rewrite.find, rewrite.put) if rewrite.put else None
-    tested = {test.key: test for test in rewrite.tests}
-    if any(write.op != "set" or write.key not in tested or tested[write.key].test != "is" for write in rewrite.writes):
+    values = _exchanged_values(rewrite)
+    if values is None:
         return None
-    return (
-        " ".join(tested[write.key].value for write in rewrite.writes),
-        " ".join(write.value for write in rewrite.writes),
-    )
+    return _text((key, before) for key, before, _ in values), _text((key, after) for key, _, after in values)
 
 
 def way_back(rewrite: Rewrite) -> Rewrite:
     """The rule the other way round; only of rules that exchange texts."""
     if isinstance(rewrite, SubstringRewrite):
         scope = rewrite.scope
-        if rewrite.find in scope or (rewrite.at_start and scope.startswith(rewrite.find)):
+        if rewrite.find in scope:
             scope = scope.replace(rewrite.find, rewrite.put, 1)
         return SubstringRewrite(scope, rewrite.put, rewrite.find, rewrite.at_start, rewrite.at_end)
-    put = {write.key: write.value for write in rewrite.writes}
-    found = {test.key: test.value for test in rewrite.tests}
-    tests = tuple(KeyTest(t.key, "is", put[t.key]) if t.key in put else t for t in rewrite.tests)
-    writes = tuple(KeyWrite(write.key, "set", found[write.key]) for write in rewrite.writes)
-    return PatternRewrite(tests, writes, rewrite.open)
+    values = _exchanged_values(rewrite) or []
+    tests = {test.key: test for test in rewrite.tests}
+    for key, _, after in values:
+        tests[key] = KeyTest(key, "absent") if after is None else KeyTest(key, "is", after)
+    in_order = sorted(tests.values(), key=lambda test: url_position(test.key))
+    return PatternRewrite(
+        tuple(test for test in in_order if test.test != "absent" or rewrite.open),
+        tuple(KeyWrite(key, "drop") if before is None else KeyWrite(key, "set", before) for key, before, _ in values),
+        rewrite.open,
+    )
+
+
+def _exchanged_values(rewrite: PatternRewrite) -> list[tuple[str, str | None, str | None]] | None:
+    """The keys that a rule writes, each with its value before and after (None: absent); None if any may have several
+    values."""
+    tested = {test.key: test for test in rewrite.tests}
+    values: list[tuple[str, str | None, str | None]] = []
+    for write in rewrite.writes:
+        test = tested.get(write.key, KeyTest(write.key, "any" if rewrite.open else "absent"))
+        if write.op == "copy" or test.test not in ("is", "absent"):
+            return None
+        values.append(
+            (write.key, test.value if test.test == "is" else None, write.value if write.op == "set" else None)
+        )
+    return values
+
+
+def _text(values: Iterable[tuple[str, str | None]]) -> str:
+    """As they stand in a URL, more or less."""
+    marks = {"path": "/", "ext": "."}
+    present = [(key, value) for key, value in values if value is not None]
+    return " ".join((key if key[0] in "?;" else marks.get(key.partition("_")[0], "")) + value for key, value in present)

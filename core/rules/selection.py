@@ -38,7 +38,7 @@ def select_by_graph(
     index = EvidenceIndex(tree.training)
     joined = [_joined(tree, index, source, towards, inner, settings) for source in sorted(towards)]
     # Below one source there may be better ones: the walk says where rules lead, the gain which of two levels rewrites.
-    return _without_covered(tree, [*(rule for rule in joined if rule is not None), *inner.values()], settings)
+    return _without_covered(tree, [*(rule for rule in joined if rule is not None), *inner.values()])
 
 
 def stable_distribution(tree: PatternTree, candidates: list[Candidate]) -> dict[int, float]:
@@ -144,11 +144,10 @@ def chained(first: Operations, second: Operations) -> Operations:
     return Operations(copied.astype(np.int32), fixed.astype(np.int32))
 
 
-def _without_covered(tree: PatternTree, rules: list[Candidate], settings: CandidateSettings) -> list[Candidate]:
+def _without_covered(tree: PatternTree, rules: list[Candidate]) -> list[Candidate]:
     """Cases (a) and (b): per node one rule, and on every way from the root to a leaf one node with a rule.
 
-    An ancestor's rule stays unless the rules below it remove more URLs together. If it does not land, it will not be
-    applied: those below it that land stay beside it.
+    An ancestor's rule stays unless the rules below it remove more URLs together.
     """
     by_source: dict[int, list[Candidate]] = defaultdict(list)
     for rule in rules:
@@ -158,8 +157,7 @@ def _without_covered(tree: PatternTree, rules: list[Candidate], settings: Candid
         own = max(by_source[source], key=lambda rule: (rule.evidence.gain, *_reverse(rule)))
         below = [rule for rule in kept if tree.is_ancestor(tree.nodes[source], tree.nodes[rule.source])]
         if own.evidence.gain >= sum(rule.evidence.gain for rule in below):
-            applied = [] if settings.lands(own.evidence) else [rule for rule in below if settings.lands(rule.evidence)]
-            kept = [rule for rule in kept if rule not in below] + [*applied, own]
+            kept = [rule for rule in kept if rule not in below] + [own]
     return _without_circles(tree, kept)
 
 

@@ -18,13 +18,18 @@ from numba import njit
 
 from dustream.core.rules.decompose import OPAQUE, Keys
 from dustream.core.rules.hash_slots import Hashes, Ints, slots_by_hash
-from dustream.core.rules.reasons import Ranks, ranks_of
 from dustream.core.rules.url_table import UrlTable
+from dustream.core.winners import CANONICAL_PLACES
 
 URL_CHARS_MAX: Final = 2_048
 KEYS_PER_URL_MAX: Final = 64
 KEYS_PER_SITE_MAX: Final = 255
 ABSENT: Final = 0
+
+Ranks = npt.NDArray[np.int8]
+"""What pages say of themselves, as places in the winner order: by their rel=canonical links (CANONICAL_PLACES), and
+behind all others those that redirect or are gone."""
+RANK_AVOIDED: Final = 3
 
 
 class KnownUrl(NamedTuple):
@@ -93,6 +98,11 @@ class TrainingSet:
     def code_of(self) -> dict[str, int]:
         """The number of every text; the empty one has one of its own if a URL has an empty value, else 0, as absent."""
         return {text: code for code, text in enumerate(self.texts)}
+
+
+def ranks_of(avoid: npt.NDArray[np.bool_]) -> Ranks:
+    """Of pages of which only this is known: whether they redirect or are gone."""
+    return np.where(avoid, RANK_AVOIDED, CANONICAL_PLACES["none"]).astype(np.int8)
 
 
 def training_set(known: Iterable[KnownUrl], table: UrlTable | None = None) -> TrainingSet:
