@@ -12,6 +12,7 @@ comes when the tree has nothing more to say.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -62,6 +63,7 @@ from dustream.core.rules.evidence import (
 )
 from dustream.core.rules.growth import summary
 from dustream.core.rules.hash_slots import Ints
+from dustream.core.rules.hosting import host_of, is_shared
 from dustream.core.rules.joined import (
     hosts_replaced,
     landing_values,
@@ -268,6 +270,23 @@ class SiteUrls:
             canonical=np.append(canonical, np.full(more, CANONICAL_PLACES["self"], np.int8))[order],
         )
 
+    def by_host(self) -> Iterator[SiteUrls]:
+        """The URLs of each host by themselves, in the order of the hosts' names."""
+        urls = self.table.urls
+        hosts = np.array([host_of(urls[place]) for place in self.places.tolist()])
+        other_hosts = np.array([host_of(urls[place]) for place in self.others.tolist()], hosts.dtype)
+        for host in np.unique(hosts):
+            mine = hosts == host
+            yield dataclasses.replace(
+                self,
+                places=self.places[mine],
+                clusters=self.clusters[mine],
+                avoid=self.avoid[mine],
+                sizes=self.sizes[mine],
+                others=self.others[other_hosts == host],
+                canonical=None if self.canonical is None else self.canonical[mine],
+            )
+
 
 def site_urls(known: Iterable[SiteUrl]) -> SiteUrls:
     """The columns of these entries, whatever their order; URLs too long to learn from are left out."""
@@ -311,13 +330,25 @@ def learn_urls(
     stage: RuleStage = "active",
     fetch: Fetch | None = None,
 ) -> LearnedSite:
-    """The same from columns. Beside these entries nothing that the table holds has a say."""
+    """The same from columns. Beside these entries nothing that the table holds has a say. On shared hosting host by
+    host."""
     judge = Judge(site, known, settings or LearnSettings(), is_validated=fetch is not None)
+    if not is_shared(judge.trained_on):
+        return _learned(judge, known, method, stage, fetch)
+    judges = [(Judge(site, each, judge.settings, fetch is not None), each) for each in known.by_host()]
+    learned = [_learned(each, urls, method, stage, fetch) for each, urls in judges]
+    rules = sorted((rule for each in learned for rule in each.rules), key=lambda rule: rule.stage != "active")
+    raw, proposed = sum(each.raw for each in learned), sum(each.proposed for each in learned)
+    tree = build_pattern_tree(judge.trained_on)
+    return LearnedSite(site, tuple(rules[:PROPOSALS_MAX]), tree, known.left_out, raw, proposed)
+
+
+def _learned(judge: Judge, known: SiteUrls, method: Method, stage: RuleStage, fetch: Fetch | None) -> LearnedSite:
     tree = build_pattern_tree(judge.trained_on)
     rounds = _Rounds(judge, judge.settings, stage)
     if judge.may_have_rules():
         rounds.learn(method, tree, fetch)
-    return LearnedSite(site, tuple(rounds.rules), tree, known.left_out, rounds.raw, rounds.proposed)
+    return LearnedSite(judge.site, tuple(rounds.rules), tree, known.left_out, rounds.raw, rounds.proposed)
 
 
 class _Rounds:
@@ -572,7 +603,7 @@ class Judge:
     """The known URLs as the accepted rules leave them: where each entry is now."""
 
     def __init__(self, site: str, known: SiteUrls, settings: LearnSettings, is_validated: bool = False) -> None:
-        self._site = site
+        self.site = site
         self._is_validated = is_validated
         self._known = known
         self._table = known.table
@@ -943,7 +974,7 @@ class Judge:
         urls = self._table.urls
         examples = [(urls[a], urls[b]) for a, b in list(zip(*changes, strict=True))[::step][:EXAMPLES_MAX]]
         return UrlRule(
-            id=rule_id(self._site, proposal.rewrite),
+            id=rule_id(self.site, proposal.rewrite),
             rewrite=proposal.rewrite,
             pattern=pattern,
             replacement=replacement,
