@@ -21,7 +21,7 @@ from search import Corpus, exact_pairs
 from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.vertex import vertex_name
 from dustream.core.winners import Markets
-from dustream.schemas.pages import Canonical, Crawl
+from dustream.schemas.pages import Crawl
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.status import DuplicateStatus
 
@@ -36,7 +36,7 @@ class LastPage:
     first_seen_ms: int
     epoch: int
     signature: PageSignature | None
-    canonical: Canonical = "none"
+    canonical: str = "none"
     popularity: float | None = None
 
 

@@ -16,10 +16,10 @@ from dustream.core.page_cut import cut_event, smaller
 from dustream.core.text.extractors import TextSource, extractor
 from dustream.core.text.page_guard import TooLarge
 from dustream.core.text.signature import PageSigner, SignedPage, page_signer, sign
-from dustream.core.urls.canonical import canonical_class
+from dustream.core.urls.canonical import canonical_of
 from dustream.core.urls.identity import resolve_target
 from dustream.schemas.crawl import CrawlEvent
-from dustream.schemas.pages import Canonical, Crawl, Decision
+from dustream.schemas.pages import Crawl, Decision
 from dustream.schemas.signature import PageSignature
 
 REFRESH_DELAY_S_MAX = 5.0  # a page that leads elsewhere sooner than anyone can read it is a redirect
@@ -128,18 +128,18 @@ def _content(checked: CheckedEvent, event: CrawlEvent, read: PageSigner, code_of
         target = refresh_target(found, checked.url)
         if target is not None:
             return _redirect(checked, target, "meta")
-    canonical = canonical_class(checked.url, found.canonical)
+    canonical = canonical_of(checked.url, found.canonical)
     return _page(checked, found.signature, code_of(found.utf8), canonical)
 
 
-def _page(checked: CheckedEvent, signature: PageSignature, code: str, canonical: Canonical = "none") -> Crawl:
+def _page(checked: CheckedEvent, signature: PageSignature, code: str, canonical: str = "none") -> Crawl:
     if signature.token_count == 0:
         # Pages without text have nothing in common but that: each is its own content, never another's duplicate.
         signature = replace(signature, content_hash=_hash128("empty", checked.url))
     return _signed(checked, replace(signature, code=code) if code else signature, canonical)
 
 
-def _signed(checked: CheckedEvent, signature: PageSignature, canonical: Canonical = "none") -> Crawl:
+def _signed(checked: CheckedEvent, signature: PageSignature, canonical: str = "none") -> Crawl:
     event = checked.event
     return Crawl(
         checked.url,

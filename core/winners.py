@@ -22,14 +22,14 @@ from msgspec import Struct
 
 from dustream.core.errors import BadSetting
 from dustream.core.urls.parts import url_parts
-from dustream.schemas.pages import Canonical
+from dustream.schemas.pages import CanonicalClass
 
 MARKETS_MAX = 16
 PREFERENCES_MAX = 10_000
 DAY_MS = 86_400_000
 URL_LENGTH_STEP = 8  # coarse: page=9 and page=10 are in one class more often than not
 NOT_PREFERRED = 0xFFFF
-_CANONICAL_PLACES: dict[Canonical, int] = {"self": 0, "none": 1, "other": 2}
+CANONICAL_PLACES: dict[CanonicalClass, int] = {"self": 0, "none": 1, "other": 2}
 # Who names another page of its site as canonical is not kept if another page matches it, however popular it is; only a
 # host that the user prefers comes before that (docs/configuration.md has the figures).
 DEFAULT_CRITERIA = ("preferred_host", "canonical", "popularity", "https", "static", "depth", "url_length", "url_hash")
@@ -55,7 +55,7 @@ class RankedPage(Protocol):
     @property
     def popularity(self) -> float | None: ...
     @property
-    def canonical(self) -> Canonical: ...
+    def canonical(self) -> str: ...
 
 
 class PageFacts(Struct, frozen=True, gc=False):
@@ -64,7 +64,7 @@ class PageFacts(Struct, frozen=True, gc=False):
     url: str
     first_seen_ms: int
     popularity: float | None
-    canonical: Canonical
+    canonical: str
     parts: SplitResult
 
     @classmethod
@@ -85,7 +85,12 @@ def _popularity(page: PageFacts, market: Market) -> int:
 
 
 def _canonical(page: PageFacts, market: Market) -> int:
-    return _CANONICAL_PLACES[page.canonical]
+    return CANONICAL_PLACES[canonical_class(page.canonical)]
+
+
+def canonical_class(canonical: str) -> CanonicalClass:
+    """Of `self`, `none`, or the page that is named."""
+    return "self" if canonical == "self" else "none" if canonical == "none" else "other"
 
 
 def _static(page: PageFacts, market: Market) -> int:

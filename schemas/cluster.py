@@ -21,6 +21,7 @@ class ClusterMember(Struct, frozen=True, omit_defaults=True):
     winner: str | None = None
     relation: Relation | None = None
     since: Annotated[int, Meta(description="time of the fetch that brought what the page is now, in milliseconds")] = 0
+    canonical: Annotated[str | None, Meta(description="the other page of its site that it names as canonical")] = None
     similarity: Annotated[
         float | None,
         Meta(

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from dustream.schemas.signature import PageSignature
 
-Canonical = Literal["self", "none", "other"]
+CanonicalClass = Literal["self", "none", "other"]
 """What a page's rel=canonical link says about the page (core/urls/canonical.py)."""
 
 
@@ -19,8 +19,8 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     revisit: the page has the content that `target` had then. gone: the page is dead (404, 410).
     seen: fetched again and unchanged (304, revisit of itself); only the version moves.
     `origin`: where the event stands in its input (written and read by the engine), so that it can be read again.
-    `canonical`: of content only. `digest`: of the payload, where the input names it. `truncated`: only the beginning of
-    the page was read.
+    `canonical`: of content only: `self`, `none`, or the page that it names. `digest`: of the payload, where the input
+    names it. `truncated`: only the beginning of the page was read.
     """
 
     url: str
@@ -31,7 +31,7 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     via: str = "http"
     popularity: float | None = None
     origin: str = ""
-    canonical: Canonical = "none"
+    canonical: str = "none"
     digest: str = ""
     truncated: bool = False
 

@@ -59,6 +59,9 @@ class DuplicateStatus(Struct, frozen=True, kw_only=True, gc=False):
     similarity: Similarity = None
     code_share: CodeShare = None
     target: Annotated[str | None, Meta(description="where a redirect ends")] = None
+    canonical: Annotated[
+        str | None, Meta(description="the other page of its site that the page names as canonical, if it is relied on")
+    ] = None
     problem: Annotated[
         Problem | None,
         Meta(

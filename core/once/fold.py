@@ -15,7 +15,7 @@ from dustream.core.pages.rows import UNKNOWN_VERSION
 from dustream.core.pages.same_find import finds_same
 from dustream.core.pages.small_changes import ByAnchor
 from dustream.core.vertex import END
-from dustream.schemas.pages import Canonical, Crawl, Decision
+from dustream.schemas.pages import Crawl, Decision
 from dustream.schemas.signature import PageSignature
 
 NO_CONTENT = -1
@@ -30,7 +30,7 @@ class FoldedPage(Struct, gc=False):
     kind: Literal["unknown", "content", "redirect", "gone"] = "unknown"
     epoch: int = 0
     popularity: float | None = None
-    canonical: Canonical = "none"
+    canonical: str = "none"
     content: int = NO_CONTENT
     content_hash: bytes = b""
     target: str = ""

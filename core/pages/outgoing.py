@@ -32,5 +32,13 @@ class ClusterUpdates:
 
 def _member(said: DuplicateStatus) -> ClusterMember:
     return ClusterMember(
-        said.url, said.version, said.group, said.role, said.winner, said.relation, said.since, said.similarity
+        said.url,
+        said.version,
+        said.group,
+        said.role,
+        said.winner,
+        said.relation,
+        said.since,
+        said.canonical,
+        said.similarity,
     )

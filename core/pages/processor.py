@@ -273,7 +273,8 @@ class PagesProcessor:
         settled = self._settled(url, page, now, crawl, verdict)
         if settled is not None:
             self._rekey(url, page, settled)
-            if settled.verdicts is page.verdicts and settled.truncated == page.truncated:
+            same = settled.truncated == page.truncated and settled.canonical == page.canonical
+            if settled.verdicts is page.verdicts and same:
                 self._pages.put(url, settled)
             else:
                 self._save(url, page, settled)

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from dustream.core.vertex import vertex_name
-from dustream.schemas.pages import Canonical, Request, Resolution, Standing, Verdict
+from dustream.schemas.pages import Request, Resolution, Standing, Verdict
 
 UNKNOWN_VERSION = -(1 << 62)  # of a URL that others redirect to and nobody fetched
 
@@ -27,7 +27,7 @@ class PageRow(Struct, frozen=True, array_like=True, gc=False):
     follower_count: int = 0
     spread_after: str | None = None
     popularity: float | None = None
-    canonical: Canonical = "none"
+    canonical: str = "none"
     popularity_at: int = UNKNOWN_VERSION
     found_at: int = UNKNOWN_VERSION
     # content

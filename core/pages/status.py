@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from dustream.core.pages.redirects import resolution
 from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, since_of
 from dustream.core.pages.verdicts import effective, verdicts_of
+from dustream.core.winners import canonical_class
 from dustream.schemas.pages import Resolution, Standing, Verdict
 from dustream.schemas.status import DuplicateStatus, MarketStatus, Problem, Relation, Role
 
@@ -45,6 +46,7 @@ def looks_alike(before: PageRow, now: PageRow) -> bool:
         and before.site_held == now.site_held
         and before.contained == now.contained
         and before.truncated == now.truncated
+        and before.canonical == now.canonical
     )
 
 
@@ -85,6 +87,7 @@ def _content_view(url: str, page: PageRow, market_names: tuple[str, ...]) -> Dup
         relation=None if is_own else _relation(verdict),
         similarity=None if is_own else verdict.similarity,
         code_share=verdict.code_share,
+        canonical=page.canonical if canonical_class(page.canonical) == "other" else None,
         problem="truncated" if page.truncated else None,
         markets=_market_views(url, page, standing, market_names) if len(market_names) > 1 else None,
     )

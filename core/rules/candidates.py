@@ -27,6 +27,7 @@ from dustream.core.rules.growth import END, PARENT, SPLIT_KEY, START
 from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.landing import LandingSettings, allowed_share
 from dustream.core.rules.pattern_tree import Kind, Node, PatternTree
+from dustream.core.rules.reasons import TextOrder, rank_of, text_order
 from dustream.core.rules.shares import ClusterShares
 from dustream.core.urls.keys import is_named
 
@@ -104,7 +105,7 @@ def candidate_rules(tree: PatternTree, settings: CandidateSettings | None = None
         evidence = index.evidence(tree.rows(tree.nodes[s]), rewritten)
         if is_qualified(evidence, settings):
             qualified.append(Candidate(s, t, rewritten, evidence))
-    return Candidates(raw, _landing_ways(qualified, settings))
+    return Candidates(raw, qualified)
 
 
 def _leaves_https(tree: PatternTree, source: Node, operations: Operations) -> bool:
@@ -115,13 +116,53 @@ def _leaves_https(tree: PatternTree, source: Node, operations: Operations) -> bo
     return bool(source.kinds[key] != Kind.IS or source.codes[key] != operations.fixed[key])
 
 
-def _landing_ways(candidates: list[Candidate], settings: CandidateSettings) -> list[Candidate]:
-    """Without those that lead too many URLs nowhere while the way back lands: a part of /docs/ that is mirrored is
-    found in /docs/, not the other way round."""
-    lands = {(rule.source, rule.target) for rule in candidates if settings.lands(rule.evidence)}
-    return [
-        rule for rule in candidates if (rule.source, rule.target) in lands or (rule.target, rule.source) not in lands
-    ]
+def one_way(tree: PatternTree, candidates: list[Candidate], settings: CandidateSettings) -> list[Candidate]:
+    """Of two rules between the same nodes the one that redirects and canonical links speak for. If they do not, the one
+    that lands: a part of /docs/ that is mirrored is found in /docs/, not the other way round. If both land, or none
+    does, the other reasons decide."""
+    lands = {(rule.source, rule.target): settings.lands(rule.evidence) for rule in candidates}
+    orders = {
+        node: node_order(tree, tree.nodes[node])
+        for way in lands
+        if way[0] != way[1] and way[::-1] in lands
+        for node in way
+    }
+
+    def is_preferred(source: int, target: int) -> bool:
+        if source == target or (target, source) not in lands:
+            return True
+        if orders[source].rank == orders[target].rank and lands[source, target] != lands[target, source]:
+            return lands[source, target]
+        return orders[target] < orders[source]
+
+    return [rule for rule in candidates if is_preferred(rule.source, rule.target)]
+
+
+class NodeOrder(NamedTuple):
+    """Of two nodes, the smaller is where rules lead (reasons.py)."""
+
+    rank: int
+    is_http: bool
+    goes_by: bool
+    named_keys: int
+    depth: int
+    text: TextOrder
+
+
+def node_order(tree: PatternTree, node: Node) -> NodeOrder:
+    training, rows = tree.training, tree.rows(node)
+    kinds = node.kinds.tolist()
+    fixed = [training.text(int(code)) for kind, code in zip(kinds, node.codes, strict=True) if kind == Kind.IS]
+    orders = list(map(text_order, fixed))
+    present = [key for key, kind in zip(training.keys, kinds, strict=True) if kind != Kind.ABSENT]
+    return NodeOrder(
+        rank=rank_of(training.ranks[rows[training.repeated[rows]]]),
+        is_http=any(order.is_http for order in orders),
+        goes_by=all(order.goes_by for order in orders),
+        named_keys=sum(map(is_named, present)),
+        depth=sum(key.startswith("path_") for key in present),
+        text=text_order(" ".join(fixed)),
+    )
 
 
 def _rules_within(
@@ -162,7 +203,7 @@ def _rule_within(
         evidence = index.evidence(tree.rows(node), operations)
         if is_qualified(evidence, settings):
             rule = Candidate(node.id, node.id, operations, evidence)
-            return tried, rule, evidence.gain >= SETTLED_SHARE_MIN * repeats
+            return tried, rule, evidence.gain >= SETTLED_SHARE_MIN * repeats and settings.lands(evidence)
     return tried, None, False
 
 

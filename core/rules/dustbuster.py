@@ -39,7 +39,7 @@ from dustream.core.rules.framed_text import (
 )
 from dustream.core.rules.hash_slots import Ints, first_entry, slot_count
 from dustream.core.urls.standard import standard_form
-from dustream.schemas.rules import SubstringRewrite
+from dustream.schemas.rules import PatternRewrite, SubstringRewrite
 
 URLS_MAX: Final = 20_000
 URL_BYTES_MAX: Final = 512
@@ -1293,6 +1293,11 @@ def _can_be_deployed(find: Bytes, put: Bytes) -> bool:
         if i == len(find):
             return False
     return bool(len(find) > int(find[0] == framed[0]) + int(find[-1] == framed[1]))
+
+
+def is_deployable(rewrite: PatternRewrite | SubstringRewrite) -> bool:
+    """Whether a substring rule does not find itself again in what it put; rules by key do not."""
+    return isinstance(rewrite, PatternRewrite) or rewrite.find not in rewrite.put
 
 
 def _as_rewrite(find: Bytes, put: Bytes, scope: str) -> SubstringRewrite:

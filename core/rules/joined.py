@@ -73,13 +73,13 @@ def one_value_replaced(
 
 
 def hosts_replaced(training: TrainingSet, speaking: Ints, pattern: Pattern, operations: Operations) -> list[OneValue]:
-    """The values, seen with a duplicate, of the first part of a host that may have any value and is set to a constant;
-    the most frequent ones first."""
-    for key in np.flatnonzero((operations.copied < 0) & (operations.fixed > 0)).tolist():
+    """The values, seen with a duplicate, of the first part of a host that may have any value and is written; the most
+    frequent ones first."""
+    for key in np.flatnonzero(operations.copied != np.arange(len(operations.copied))).tolist():
         if pattern.kinds[key] <= Kind.IS or not training.keys[key].startswith("host_"):
             continue
         values = training.values[key][speaking]
-        counts = Counter(values[values != operations.fixed[key]].tolist())
+        counts = Counter(values[(operations.copied[key] >= 0) | (values != operations.fixed[key])].tolist())
         often = sorted(counts, key=lambda code: (-counts[code], training.text(code)))
         return [OneValue(key, code) for code in often[:VALUES_MAX]]
     return []

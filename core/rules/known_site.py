@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from dustream.core.rules.coverage import known_share
 from dustream.core.rules.evidence import Bools, EvidenceIndex, Places
 from dustream.core.rules.hash_slots import Hashes, Ints
+from dustream.core.rules.labels import NOT_NAMED, with_canonical
+from dustream.core.rules.landing import LandingSettings
 from dustream.core.rules.learn import LearnSettings, Method, SiteUrls, learn_urls
 from dustream.core.rules.life import HELD_OUT_ONE_IN, LifeSettings, lived, record
-from dustream.core.rules.training import in_order, training_of
+from dustream.core.rules.training import RANK_AVOIDED, Ranks, TrainingSet, in_order, training_of
 from dustream.core.rules.url_table import UrlTable
+from dustream.core.winners import CANONICAL_PLACES
 from dustream.schemas.rules import UrlRule
 
 SORTED_PER_INSERTED: Final = 32
@@ -31,15 +35,20 @@ LEFTOVERS_MAX: Final = 1_000
 """URLs of the table that are no longer known, or were only rewritten to, beyond as many as are known."""
 
 
+CHANCE_DEVIATIONS: Final = 2.0
+"""In a run more pages come: a rule that is a little over a limit by chance is not taken away and given back."""
+
+
 class SiteUrlRow(Struct, frozen=True, array_like=True):
     """A URL of a site, the winner it is known to be similar to (None: nothing is known of its content), whether it
-    redirects or is gone, and the fetch that brought what it is now."""
+    redirects or is gone, the fetch that brought what it is now, and the other page that it names as canonical."""
 
     url: str
     version: tuple[int, int]
     cluster: str | None
     avoid: bool = False
     since: int = 0
+    canonical: str | None = None
 
 
 class RulesSettings(NamedTuple):
@@ -52,7 +61,7 @@ class RulesSettings(NamedTuple):
     relearn_changes_min: int = 20_000
     relearn_share: float = 20.0
     kept_urls_max: int = 1_000_000
-    learn: LearnSettings = LearnSettings()
+    learn: LearnSettings = LearnSettings().with_landing(LandingSettings(deviations=CHANCE_DEVIATIONS))
     life: LifeSettings = LifeSettings()
 
 
@@ -64,11 +73,34 @@ class Sample(NamedTuple):
     avoid: Bools
     since: npt.NDArray[np.int64]
     hashes: Hashes
+    canonical: Places
 
     def only(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> Sample:
-        return Sample(
-            self.places[which], self.clusters[which], self.avoid[which], self.since[which], self.hashes[which]
+        places, clusters, avoid, since, hashes, canonical = self
+        return Sample(places[which], clusters[which], avoid[which], since[which], hashes[which], canonical[which])
+
+    @property
+    def ranks(self) -> Ranks:
+        """What the pages say of themselves (reasons.py)."""
+        named = np.where(self.canonical >= 0, CANONICAL_PLACES["other"], CANONICAL_PLACES["none"])
+        return np.where(self.avoid, RANK_AVOIDED, named).astype(np.int8)
+
+    def labelled(self, urls: Sequence[str]) -> Sample:
+        """With what rel=canonical links tell, and the pages that they name."""
+        if np.all(self.canonical == NOT_NAMED):
+            return self
+        labels = with_canonical(self.places, self.clusters, self.avoid, self.canonical)
+        more = len(labels.named)
+        whole = Sample(
+            np.append(self.places, labels.named),
+            np.append(labels.clusters, labels.named_clusters),
+            np.append(self.avoid, np.zeros(more, np.bool_)),
+            np.append(self.since, np.zeros(more, np.int64)),
+            np.append(self.hashes, np.array([url_hash(urls[place]) for place in labels.named.tolist()], np.uint64)),
+            np.append(self.canonical, np.full(more, NOT_NAMED)),
         )
+        texts = [urls[place] for place in whole.places.tolist()]
+        return whole.only(np.array(sorted(range(len(texts)), key=texts.__getitem__), np.int64))
 
     @property
     def held_out(self) -> Bools:
@@ -88,7 +120,7 @@ class Sample(NamedTuple):
 
     def digest(self) -> bytes:
         """Of what rules are learned from: the URLs, which of them belong together, and where no rule may lead."""
-        columns = (self.places, in_order(self.clusters), self.avoid)
+        columns = (self.places, in_order(self.clusters), self.ranks)
         return hashlib.blake2b(b"".join(column.tobytes() for column in columns), digest_size=16).digest()
 
 
@@ -104,12 +136,17 @@ class _Columns:
         self._avoid = np.zeros(0, np.bool_)
         self._since = np.zeros(0, np.int64)
         self._hashes = np.zeros(0, np.uint64)
+        self._canonical = np.zeros(0, np.int64)
 
     def take(self, rows: dict[str, SiteUrlRow | None]) -> None:
         """The newest rows by URL; None: it is no longer known."""
         there = {url: row for url, row in rows.items() if row is not None}
         places = self.table.rows(there)
+        naming = {url: row.canonical for url, row in there.items() if row.canonical is not None}
+        named = self.table.rows(naming.values())
         self._grow(len(self.table.urls))
+        self._canonical[places] = NOT_NAMED
+        self._canonical[self.table.rows(naming)] = named
         new = places[~self._known[places]]
         self._known[places] = True
         self._clusters[places] = [self._number(row.cluster) for row in there.values()]
@@ -136,14 +173,21 @@ class _Columns:
 
     def _grow(self, size: int) -> None:
         more = max(0, size - len(self._known))
-        self._known, self._clusters, self._avoid, self._since, self._hashes = (
-            np.concatenate((column, np.zeros(more, column.dtype)))
-            for column in (self._known, self._clusters, self._avoid, self._since, self._hashes)
+        columns = (self._known, self._clusters, self._avoid, self._since, self._hashes, self._canonical)
+        self._known, self._clusters, self._avoid, self._since, self._hashes, self._canonical = (
+            np.concatenate((column, np.zeros(more, column.dtype))) for column in columns
         )
 
     def sample(self, sample_max: int) -> Sample:
         places = self._by_text
-        known = Sample(places, self._clusters[places], self._avoid[places], self._since[places], self._hashes[places])
+        known = Sample(
+            places,
+            self._clusters[places],
+            self._avoid[places],
+            self._since[places],
+            self._hashes[places],
+            self._canonical[places],
+        )
         if len(places) <= sample_max:
             return known
         return known.only(np.sort(np.argsort(known.hashes, kind="stable")[:sample_max]))
@@ -187,24 +231,28 @@ class KnownSite:
         self._columns.take(self._waiting)
         self._waiting = {}
         sample = self._columns.sample(settings.sample_max)
+        cut_to = sample.share if len(sample.places) >= settings.sample_max else None
+        sample = sample.labelled(self._columns.table.urls)
         if sample.repeats < settings.learn.gain_min:
             return ()
-        if len(sample.places) >= settings.sample_max:
-            landing = settings.learn.landing._replace(known_share=sample.share)
-            settings = settings._replace(learn=settings.learn.with_landing(landing))
+        training = training_of(self._columns.table, sample.places, sample.clusters, sample.avoid)
+        share = known_share(training) if cut_to is None else cut_to
+        landing = settings.learn.landing._replace(known_share=share)
+        settings = settings._replace(learn=settings.learn.with_landing(landing))
         self._learn(site, sample, method, settings)
-        return _lived(self._learned, sample, self._columns.table, settings) if self._learned else ()
+        return _lived(self._learned, sample, training, settings) if self._learned else ()
 
     def _learn(self, site: str, sample: Sample, method: Method, settings: RulesSettings) -> None:
         """The learner is told what the URLs that are kept from it are called, so that it knows which targets exist."""
         assert self._columns is not None
         shown, others = sample.only(~sample.held_out), sample.places[sample.held_out]
-        digest = method.encode() + shown.digest() + hashlib.blake2b(others.tobytes(), digest_size=16).digest()
+        share = str(settings.learn.landing.known_share).encode()
+        digest = method.encode() + share + shown.digest() + hashlib.blake2b(others.tobytes(), digest_size=16).digest()
         if digest != self._learned_from:
             sizes = np.full((len(shown.places), 2), -1, np.int64)
-            urls = SiteUrls(
-                self._columns.table, shown.places, in_order(shown.clusters), shown.avoid, sizes, others=others
-            )
+            table, ranks = self._columns.table, shown.ranks
+            clusters = in_order(shown.clusters)
+            urls = SiteUrls(table, shown.places, clusters, shown.avoid, sizes, others=others, canonical=ranks)
             self._learned = learn_urls(site, urls, method, settings.learn, stage="candidate").rules
             self._learned_from = digest
 
@@ -214,9 +262,10 @@ def learned_rules(site: str, rows: Iterable[SiteUrlRow], settings: RulesSettings
     return KnownSite(rows).rules(site, settings)
 
 
-def _lived(rules: tuple[UrlRule, ...], sample: Sample, table: UrlTable, settings: RulesSettings) -> tuple[UrlRule, ...]:
+def _lived(
+    rules: tuple[UrlRule, ...], sample: Sample, known: TrainingSet, settings: RulesSettings
+) -> tuple[UrlRule, ...]:
     """The rules after what they predicted for the URLs that the learner has not seen, in the order of fetching."""
-    known = training_of(table, sample.places, sample.clusters, sample.avoid)
     sample = sample.only(np.flatnonzero(np.isin(sample.places, known.places)))
     since = np.empty(known.size, np.int32)
     since[np.lexsort((sample.hashes, sample.since))] = np.arange(known.size, dtype=np.int32)
@@ -228,8 +277,9 @@ def _lived(rules: tuple[UrlRule, ...], sample: Sample, table: UrlTable, settings
 
 
 def _repeats(rows: Iterable[SiteUrlRow | None]) -> int:
-    clusters = [row.cluster for row in rows if row is not None and row.cluster is not None]
-    return len(clusters) - len(set(clusters))
+    known = [row for row in rows if row is not None]
+    clusters = [row.cluster for row in known if row.cluster is not None]
+    return len(clusters) - len(set(clusters)) + sum(row.canonical is not None for row in known)
 
 
 def is_held_out(url: str) -> bool:

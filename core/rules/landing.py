@@ -36,19 +36,23 @@ class LandingSettings(NamedTuple):
     """Which shares of the URLs that a rule changes may land wrong or unknown for it to be active.
 
     `known_share`: the share of a site's URLs that are known, where they are a sample: what is not in the sample looks
-    as if it did not exist. `label_noise`: the share of URLs that are in a wrong cluster.
+    as if it did not exist. None: it is estimated (coverage.py). `label_noise`: the share of URLs that are in a wrong
+    cluster. `deviations`: by how many standard deviations a share may be exceeded, so that chance alone takes no rule
+    away when more pages come.
     """
 
     wrong_share_max: float = 0.02
     unknown_share_max: float = 0.05
-    known_share: float = 1.0
+    known_share: float | None = None
     label_noise: float = 0.0
+    deviations: float = 0.0
 
     def wrong_allowed(self, rewrites: int) -> float:
-        return allowed_share(self.wrong_share_max, (1 - self.label_noise) ** 2, rewrites)
+        return allowed_share(self.wrong_share_max, (1 - self.label_noise) ** 2, rewrites, self.deviations)
 
     def unknown_allowed(self, rewrites: int) -> float:
-        return allowed_share(self.unknown_share_max, self.known_share, rewrites)
+        share = 1.0 if self.known_share is None else self.known_share
+        return allowed_share(self.unknown_share_max, share, rewrites, self.deviations)
 
 
 class Landing(NamedTuple):
@@ -80,13 +84,12 @@ def evidence_of(rule: UrlRule) -> Landing:
     return Landing(rule.support, rule.unknown, rule.false_positives)
 
 
-def allowed_share(share_max: float, seen_share: float, count: int) -> float:
+def allowed_share(share_max: float, seen_share: float, count: int, deviations: float = 0.0) -> float:
     """What may be seen of a share of at most `share_max` if the rest is only seen so far as `seen_share` goes, over so
     many cases: few of them may have met more than their share by chance."""
-    if seen_share >= 1:
-        return share_max
-    expected = 1 - (1 - share_max) * seen_share
-    return expected + CHANCE_DEVIATIONS * math.sqrt(expected * (1 - expected) / max(1, count))
+    expected = share_max + (1 - share_max) * (1 - seen_share)
+    by_chance = deviations if seen_share >= 1 else max(deviations, CHANCE_DEVIATIONS)
+    return expected + by_chance * math.sqrt(expected * (1 - expected) / max(1, count))
 
 
 def counted(ways: Ways) -> Landing:

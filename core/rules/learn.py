@@ -12,7 +12,8 @@ comes when the tree has nothing more to say.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import dataclasses
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,7 +30,9 @@ from dustream.core.rules.candidates import (
     CandidateSettings,
     candidate_rules,
     is_qualified,
+    one_way,
 )
+from dustream.core.rules.coverage import known_share
 from dustream.core.rules.dustbuster import (
     URLS_MAX,
     DustRule,
@@ -38,6 +41,7 @@ from dustream.core.rules.dustbuster import (
     LoggedUrl,
     UrlList,
     differences_recur,
+    is_deployable,
     is_listed,
     mates,
     rules_of_list,
@@ -57,6 +61,7 @@ from dustream.core.rules.evidence import (
 )
 from dustream.core.rules.growth import summary
 from dustream.core.rules.hash_slots import Ints
+from dustream.core.rules.hosting import host_of, is_shared
 from dustream.core.rules.joined import (
     hosts_replaced,
     landing_values,
@@ -65,19 +70,16 @@ from dustream.core.rules.joined import (
     unspoken_keys,
     without,
 )
-from dustream.core.rules.landing import (
-    MEETS,
-    UNKNOWN,
-    Landing,
-    LandingSettings,
-    Targets,
-    counted,
-    evidence_of,
-    row_ways,
-    ways_of,
-)
+from dustream.core.rules.labels import NOT_NAMED, with_canonical
+from dustream.core.rules.landing import Landing, LandingSettings, Targets, counted, evidence_of, ways_of
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree
+from dustream.core.rules.reasons import (
+    exchanged,
+    rank_of,
+    text_order,
+    way_back,
+)
 from dustream.core.rules.rewrite import (
     Pattern,
     PatternRewriter,
@@ -85,6 +87,7 @@ from dustream.core.rules.rewrite import (
     Rewriter,
     Taken,
     as_regex,
+    coded_rewrite,
     is_allowed,
     matching_rows,
     rewrite_of,
@@ -92,30 +95,34 @@ from dustream.core.rules.rewrite import (
     rule_id,
 )
 from dustream.core.rules.selection import select_by_graph
-from dustream.core.rules.training import URL_CHARS_MAX, TrainingSet, training_of
+from dustream.core.rules.stand_ins import with_stand_ins
+from dustream.core.rules.training import RANK_AVOIDED, URL_CHARS_MAX, Ranks, TrainingSet, ranks_of, training_of
 from dustream.core.rules.url_table import UrlTable
+from dustream.core.urls.canonical import canonical_of
 from dustream.core.urls.keys import is_named
 from dustream.core.urls.sites import site_of
 from dustream.core.urls.standard import standard_form
+from dustream.core.winners import CANONICAL_PLACES, canonical_class
 from dustream.schemas.rules import Learner, PatternRewrite, RuleStage, SubstringRewrite, UrlRule
 
 PROPOSALS_MAX: Final = 200
 EXAMPLES_MAX: Final = 3
 ROUNDS_MAX: Final = 4
 ONE_VALUE_URLS_MIN: Final = 20
-STAND_INS_MAX: Final = 8
 
 Method = Literal["both", "tree", "dust", "fanout"]
 
 
 class SiteUrl(NamedTuple):
-    """What is known of one URL: the cluster of its content, or only a size; whether it redirects or is gone."""
+    """What is known of one URL: the cluster of its content, or only a size; whether it redirects or is gone;
+    `canonical`: its rel=canonical link, as it stands in the page."""
 
     url: str
     cluster: str | None = None
     size_min: int = -1
     size_max: int = -1
     avoid: bool = False
+    canonical: str = ""
 
 
 class LearnSettings(NamedTuple):
@@ -227,6 +234,58 @@ class SiteUrls:
     names: tuple[str, ...] = ()
     left_out: int = 0
     others: Places = field(default_factory=lambda: np.zeros(0, np.int64))
+    canonical: Ranks | None = None
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        """Of each entry: what the page says of itself (reasons.py)."""
+        if self.canonical is None:
+            return ranks_of(self.avoid)
+        return np.where(self.avoid, RANK_AVOIDED, self.canonical).astype(np.int8)
+
+    def with_canonical(self, said: Sequence[str]) -> SiteUrls:
+        """With each page's canonical link: `self`, `none`, or the page that it names (core/urls/canonical.py)."""
+        standard = [each if each in ("self", "none") else standard_form(each) for each in said]
+        is_named = [canonical_class(each) == "other" and len(each) <= URL_CHARS_MAX for each in standard]
+        others = np.flatnonzero(is_named).tolist()
+        names = np.full(len(said), NOT_NAMED, np.int64)
+        names[others] = self.table.rows([standard[i] for i in others])
+        own = np.array([each == "self" for each in said], np.bool_)
+        names[own] = self.places[own]
+        labels = with_canonical(self.places, self.clusters, self.avoid, names)
+        places = np.append(self.places, labels.named)
+        order = sorted(range(len(places)), key=lambda i: self.table.urls[places[i]])
+        more = len(labels.named)
+        canonical = np.array([CANONICAL_PLACES[canonical_class(each)] for each in said], np.int8)
+        clusters = np.append(labels.clusters, labels.named_clusters)
+        return SiteUrls(
+            table=self.table,
+            places=places[order],
+            clusters=clusters[order],
+            avoid=np.append(self.avoid, np.zeros(more, np.bool_))[order],
+            sizes=np.append(self.sizes, np.full((more, 2), -1, np.int64), axis=0)[order],
+            names=(*self.names, *(f"canonical {i}" for i in range(len(self.names), int(clusters.max(initial=-1)) + 1))),
+            left_out=self.left_out,
+            others=self.others,
+            canonical=np.append(canonical, np.full(more, CANONICAL_PLACES["self"], np.int8))[order],
+        )
+
+    def by_host(self) -> Iterator[SiteUrls]:
+        """The URLs of each host by themselves, in the order of the hosts' names."""
+        urls = self.table.urls
+        hosts = np.array([host_of(urls[place]) for place in self.places.tolist()])
+        other_hosts = np.array([host_of(urls[place]) for place in self.others.tolist()], hosts.dtype)
+        for host in np.unique(hosts):
+            mine = hosts == host
+            yield dataclasses.replace(
+                self,
+                places=self.places[mine],
+                clusters=self.clusters[mine],
+                avoid=self.avoid[mine],
+                sizes=self.sizes[mine],
+                others=self.others[other_hosts == host],
+                canonical=None if self.canonical is None else self.canonical[mine],
+            )
 
 
 def site_urls(known: Iterable[SiteUrl]) -> SiteUrls:
@@ -237,7 +296,7 @@ def site_urls(known: Iterable[SiteUrl]) -> SiteUrls:
     table = UrlTable()
     numbers: dict[str, int] = {}
     clusters = [entries[i].cluster for i in order]
-    return SiteUrls(
+    columns = SiteUrls(
         table=table,
         places=table.rows([standard[i] for i in order]),
         clusters=np.array([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in clusters], np.int32),
@@ -246,6 +305,9 @@ def site_urls(known: Iterable[SiteUrl]) -> SiteUrls:
         names=tuple(dict.fromkeys(c for c in clusters if c is not None)),
         left_out=len(entries) - len(order),
     )
+    if not any(entry.canonical for entry in entries):
+        return columns
+    return columns.with_canonical([canonical_of(entries[i].url, entries[i].canonical) for i in order])
 
 
 def learn_site(
@@ -268,14 +330,25 @@ def learn_urls(
     stage: RuleStage = "active",
     fetch: Fetch | None = None,
 ) -> LearnedSite:
-    """The same from columns. Beside these entries nothing that the table holds has a say."""
-    settings = settings or LearnSettings()
-    judge = Judge(site, known, settings, is_validated=fetch is not None)
-    tree = build_pattern_tree(judge.training())
-    rounds = _Rounds(judge, settings, stage)
+    """The same from columns. Beside these entries nothing that the table holds has a say. On shared hosting host by
+    host."""
+    judge = Judge(site, known, settings or LearnSettings(), is_validated=fetch is not None)
+    if not is_shared(judge.trained_on):
+        return _learned(judge, known, method, stage, fetch)
+    judges = [(Judge(site, each, judge.settings, fetch is not None), each) for each in known.by_host()]
+    learned = [_learned(each, urls, method, stage, fetch) for each, urls in judges]
+    rules = sorted((rule for each in learned for rule in each.rules), key=lambda rule: rule.stage != "active")
+    raw, proposed = sum(each.raw for each in learned), sum(each.proposed for each in learned)
+    tree = build_pattern_tree(judge.trained_on)
+    return LearnedSite(site, tuple(rules[:PROPOSALS_MAX]), tree, known.left_out, raw, proposed)
+
+
+def _learned(judge: Judge, known: SiteUrls, method: Method, stage: RuleStage, fetch: Fetch | None) -> LearnedSite:
+    tree = build_pattern_tree(judge.trained_on)
+    rounds = _Rounds(judge, judge.settings, stage)
     if judge.may_have_rules():
         rounds.learn(method, tree, fetch)
-    return LearnedSite(site, tuple(rounds.rules), tree, known.left_out, rounds.raw, rounds.proposed)
+    return LearnedSite(judge.site, tuple(rounds.rules), tree, known.left_out, rounds.raw, rounds.proposed)
 
 
 class _Rounds:
@@ -339,8 +412,8 @@ def _dust_proposal(rule: DustRule, places: Places) -> Proposal:
     return Proposal(rule.rewrite, "dust", rule.right, places[rule.rows], rule.right, rule.wrong, landed)
 
 
-def _entry_order(entry: SiteUrl) -> tuple[str, str, int, int, bool]:
-    return entry.url, entry.cluster or "", entry.size_min, entry.size_max, entry.avoid
+def _entry_order(entry: SiteUrl) -> tuple[str, str, int, int, bool, str]:
+    return entry.url, entry.cluster or "", entry.size_min, entry.size_max, entry.avoid, entry.canonical
 
 
 def by_site(known: Iterable[SiteUrl]) -> Iterator[tuple[str, list[SiteUrl]]]:
@@ -361,11 +434,21 @@ def tree_proposals(tree: PatternTree, settings: CandidateSettings) -> tuple[int,
     candidates = candidate_rules(tree, settings)
     index = EvidenceIndex(tree.training)
     proposals: list[Proposal] = []
-    for rule in select_by_graph(tree, candidates.qualified, settings):
+    for rule in _selected(tree, one_way(tree, candidates.qualified, settings), settings):
         for pattern, operations in _widths(tree, rule, index, settings):
-            for part in _parts(index, pattern, operations):
+            for part in _parts(index, pattern, operations, settings):
                 proposals += _tightened(index, part, settings)
     return candidates.raw, _distinct(proposals)
+
+
+def _selected(tree: PatternTree, candidates: list[Candidate], settings: CandidateSettings) -> list[Candidate]:
+    """What the graph selects; and what it selects of the rules that land: where a wider rule will not be applied, the
+    narrower ones stand."""
+    selected = select_by_graph(tree, candidates, settings)
+    if all(settings.lands(rule.evidence) for rule in selected):
+        return selected
+    landing = select_by_graph(tree, [rule for rule in candidates if settings.lands(rule.evidence)], settings)
+    return [*selected, *landing]
 
 
 def _widths(
@@ -405,7 +488,9 @@ class _Part(NamedTuple):
     speaking: Ints
 
 
-def _parts(index: EvidenceIndex, pattern: Pattern, operations: Operations) -> Iterator[_Part]:
+def _parts(
+    index: EvidenceIndex, pattern: Pattern, operations: Operations, settings: CandidateSettings
+) -> Iterator[_Part]:
     """The rule without the writes that one page alone speaks for; and where it replaces one value only, apart from the
     rest, a rule for that value; and one for each host that it replaces. Each step leaves fewer writes or a narrower
     test."""
@@ -414,25 +499,27 @@ def _parts(index: EvidenceIndex, pattern: Pattern, operations: Operations) -> It
     speaking = index.speaking_rows(rows, operations)
     if len(speaking) == 0:
         return
-    landing = _landing(index, rows, speaking, operations)
-    if landing is not operations:
-        operations, speaking = landing, index.speaking_rows(rows, landing)
+    stand_ins = with_stand_ins(index, speaking, pattern, operations, settings.landing.known_share or 1.0)
+    if stand_ins is None:
+        return
+    if stand_ins is not operations:
+        operations, speaking = stand_ins, index.speaking_rows(rows, stand_ins)
     hosts = hosts_replaced(training, speaking, pattern, operations)
     if hosts:
         for host in hosts:
-            yield from _parts(index, narrowed(pattern, host), operations)
+            yield from _parts(index, narrowed(pattern, host), operations, settings)
         return
     unspoken = unspoken_keys(training, speaking, operations)
     for keys in unspoken:
-        yield from _parts(index, pattern, without(operations, keys))
+        yield from _parts(index, pattern, without(operations, keys), settings)
     if unspoken:
         return
     only = one_value_replaced(training, speaking, pattern, operations)
     if only is None:
         yield _Part(pattern, operations, speaking)
         return
-    yield from _parts(index, narrowed(pattern, only), operations)
-    yield from _parts(index, pattern, without(operations, [only.key]))
+    yield from _parts(index, narrowed(pattern, only), operations, settings)
+    yield from _parts(index, pattern, without(operations, [only.key]), settings)
 
 
 def _tightened(index: EvidenceIndex, part: _Part, settings: CandidateSettings) -> Iterator[Proposal]:
@@ -461,40 +548,6 @@ def _tightened(index: EvidenceIndex, part: _Part, settings: CandidateSettings) -
                 training.places[rows],
                 landed=np.where(landed >= 0, training.places[np.maximum(landed, 0)], -1),
             )
-
-
-def _landing(index: EvidenceIndex, rows: Ints, speaking: Ints, operations: Operations) -> Operations:
-    """The operations, or the same with other stand-ins for what they ignore if those lead to more URLs that exist.
-
-    What stands for an ignored path part was the most frequent value of a whole node. If all that speak for the rule are
-    in one corner of it, that value may not occur there, or be missing from more pages than another. So of the most
-    frequent ones of that corner the one under which most pages are found stands for all.
-    """
-    training = index.training
-    fixed_keys = np.flatnonzero((operations.copied < 0) & (operations.fixed > 0))
-    ignored = [k for k in fixed_keys.tolist() if not is_named(training.keys[k]) and training.keys[k] != "scheme"]
-    alive = speaking[~training.avoid[speaking]]
-    if not ignored or len(alive) == 0:
-        return operations
-    there = Counter(map(tuple, training.values[ignored][:, alive].T.tolist()))
-    texts = {codes: [training.text(code) for code in codes] for codes in there}
-    choices = [operations]
-    for codes in sorted(there, key=lambda each: (there[each], texts[each]), reverse=True)[:STAND_INS_MAX]:
-        fixed = operations.fixed.copy()
-        fixed[ignored] = codes
-        choices.append(Operations(operations.copied, fixed))
-    return max(choices, key=lambda choice: _found_over_lost(index, rows, choice))
-
-
-def _found_over_lost(index: EvidenceIndex, rows: Ints, operations: Operations) -> int:
-    """How many more of the rows are led to known duplicates than to where nothing is known."""
-    training = index.training
-    becomes = rewritten_hashes(training, rows, operations)
-    changed = becomes != training.hashes[rows]
-    rows, becomes = rows[changed], becomes[changed]
-    landed = index.rows_at(becomes)
-    ways = row_ways(index, rows, becomes, landed)
-    return int(np.count_nonzero((ways == MEETS) & (landed >= 0))) - int(np.count_nonzero(ways == UNKNOWN))
 
 
 def _changed_keys(operations: Operations, kinds: npt.NDArray[np.int8], codes: Ints) -> Ints:
@@ -550,9 +603,8 @@ class Judge:
     """The known URLs as the accepted rules leave them: where each entry is now."""
 
     def __init__(self, site: str, known: SiteUrls, settings: LearnSettings, is_validated: bool = False) -> None:
-        self._site = site
+        self.site = site
         self._is_validated = is_validated
-        self._settings = settings
         self._known = known
         self._table = known.table
         self._at = known.places.copy()
@@ -565,12 +617,21 @@ class Judge:
         places = int(np.count_nonzero(self._is_there()))
         self._is_distinct = places == len(self._at)
         self._gain_min = max(settings.gain_min, int(settings.gain_share_min * places))
+        self.trained_on = self.training()
+        if settings.landing.known_share is None and self.may_have_rules():
+            settings = settings.with_landing(settings.landing._replace(known_share=known_share(self.trained_on)))
+        self._settings = settings
+
+    @property
+    def settings(self) -> LearnSettings:
+        """With the share of URLs that are known."""
+        return self._settings
 
     def tree_settings(self) -> CandidateSettings:
         """For trees, which are not told of other URLs that exist: to them the known ones are a sample."""
         candidates, told = self._settings.candidates, len(self._known.places)
-        known_share = candidates.landing.known_share * told / max(1, told + len(self._known.others))
-        return candidates._replace(landing=candidates.landing._replace(known_share=known_share))
+        share = (candidates.landing.known_share or 1.0) * told / max(1, told + len(self._known.others))
+        return candidates._replace(landing=candidates.landing._replace(known_share=share))
 
     def may_have_rules(self) -> bool:
         """Whether so many URLs can be removed that a rule is worth it; by sizes alone nobody knows."""
@@ -616,7 +677,16 @@ class Judge:
 
     def training(self) -> TrainingSet:
         places, clusters = self.remaining()
-        return training_of(self._table, places, clusters, self._is_avoided()[places])
+        avoid = self._is_avoided()[places]
+        self.trained_on = training_of(self._table, places, clusters, avoid, ranks=self._ranks[places])
+        return self.trained_on
+
+    @property
+    def _ranks(self) -> Ranks:
+        """By place: what the page there says of itself."""
+        ranks = np.full(len(self._table.urls), CANONICAL_PLACES["none"], np.int8)
+        ranks[self._known.places] = self._known.ranks
+        return ranks
 
     def _is_avoided(self) -> Bools:
         """By place."""
@@ -679,20 +749,62 @@ class Judge:
         worth_it = [each for each in proposals if each.gain >= self._gain_min and is_allowed(each.rewrite)]
         in_order = sorted(worth_it, key=lambda each: (-each.gain, each.learner, as_regex(each.rewrite)))
         for proposal in in_order[:PROPOSALS_MAX]:
-            changes = self._changes(proposal)
-            if changes is None:
+            found = self._better_way(proposal, stage)
+            if found is None:
                 continue
-            evidence = self._evidence(changes)
-            if self._is_accepted(proposal, evidence):
-                rule = self._rule(proposal, changes, stage)
-                if evidence_of(rule).is_safe(self._settings.landing):
-                    yield rule
-                    self._accepted = self._accepted.followed_by(replace(rule, stage="active"))
-                    self._make(changes)
-                elif not self._stray.issuperset(changes.sources.tolist()):
-                    # It is not applied, so the rules after it meet the URLs without it.
-                    self._stray.update(changes.sources.tolist())
-                    yield replace(rule, stage="shadow")
+            rule, changes = found
+            if self._is_safe(rule):
+                yield rule
+                self._accepted = self._accepted.followed_by(replace(rule, stage="active"))
+                self._make(changes)
+            elif not self._stray.issuperset(changes.sources.tolist()):
+                # It is not applied, so the rules after it meet the URLs without it.
+                self._stray.update(changes.sources.tolist())
+                yield replace(rule, stage="shadow")
+
+    def _is_safe(self, rule: UrlRule) -> bool:
+        return evidence_of(rule).is_safe(self._settings.landing)
+
+    def _better_way(self, proposal: Proposal, stage: RuleStage) -> tuple[UrlRule, Changes] | None:
+        """The rule, or the rule the other way round. Where redirects and canonical links speak, they decide. Else it is
+        the way that lands, and if both do, the one that reasons prefer. A substring rule that was validated on fetched
+        pages, or by sizes, was validated one way only."""
+        found = self._tried(proposal, stage)
+        before, after = (0, 0) if found is None else self._ranks_of(found[1])
+        found = None if after > before else found
+        is_one_way = proposal.learner == "dust" and (self._sized or self._is_validated)
+        texts = None if is_one_way else exchanged(proposal.rewrite)
+        if texts is None:
+            return found
+        is_preferred = (after, text_order(texts[1])) < (before, text_order(texts[0]))
+        if found is not None and is_preferred and self._is_safe(found[0]):
+            return found
+        back = way_back(proposal.rewrite)
+        if after < before or not is_allowed(back) or not is_deployable(back):
+            return found
+        other = self._tried(self._proposed(back, proposal), stage)
+        return other if other is not None and self._is_safe(other[0]) else found
+
+    def _ranks_of(self, changes: Changes) -> tuple[int, int]:
+        """What the pages say of themselves before and after the changes."""
+        ranks = self._ranks
+        there = changes.targets[self._marked(self._known.places)[changes.targets]]
+        return rank_of(ranks[changes.sources]), rank_of(ranks[there])
+
+    def _proposed(self, rewrite: Rewrite, like: Proposal) -> Proposal:
+        """The rule as a proposal with the gain of another; of a pattern rule, with the URLs that match it."""
+        proposal = Proposal(rewrite, like.learner, like.gain, None, like.right, like.wrong)
+        coded = coded_rewrite(self.trained_on, rewrite) if isinstance(rewrite, PatternRewrite) else None
+        if coded is None:
+            return proposal
+        return proposal._replace(places=self.trained_on.places[matching_rows(self.trained_on, coded[0])])
+
+    def _tried(self, proposal: Proposal, stage: RuleStage) -> tuple[UrlRule, Changes] | None:
+        """The rule with its evidence, and what it changes; None if it is not accepted."""
+        changes = self._changes(proposal)
+        if changes is None or not self._is_accepted(proposal, self._evidence(changes)):
+            return None
+        return self._rule(proposal, changes, stage), changes
 
     def _is_accepted(self, proposal: Proposal, evidence: Evidence) -> bool:
         settings = self._settings.candidates
@@ -862,7 +974,7 @@ class Judge:
         urls = self._table.urls
         examples = [(urls[a], urls[b]) for a, b in list(zip(*changes, strict=True))[::step][:EXAMPLES_MAX]]
         return UrlRule(
-            id=rule_id(self._site, proposal.rewrite),
+            id=rule_id(self.site, proposal.rewrite),
             rewrite=proposal.rewrite,
             pattern=pattern,
             replacement=replacement,

@@ -95,7 +95,7 @@ class RulesProcessor:
                 continue
             key = f"{site} {hashed} {url}"
             before = self._urls.get(key)
-            after = SiteUrlRow(url, member.version, _cluster(member), member.role in AVOIDED, member.since)
+            after = _row(url, member)
             if before is not None and (after.version < before.version or _says(after) == _says(before)):
                 continue
             self._urls.put(key, after)
@@ -168,8 +168,15 @@ class RulesProcessor:
         return replace(row, urls=sample_max, hash_bound=surplus[0][0].split(" ")[1])
 
 
-def _says(row: SiteUrlRow) -> tuple[str | None, bool, int]:
-    return row.cluster, row.avoid, row.since
+def _row(url: str, member: ClusterMember) -> SiteUrlRow:
+    """Of the page that it names, the standard form."""
+    named = None if member.canonical is None else _place(member.canonical)[0]
+    canonical = named if named is not None and len(named) <= URL_CHARS_MAX else None
+    return SiteUrlRow(url, member.version, _cluster(member), member.role in AVOIDED, member.since, canonical)
+
+
+def _says(row: SiteUrlRow) -> tuple[str | None, bool, int, str | None]:
+    return row.cluster, row.avoid, row.since, row.canonical
 
 
 def _cluster(member: ClusterMember) -> str | None:

@@ -291,8 +291,8 @@ def check_rewrite(rewrite: Rewrite) -> None:
 
 
 def is_allowed(rewrite: Rewrite) -> bool:
-    """Whether a rule may be learned: https never becomes http, and a host that may be any never becomes one host: of
-    hosts not seen nobody knows that they have the same pages."""
+    """Whether a rule may be learned: https never becomes http, and a host that may be any is never rewritten: of hosts
+    not seen nobody knows that they have the same pages."""
     if isinstance(rewrite, SubstringRewrite):
         return "https:" not in rewrite.find or "https:" in rewrite.put
     test_of = {test.key: test for test in rewrite.tests}
@@ -300,7 +300,7 @@ def is_allowed(rewrite: Rewrite) -> bool:
         test = test_of.get(write.key)
         if write.key == "scheme" and write.value == "http" and (test is None or test.value != "http"):
             return False
-        is_host = write.key.startswith("host_") and write.op == "set"
+        is_host = write.key.startswith("host_")
         if is_host and ((test is None and rewrite.open) or (test is not None and test.test not in ("is", "absent"))):
             return False
     return True

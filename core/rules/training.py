@@ -19,11 +19,17 @@ from numba import njit
 from dustream.core.rules.hash_slots import Hashes, Ints, slots_by_hash
 from dustream.core.rules.url_table import UrlTable
 from dustream.core.urls.keys import OPAQUE, Keys
+from dustream.core.winners import CANONICAL_PLACES
 
 URL_CHARS_MAX: Final = 2_048
 KEYS_PER_URL_MAX: Final = 64
 KEYS_PER_SITE_MAX: Final = 255
 ABSENT: Final = 0
+
+Ranks = npt.NDArray[np.int8]
+"""What pages say of themselves, as places in the winner order: by their rel=canonical links (CANONICAL_PLACES), and
+behind all others those that redirect or are gone."""
+RANK_AVOIDED: Final = 3
 
 
 class KnownUrl(NamedTuple):
@@ -40,7 +46,8 @@ class KnownUrl(NamedTuple):
 @dataclass(frozen=True)
 class TrainingSet:
     """`values[key, row]`; `clusters[row]` (−1: nothing is known of its content); `decimal[value]`: a number.
-    `places[row]`: where the URL is in the table; `codes[value]`: the code of its text there."""
+    `places[row]`: where the URL is in the table; `codes[value]`: the code of its text there. `ranks[row]`: what the
+    page says of itself (reasons.py)."""
 
     table: UrlTable
     places: npt.NDArray[np.int64]
@@ -51,6 +58,7 @@ class TrainingSet:
     codes: Ints
     decimal: npt.NDArray[np.bool_]
     hashes: Hashes
+    ranks: Ranks
     left_out: int
 
     @property
@@ -92,6 +100,11 @@ class TrainingSet:
         return {text: code for code, text in enumerate(self.texts)}
 
 
+def ranks_of(avoid: npt.NDArray[np.bool_]) -> Ranks:
+    """Of pages of which only this is known: whether they redirect or are gone."""
+    return np.where(avoid, RANK_AVOIDED, CANONICAL_PLACES["none"]).astype(np.int8)
+
+
 def training_set(known: Iterable[KnownUrl], table: UrlTable | None = None) -> TrainingSet:
     """The URLs in standard form, sorted. Of several with one standard form the first in sorted order speaks for all.
 
@@ -113,15 +126,21 @@ def training_set(known: Iterable[KnownUrl], table: UrlTable | None = None) -> Tr
 
 
 def training_of(
-    table: UrlTable, places: npt.NDArray[np.int64], clusters: Ints, avoid: npt.NDArray[np.bool_], left_out: int = 0
+    table: UrlTable,
+    places: npt.NDArray[np.int64],
+    clusters: Ints,
+    avoid: npt.NDArray[np.bool_],
+    left_out: int = 0,
+    ranks: Ranks | None = None,
 ) -> TrainingSet:
     """The URLs at these places of a table, each once, in the order of their text."""
+    ranks = ranks_of(avoid) if ranks is None else ranks
     structures, own = table.structures(places)
     keys = _frequent_keys(structures, np.bincount(own, minlength=len(structures)).tolist())
     fits = np.array([_is_taken(structure, keys) for structure in structures], np.bool_)[own]
     if not fits.all():
         left_out += len(places) - int(fits.sum())
-        places, clusters, avoid = places[fits], clusters[fits], avoid[fits]
+        places, clusters, avoid, ranks = places[fits], clusters[fits], avoid[fits], ranks[fits]
     values, codes, decimal = table.values(places, keys)
     return TrainingSet(
         table=table,
@@ -133,6 +152,7 @@ def training_of(
         codes=codes,
         decimal=decimal,
         hashes=row_hashes(values),
+        ranks=ranks,
         left_out=left_out,
     )
 

@@ -2,7 +2,7 @@
 
     self    it names the URL of the page
     none    there is no link, or none to rely on
-    other   it names another page of its site
+    other   it names another page of its site; then that is noted
 
 The class depends on the page's URL and markup alone. Whether the page named exists, and what it names in turn, does not
 matter, so the winner order stays local and the outcome does not depend on the order of arrival.
@@ -22,14 +22,14 @@ from dustream.core.urls.identity import resolve_target
 from dustream.core.urls.parts import url_parts
 from dustream.core.urls.sites import site_of
 from dustream.core.urls.standard import standard_form
-from dustream.schemas.pages import Canonical
 
 _NO_URL_HAS: Final = re.compile(r'[\s<>"{}|\\^`]')  # RFC 3986, appendix A: neither reserved nor unreserved
 _FRONT_PAGE: Final = re.compile(r"/(?:(?:index|default|home|main)\.\w+)?", re.IGNORECASE)
 
 
-def canonical_class(url: str, link: str) -> Canonical:
-    """What `link`, as it stands in the page's markup ("": there is none), says about the page at `url`."""
+def canonical_of(url: str, link: str) -> str:
+    """What `link`, as it stands in the page's markup ("": there is none), says about the page at `url`: `self`, `none`,
+    or the other page that it names."""
     if not link or link.startswith("#"):
         return "none"
     if link == url:
@@ -40,7 +40,7 @@ def canonical_class(url: str, link: str) -> Canonical:
         return "none"
     if standard_form(target) == standard_form(url):
         return "self"
-    return "other" if _is_relied_on(url, link, target) else "none"
+    return target if _is_relied_on(url, link, target) else "none"
 
 
 def _is_relied_on(url: str, link: str, target: str) -> bool:

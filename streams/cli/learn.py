@@ -71,9 +71,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--known-share",
         type=float,
-        default=1.0,
         metavar="SHARE",
-        help="share of the site's URLs that the input has, if it is a sample of them (1)",
+        help="share of a site's URLs that the input has, if it is a sample of them (estimated from each site's URLs)",
     )
     parser.add_argument(
         "--host", metavar="URL", help="for access logs: where the paths live, as https://www.example.com"
@@ -142,7 +141,8 @@ def _settings(args: argparse.Namespace) -> LearnSettings:
     from dustream.core.rules.landing import LandingSettings
     from dustream.core.rules.learn import LearnSettings
 
-    if not 0 <= args.unknown_max <= 1 or not 0 <= args.wrong_max <= 1 or not 0 < args.known_share <= 1:
+    known_share = 1.0 if args.known_share is None else args.known_share
+    if not 0 <= args.unknown_max <= 1 or not 0 <= args.wrong_max <= 1 or not 0 < known_share <= 1:
         raise BadSetting("--unknown-max and --wrong-max are from 0 to 1, --known-share from above 0 to 1")
     if not 0 <= args.fpr_max <= 1 or not 0 <= args.label_noise < 0.5:
         raise BadSetting("--fpr-max is from 0 to 1, --label-noise from 0 to below 0.5")

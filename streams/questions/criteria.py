@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from msgspec import Struct
 
-from dustream.core.winners import Market, PageFacts, WinnerOrder
+from dustream.core.winners import Market, PageFacts, WinnerOrder, canonical_class
 from dustream.streams.questions.pages import KnownPage
 
 
@@ -55,7 +55,7 @@ _CANONICAL_SHOWN = {
 
 _SHOWN: dict[str, Callable[[PageFacts, Market], str]] = {
     "popularity": _popularity,
-    "canonical": lambda page, market: _CANONICAL_SHOWN[page.canonical],
+    "canonical": lambda page, market: _CANONICAL_SHOWN[canonical_class(page.canonical)],
     "static": lambda page, market: "a query" if page.parts.query else "no query",
     "url_length": lambda page, market: f"{len(page.url)} characters",
     "depth": lambda page, market: f"depth {page.parts.path.rstrip('/').count('/')}",

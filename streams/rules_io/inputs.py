@@ -1,7 +1,9 @@
 """What rules are learned from: URLs with what is known of their content.
 
     a run's --out folder, status.jsonl      groups as a run found them; redirects and dead pages too
-    TSV with a header                       url, and one of cluster, group, digest (…sha1, checksum) or size
+    TSV with a header                       url, and one of cluster, group, digest (…sha1, checksum), canonical or size
+    TSV without                             url and cluster; or pairs of URLs: the page and its rel=canonical link, and
+                                            if there is a third column, what the link is: canonical, refresh, redirect
     JSONL                                   the same names as keys; also role and status (the truth of a generated web)
     CDX, CDXJ                               url, digest and size; redirects and errors by status
     access log (common, combined)           paths with sizes; --host says which host they are on
@@ -29,6 +31,8 @@ LINE_BYTES_MAX: Final = 1 << 20
 CLUSTER_NAMES: Final = ("cluster", "group", "digest", "content_digest", "sha1", "checksum", "hash")
 LABEL_NAMES: Final = tuple(name for name in CLUSTER_NAMES if name != "group")
 """Those that a run's own status lines do not have."""
+LINK_KINDS: Final = ("canonical", "refresh", "redirect")
+"""Of pairs of URLs: what the link from one to the other is."""
 SIZE_NAMES: Final = ("size", "bytes", "length")
 _NO_CLUSTER: Final = frozenset({"", "-", "-1", "null", "None"})
 _ACCESS: Final = re.compile(
@@ -81,11 +85,15 @@ def _check_told(path: str, found: Collection[SiteUrl], lines: int) -> None:
             f"none of the {lines} lines of {path} tells of a page: each needs an absolute URL under the name url, and"
             f" {', '.join(CLUSTER_NAMES)} or size"
         )
-    if not all(entry.avoid for entry in found) and all(entry.cluster is None and entry.size_min < 0 for entry in found):
+    if not all(entry.avoid for entry in found) and not any(map(_tells, found)):
         raise UnreadableInput(
             f"{path} has URLs, but nothing that tells which show the same page: each line needs one of"
-            f" {', '.join(CLUSTER_NAMES)} or size. `dustream run` finds it out from pages"
+            f" {', '.join(CLUSTER_NAMES)}, canonical or size. `dustream run` finds it out from pages"
         )
+
+
+def _tells(entry: SiteUrl) -> bool:
+    return entry.cluster is not None or entry.size_min >= 0 or bool(entry.canonical)
 
 
 def _merged(before: SiteUrl | None, entry: SiteUrl) -> SiteUrl:
@@ -117,10 +125,12 @@ def _parser(path: str, first: bytes, host: str | None) -> tuple[Parse, bool]:
     if "url" in columns:
         return _tsv_parser(path, columns), True
     if len(columns) == 2 and "://" in columns[0]:
-        return _tsv_parser(path, ["url", "cluster"]), False
+        return _tsv_parser(path, ["url", "canonical" if "://" in columns[1] else "cluster"]), False
+    if len(columns) == 3 and all("://" in column for column in columns[:2]) and columns[2] in LINK_KINDS:
+        return _tsv_parser(path, ["url", "link", "kind"]), False
     raise UnreadableInput(
         f"{path} is in no format that rules can be learned from: give a run's --out folder, a TSV with a header line "
-        "(url and cluster, digest or size), JSONL with the same names, CDX, CDXJ, or an access log"
+        "(url and cluster, digest, canonical or size), JSONL with the same names, CDX, CDXJ, or an access log"
     )
 
 
@@ -132,18 +142,24 @@ def _tsv_parser(path: str, columns: list[str]) -> Parse:
             (i for i, name in enumerate(columns) if name.endswith(("sha1", "sha256", "md5", "digest"))), None
         )
     size = next((place[name] for name in SIZE_NAMES if name in place), None)
-    if cluster is None and size is None:
-        raise UnreadableInput(f"{path} has no column named {', '.join(CLUSTER_NAMES)} or size: name one so")
+    if cluster is None and size is None and "canonical" not in place and "link" not in place:
+        raise UnreadableInput(f"{path} has no column named {', '.join(CLUSTER_NAMES)}, canonical or size: name one so")
+
+    def cell(cells: list[str], name: str) -> str | None:
+        return cells[place[name]] if name in place else None
 
     def parse(line: bytes) -> SiteUrl | None:
         cells = line.decode("utf-8", "replace").rstrip("\r\n").split("\t")
         if len(cells) < len(columns):
             return None
+        if "kind" in place and "link" in place:
+            return _linked(*cells[:3])
         return _entry(
             cells[place["url"]],
             None if cluster is None else cells[cluster],
             None if size is None else cells[size],
-            cells[place["status"]] if "status" in place else None,
+            cell(cells, "status"),
+            cell(cells, "canonical"),
         )
 
     return parse
@@ -165,7 +181,7 @@ def known_url(fields: Mapping[str, Any]) -> SiteUrl | None:
         return _from_labelled(fields) if any(name in fields for name in LABEL_NAMES) else _from_status(fields)
     cluster = next((fields[name] for name in CLUSTER_NAMES if fields.get(name) is not None), None)
     size = next((fields[name] for name in SIZE_NAMES if fields.get(name) is not None), None)
-    return _entry(fields["url"], cluster, size, fields.get("status"))
+    return _entry(fields["url"], cluster, size, fields.get("status"), fields.get("canonical"))
 
 
 def _from_status(fields: Mapping[str, Any]) -> SiteUrl:
@@ -174,7 +190,7 @@ def _from_status(fields: Mapping[str, Any]) -> SiteUrl:
     named = [fields[name] for name in ("winner", "group") if isinstance(fields.get(name), str)]
     is_open = role in ("gone", "held") or fields.get("problem") == "content_unknown"
     known = None if is_open else named[0] if named else None if role == "redirect" else fields["url"]
-    return SiteUrl(fields["url"], known, avoid=role in ("redirect", "gone"))
+    return SiteUrl(fields["url"], known, avoid=role in ("redirect", "gone"), canonical=fields.get("canonical") or "")
 
 
 def _from_labelled(fields: Mapping[str, Any]) -> SiteUrl | None:
@@ -205,7 +221,14 @@ def _from_access(line: bytes, host: str) -> SiteUrl | None:
     return _entry(url, None, found[4].decode(), found[3].decode())
 
 
-def _entry(url: str, cluster: Any, size: Any, status: Any) -> SiteUrl | None:
+def _linked(url: str, link: str, kind: str) -> SiteUrl | None:
+    """A pair of URLs: the page names the other one as canonical, or leads to it."""
+    if "://" not in url or kind not in LINK_KINDS:
+        return None
+    return SiteUrl(url, canonical=link, avoid=kind != "canonical")
+
+
+def _entry(url: str, cluster: Any, size: Any, status: Any, canonical: Any = None) -> SiteUrl | None:
     """None for what tells nothing: no URL, or an answer that is neither a page, a redirect nor a dead end."""
     if "://" not in url:
         return None
@@ -220,7 +243,8 @@ def _entry(url: str, cluster: Any, size: Any, status: Any) -> SiteUrl | None:
     named = None if cluster is None else str(cluster)
     if named in _NO_CLUSTER:
         named = f"alone {url}"
-    return SiteUrl(url, named, size_bytes if named is None else -1, size_bytes if named is None else -1)
+    size_bytes = size_bytes if named is None else -1
+    return SiteUrl(url, named, size_bytes, size_bytes, canonical=str(canonical or ""))
 
 
 def _lines(path: str) -> Iterator[bytes]:

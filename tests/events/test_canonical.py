@@ -6,7 +6,8 @@ import pytest
 
 from dustream.core.intake import take_in
 from dustream.core.text.extractors import TextSource
-from dustream.core.urls.canonical import canonical_class
+from dustream.core.urls.canonical import canonical_of
+from dustream.core.winners import canonical_class
 from dustream.schemas.crawl import CrawlEvent
 
 DEEP = "https://docs.example.org/2.8/a/b.html"
@@ -46,7 +47,11 @@ DEEP = "https://docs.example.org/2.8/a/b.html"
     ],
 )
 def test_what_a_link_says_about_its_page(url: str, link: str, expected: str) -> None:
-    assert canonical_class(url, link) == expected
+    assert canonical_class(canonical_of(url, link)) == expected
+
+
+def test_the_page_that_is_named_is_noted() -> None:
+    assert canonical_of(DEEP, "/stable/a/b.html") == "https://docs.example.org/stable/a/b.html"
 
 
 @pytest.mark.parametrize("extractor", ["scan", "resiliparse"])
@@ -61,7 +66,7 @@ def test_intake_carries_it(extractor: str, content: str) -> None:
     }[content]
     for url, expected in ((DEEP, "other"), ("https://docs.example.org/stable/b.html?x=1&y=é", "self")):
         [crawl] = take_in([CrawlEvent(url=url, **fields)], TextSource("main", extractor, "off")).crawls
-        assert crawl.canonical == expected
+        assert canonical_class(crawl.canonical) == expected
 
 
 def test_a_page_given_as_text_names_none() -> None:

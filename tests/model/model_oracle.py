@@ -12,7 +12,7 @@ from dustream.core.containment.sketch import code_terms
 from dustream.core.pages.small_changes import ByAnchor
 from dustream.core.text.repeatability import repeatability
 from dustream.core.winners import Markets
-from dustream.schemas.pages import Canonical, Crawl, Decision
+from dustream.schemas.pages import Crawl, Decision
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Page:
     latest: int = -1
     target: str = ""
     popularity: float | None = None
-    canonical: Canonical = "none"
+    canonical: str = "none"
     popularity_at: int = -1
     revisit: Crawl | None = None
 

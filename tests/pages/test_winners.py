@@ -14,7 +14,7 @@ from dustream.core.pages.rows import PageRow
 from dustream.core.urls.parts import url_parts
 from dustream.core.vertex import epoch_of, first_seen_of, url_of, vertex_name
 from dustream.core.winners import CRITERIA, Market, Markets, WinnerOrder
-from dustream.schemas.pages import Canonical
+from dustream.schemas.pages import CanonicalClass
 
 DAY_MS = 86_400_000
 urls = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), min_size=1, max_size=30)
@@ -27,7 +27,7 @@ def key(
     url: str,
     first_seen_ms: int = 0,
     popularity: float | None = None,
-    canonical: Canonical = "none",
+    canonical: CanonicalClass = "none",
 ) -> bytes:
     page = PageRow(0, first_seen_ms, popularity=popularity, canonical=canonical)
     return Markets((market,)).keys(url, page, vertex_name(first_seen_ms, url, 1))[0]

@@ -182,3 +182,40 @@ def sectioned_site(urls: int) -> list[SiteUrl]:
         kind = KINDS[page % len(KINDS)]
         _add(known, draw, kind, f"http://site.com/s{page % len(KINDS)}{kind.name[0]}/", page, "none", 80)
     return [SiteUrl(url, cluster) for url, cluster in known.items()]
+
+
+SHOP_URLS = [
+    ("/item/{item}", 95),
+    ("/print/{item}", 90),
+    ("/item/{item}?sid={session}", 80),
+    ("/item/{item}?ref={topic}", 60),
+    ("/p/{item}/view", 90),
+    ("/shop/item.php?id={item}", 95),
+    ("/shop/print.php?id={item}", 85),
+    ("/m/item/{item}", 90),
+]
+"""How a shop may address an item, and how many in a hundred items are met under such a URL in a crawl, at least."""
+
+
+def shop_crawls(number: int, crawls: int = 4) -> list[dict[str, tuple[str, int]]]:
+    """What is known of a shop after each crawl, by URL: the page, and when it was first fetched. Each crawl finds as
+    many new items as the first did, and more URLs of those known."""
+    draw = Draw(number)
+    shop = "http://www.shop.com" if draw.chance(50) else "https://shop.com"
+    items = 60 + draw.below(300)
+    forms = [(form, min(100, percent + draw.below(12))) for form, percent in SHOP_URLS if draw.chance(50)]
+    known: dict[str, tuple[str, int]] = {}
+    after = []
+    for crawl in range(crawls):
+        for item in range(items * (crawl + 1)):
+            met = [form for form, percent in forms if draw.chance(percent)]
+            urls = [form.format(item=item, session=draw.hex(8), topic=draw.choice(TOPICS)) for form in met]
+            pages = dict.fromkeys(urls, f"item {item}")
+            if draw.chance(80):
+                pages[f"/review/{item}"] = f"review {item}"
+            for order in ("price", "name"):
+                pages[f"/list/{item % 30}?page={item // 30}&sort={order}"] = f"list {item} by {order}"
+            for url, page in pages.items():
+                known.setdefault(shop + url, (page, crawl * 1_000 + item))
+        after.append(dict(known))
+    return after
