@@ -223,7 +223,7 @@ def _lived(rules: tuple[UrlRule, ...], sample: Sample, table: UrlTable, settings
     index = EvidenceIndex(known)
     held_out = sample.held_out
     return tuple(
-        lived(rule, *record(rule, index, since, held_out), settings.life, settings.learn.landing) for rule in rules
+        lived(rule, record(rule, index, since, held_out), settings.life, settings.learn.landing) for rule in rules
     )
 
 

@@ -68,13 +68,17 @@ from dustream.core.rules.joined import (
 )
 from dustream.core.rules.landing import (
     MEETS,
+    UNCOUNTED,
     UNKNOWN,
+    WRONG,
     Landing,
     LandingSettings,
     Targets,
+    Ways,
     counted,
     evidence_of,
     row_ways,
+    saved,
     ways_of,
 )
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
@@ -95,7 +99,9 @@ from dustream.core.rules.rewrite import (
 from dustream.core.rules.selection import select_by_graph
 from dustream.core.rules.standard import standard_form
 from dustream.core.rules.training import URL_CHARS_MAX, TrainingSet, training_of
+from dustream.core.rules.url_regex import rule_regex
 from dustream.core.rules.url_table import UrlTable
+from dustream.core.rules.wording import describe
 from dustream.core.sites import site_of
 from dustream.schemas.rules import Learner, PatternRewrite, RuleStage, SubstringRewrite, UrlRule
 
@@ -813,7 +819,7 @@ class Judge:
         )
         return Evidence(*counts.tolist())
 
-    def _landing(self, changes: Changes) -> Landing:
+    def _ways(self, changes: Changes) -> Ways:
         """How the URLs at the changed places land. Targets that exist, of which nothing is told, are not counted."""
         seen, others = self._marked(self._known.places), self._marked(self._known.others)
         now = self._clusters_at(changes)
@@ -828,7 +834,19 @@ class Judge:
         avoided = self._is_avoided()
         found = Targets(targets.astype(np.uint64), seen[targets], first[targets], avoided[targets])
         ways = ways_of(now[sources], avoided[sources], found)[: len(changes.sources)]
-        return counted(ways[~others[changes.targets]])
+        return np.where(others[changes.targets], UNCOUNTED, ways).astype(np.int8)
+
+    def _size_ways(self, changes: Changes) -> Ways:
+        """The same by sizes alone: those that overlap are equal."""
+        sized = self._known.sizes[:, 0] >= 0
+        low = np.full(len(self._table.urls), np.iinfo(np.int64).max)
+        high = np.full(len(self._table.urls), -1, np.int64)
+        np.minimum.at(low, self._at[sized], self._known.sizes[sized, 0])
+        np.maximum.at(high, self._at[sized], self._known.sizes[sized, 1])
+        (source, target), known = changes, high >= 0
+        is_one_size = (low[source] <= high[target]) & (low[target] <= high[source])
+        ways = np.where(is_one_size, MEETS, np.where(known[source] & known[target], WRONG, UNKNOWN))
+        return ways.astype(np.int8)
 
     def _marked(self, places: Places) -> Bools:
         """By place: whether it is among these."""
@@ -855,13 +873,11 @@ class Judge:
         return places, clusters
 
     def _rule(self, proposal: Proposal, changes: Changes, stage: RuleStage) -> UrlRule:
-        pattern, replacement = as_regex(proposal.rewrite)
+        pattern, replacement = rule_regex(proposal.rewrite)
         by_size = self._is_by_size(proposal)
-        landing = Landing(proposal.right, 0, proposal.wrong) if by_size else self._landing(changes)
-        step = max(1, len(changes.sources) // EXAMPLES_MAX)
-        urls = self._table.urls
-        examples = [(urls[a], urls[b]) for a, b in list(zip(*changes, strict=True))[::step][:EXAMPLES_MAX]]
-        return UrlRule(
+        ways = self._size_ways(changes) if by_size else self._ways(changes)
+        landing = Landing(proposal.right, 0, proposal.wrong) if by_size else counted(ways)
+        rule = UrlRule(
             id=rule_id(self._site, proposal.rewrite),
             rewrite=proposal.rewrite,
             pattern=pattern,
@@ -873,8 +889,19 @@ class Judge:
             unknown=landing.unknown,
             pages=0 if by_size else self._pages(changes),
             evidence="size" if by_size else "content",
-            examples=tuple(examples),
+            examples=self._examples(changes, ways == MEETS),
+            against=self._examples(changes, ways == WRONG),
+            saved=saved(ways, changes.targets, self._marked(self._known.places)[changes.targets]),
         )
+        return replace(rule, text=describe(rule))
+
+    def _examples(self, changes: Changes, chosen: Bools) -> tuple[tuple[str, str], ...]:
+        """A few of the changes, spread over them."""
+        sources, targets = changes.sources[chosen], changes.targets[chosen]
+        some = slice(None, None, max(1, len(sources) // EXAMPLES_MAX))
+        pairs = zip(sources[some].tolist(), targets[some].tolist(), strict=True)
+        urls = self._table.urls
+        return tuple([(urls[a], urls[b]) for a, b in pairs][:EXAMPLES_MAX])
 
     def _is_too_little(self, proposal: Proposal, changes: Changes) -> bool:
         """Whether so few pages speak for the rule that nobody knows what it does to others. Equal sizes are a hint, and

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from dustream.core.rules.decompose import Keys
-from dustream.core.rules.rewrite import Taken, Writer, describe, rewriter
+from dustream.core.rules.rewrite import Taken, Writer, rewriter
 from dustream.core.rules.standard import explain_standard_form, standard_form
+from dustream.core.rules.wording import describe
 from dustream.core.sites import site_of
 from dustream.schemas.rules import RuleSet, UrlRule
 
@@ -36,7 +37,7 @@ class Step(NamedTuple):
 
     @property
     def name(self) -> str:
-        return self.by if isinstance(self.by, str) else describe(self.by.rewrite)
+        return self.by if isinstance(self.by, str) else describe(self.by)
 
     @property
     def rule(self) -> str:

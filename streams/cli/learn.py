@@ -159,7 +159,7 @@ def _settings(args: argparse.Namespace) -> LearnSettings:
 def _report(learned: LearnedSite, as_json: bool) -> None:
     import msgspec
 
-    from dustream.core.rules.rewrite import describe, evidence_words
+    from dustream.core.rules.wording import describe, evidence_words
     from dustream.streams.cli.terminal import shown
 
     if as_json:
@@ -171,4 +171,8 @@ def _report(learned: LearnedSite, as_json: bool) -> None:
         print(f"{learned.site}: {learned.counts.urls} URLs, {known}")
         for rule in learned.rules:
             held = "" if rule.stage == "active" else f" ({rule.stage}: not applied)"
-            print(f"  {evidence_words(rule):>28}  [{rule.learner}] {shown(describe(rule.rewrite))}{held}")
+            print(f"  {shown(describe(rule))}{held}")
+            print(f"      by {rule.learner}: {evidence_words(rule)}")
+            for word, pairs in (("for", rule.examples), ("against", rule.against)):
+                for before, after in pairs:
+                    print(f"      {word:8}{shown(before)}\n           -> {shown(after)}")

@@ -10,19 +10,31 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from dustream.core.rules.learn import SiteUrl
     from dustream.core.rules.normalize import Normalizer
-    from dustream.schemas.rules import RuleSet
+    from dustream.schemas.rules import RuleSet, UrlRule
 
 SITES_NAMED_MAX: Final = 20
 
 DESCRIPTION = """\
 Rules are in a JSON file that `dustream learn` writes, or in the --out folder of a run, which learns as it goes.
 
-  dustream rules show rules.json                     what each rule does, with its evidence and examples
+  dustream rules show rules.json                     what each rule does, with its evidence and URLs for and against
   dustream rules score rules.json urls.tsv           how much it compresses URLs whose clusters are known, and how often
                                                      it is wrong (compression, dup-reduction and false-positive rate)
   dustream rules export rules.json --format nutch    for Nutch, AdGuard ($removeparam), ClearURLs or Scrapy
   dustream rules import list.txt --format adguard --out rules.json
   dustream rules tree urls.tsv --site example.com    the pattern tree of a site; --svg FILE draws it
+"""
+
+SHOW_DESCRIPTION = """\
+Each rule as what URLs look like before and after it, with its evidence; those that save most URLs first.
+
+  /docs/<version>/<*> → /docs/latest/<*> on https://x.com
+  drop ?sid in https://x.com/<*>[/<**>]
+
+  <*>        one part of a URL: a label of the host, a directory, a name, a value
+  <number>   one that is a number; <version>: one that is a version in all examples; <not a|b>: none of these
+  <**>       any text, several parts of it too
+  [...]      may be missing
 """
 
 
@@ -34,7 +46,12 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
-    show = actions.add_parser("show", help="what each rule does")
+    show = actions.add_parser(
+        "show",
+        help="what each rule does, those that save most URLs first",
+        description=SHOW_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     show.add_argument("rules", type=Path, metavar="FILE")
     show.add_argument("--site", help="only this site")
     score = actions.add_parser("score", help="compression, dup-reduction and false-positive rate on known clusters")
@@ -78,7 +95,7 @@ def _show(args: argparse.Namespace) -> int:
     if args.site is not None and not shown:
         sites = ", ".join(rules.site for rules in rule_sets[:SITES_NAMED_MAX])
         raise BadSetting(f"{args.rules} has no rules for the site {args.site!r}; its sites: {sites or 'none'}")
-    for rules in shown:
+    for rules in sorted(shown, key=lambda each: (-sum(map(_saved, each.rules)), each.site)):
         print(encode(rules).decode() if args.json else _described(rules))
     if not shown:
         print(f"dustream: there are no rules in {args.rules}", file=sys.stderr)
@@ -86,17 +103,25 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _described(rules: RuleSet) -> str:
-    from dustream.core.rules.rewrite import describe, evidence_words
+    """Those that save most come first; a number says when each is applied."""
+    from dustream.core.rules.wording import describe, evidence_words
     from dustream.streams.cli.terminal import number_of, shown
 
     lines = [f"{rules.site}  (version {rules.version}, {number_of(len(rules.rules), 'rule')})"]
-    for rule in rules.rules:
-        lines.append(f"  {rule.id}  {rule.stage}, by {rule.learner}: {shown(describe(rule.rewrite))}")
-        lines.append(f"      {evidence_words(rule)}")
+    for place, rule in sorted(enumerate(rules.rules, 1), key=lambda each: (-_saved(each[1]), each[0])):
+        lines.append(f"  {shown(describe(rule))}")
+        lines.append(f"      {rule.stage}, {place} of {len(rules.rules)} in order, by {rule.learner}, id {rule.id}")
+        lines.append(f"      saves {number_of(_saved(rule), 'URL')}; {evidence_words(rule)}")
         if rule.right + rule.unsettled + rule.wrong:
             lines.append(f"      predictions: {rule.right} right, {rule.unsettled} unknown, {rule.wrong} wrong")
-        lines += [f"      {shown(before)}\n   -> {shown(after)}" for before, after in rule.examples]
+        for word, pairs in (("for", rule.examples), ("against", rule.against)):
+            lines += [f"      {word:8}{shown(before)}\n           -> {shown(after)}" for before, after in pairs]
     return "\n".join(lines)
+
+
+def _saved(rule: UrlRule) -> int:
+    """Rule files of earlier versions have only the number of URLs that meet a duplicate."""
+    return rule.saved or rule.support
 
 
 def _score(args: argparse.Namespace) -> int:
@@ -170,7 +195,7 @@ def _score_by_size(args: argparse.Namespace, normalizer: Normalizer, known: list
 def _export(args: argparse.Namespace) -> int:
     import msgspec
 
-    from dustream.core.rules.rewrite import describe
+    from dustream.core.rules.wording import describe
     from dustream.streams.rules_io.exports import EXPORTS
     from dustream.streams.rules_io.files import make_folder_of, read_rules
 
@@ -185,7 +210,7 @@ def _export(args: argparse.Namespace) -> int:
         left_out = [rule.id for rule in export.left_out]
         print(msgspec.json.encode({"format": args.format, "text": export.text, "left_out": left_out}).decode())
     for rule in export.left_out:
-        print(f"dustream: {args.format} cannot hold this rule: {describe(rule.rewrite)}", file=sys.stderr)
+        print(f"dustream: {args.format} cannot hold this rule: {describe(rule)}", file=sys.stderr)
     return 0
 
 

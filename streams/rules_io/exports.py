@@ -19,10 +19,11 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from dustream.core.rules.decompose import compose, index_of
-from dustream.core.rules.rewrite import as_regex, describe, rewriter
+from dustream.core.rules.rewrite import as_regex, rewriter
 from dustream.core.rules.standard import standard_form
+from dustream.core.rules.url_regex import UrlRegex, url_pattern, url_regex
+from dustream.core.rules.wording import describe
 from dustream.schemas.rules import KeyTest, PatternRewrite, RuleSet, SubstringRewrite, UrlRule
-from dustream.streams.rules_io.url_regex import UrlRegex, url_pattern, url_regexes
 
 KEY_NOT_ADDRESS: Final = "A rewritten URL is a key to compare URLs by, not an address: it may not exist."
 
@@ -41,30 +42,28 @@ def to_nutch(rule_sets: Iterable[RuleSet]) -> Export:
     lines, left_out = ['<?xml version="1.0"?>', f"<!-- {KEY_NOT_ADDRESS} -->", "<regex-normalize>"], []
     for rules in rule_sets:
         for rule in _active(rules):
-            regexes = _regexes(rule)
-            left_out += [] if regexes else [rule]
-            for pattern, replacement in regexes:
-                # Java writes groups as $1 and needs other dollar signs and backslashes escaped.
-                substitution = re.sub(r"\\(?:(\d+)|g<(\d+)>|\\)|[\\$]", _java, replacement)
-                lines += [
-                    "<regex>",
-                    f"  <pattern>{escape(pattern)}</pattern>",
-                    f"  <substitution>{escape(substitution)}</substitution>",
-                    "</regex>",
-                ]
+            regex = _regex(rule)
+            if regex is None:
+                left_out.append(rule)
+                continue
+            lines += [
+                "<regex>",
+                f"  <pattern>{escape(regex.pattern)}</pattern>",
+                f"  <substitution>{escape(_java_replacement(regex.replacement))}</substitution>",
+                "</regex>",
+            ]
     return Export("\n".join([*lines, "</regex-normalize>", ""]), left_out)
 
 
-def _regexes(rule: UrlRule) -> list[UrlRegex]:
+def _regex(rule: UrlRule) -> UrlRegex | None:
     """In the form that comes back as it was where that says the same, else in one that no import understands; none that
     does not do to the rule's own examples what the rule does."""
-    plain = UrlRegex(*as_regex(rule.rewrite))
-    if isinstance(rule.rewrite, SubstringRewrite):
-        return [plain] if _does_the_same([plain], rule) else []
-    if _is_plain(rule.rewrite) and _does_the_same([plain], rule):
-        return [plain]
-    regexes = url_regexes(rule.rewrite)
-    return regexes if _does_the_same(regexes, rule) else []
+    short = UrlRegex(*as_regex(rule.rewrite))
+    is_short = isinstance(rule.rewrite, SubstringRewrite) or _is_plain(rule.rewrite)
+    if is_short and _does_the_same(short, rule):
+        return short
+    regex = None if isinstance(rule.rewrite, SubstringRewrite) else url_regex(rule.rewrite)
+    return regex if regex is not None and _does_the_same(regex, rule) else None
 
 
 def _is_plain(rewrite: PatternRewrite) -> bool:
@@ -77,23 +76,26 @@ def _is_plain(rewrite: PatternRewrite) -> bool:
     return has_end and said and not rewrite.open and {"scheme", "host_0"} <= set(tests)
 
 
-def _does_the_same(regexes: Sequence[UrlRegex], rule: UrlRule) -> bool:
+def _does_the_same(regex: UrlRegex, rule: UrlRule) -> bool:
     run = rewriter(rule.rewrite)
     try:
-        return bool(regexes) and all(_applied(regexes, url) == (run.apply(url) or url) for url, _ in rule.examples)
+        made = [standard_form(re.sub(regex.pattern, regex.replacement, url)) for url, _ in rule.examples]
     except re.error:  # a rule file may hold any text
         return False
+    return made == [run.apply(url) or url for url, _ in rule.examples]
 
 
-def _applied(regexes: Sequence[UrlRegex], url: str) -> str:
-    for pattern, replacement in regexes:
-        url = re.sub(pattern, replacement, url)
-    return standard_form(url)
+def _java_replacement(replacement: str) -> str:
+    """Java writes groups as $1 and needs other dollar signs and backslashes escaped; and digits behind a group, which
+    it would take for a part of its number."""
+    return re.sub(r"\\(?:(\d+)|g<(\d+)>|\\)(\d)?|[\\$]", _java, replacement)
 
 
 def _java(found: re.Match[str]) -> str:
-    group = found[1] or found[2]
-    return f"${group}" if group else "\\" + found[0][-1]
+    group, digit = found[1] or found[2], found[3] or ""
+    if group:
+        return f"${group}" + (f"\\{digit}" if digit else "")
+    return "\\" + found[0][0] + digit
 
 
 def to_adguard(rule_sets: Iterable[RuleSet]) -> Export:
@@ -138,7 +140,7 @@ def to_scrapy(rule_sets: Iterable[RuleSet], rules_path: Path) -> Export:
         'SPIDER_MIDDLEWARES = {"dustream.streams.rules_io.scrapy.NormalizeUrls": 50}',
     ]
     for rules in rule_sets:
-        lines += [f"# {rules.site}: {describe(rule.rewrite)}" for rule in _active(rules)]
+        lines += [f"# {rules.site}: {describe(rule)}" for rule in _active(rules)]
     return Export("\n".join([*lines, ""]), [])
 
 
@@ -173,7 +175,7 @@ def _reach(rule: UrlRule) -> _Reach:
     only_drops = len(dropped) == len(rewrite.writes) and all(key[0] == "?" for key in dropped)
     if not only_drops or kept & set(names) or not all(map(_NAME.fullmatch, names)):
         return _Reach()
-    host, pattern = _whole_host(rewrite), url_pattern(rewrite)
+    host, pattern = _whole_host(rewrite), url_pattern(rewrite.tests) if url_regex(rewrite) else ""
     holds = pattern and all(re.search(pattern, url) for url, _ in rule.examples)
     return _Reach(host, pattern, names) if host or holds else _Reach()
 
