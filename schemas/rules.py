@@ -84,6 +84,10 @@ class UrlRule(Struct, frozen=True, kw_only=True):
         int,
         Meta(description="known URLs that need not be fetched: those that meet a duplicate, less one for each new URL"),
     ] = 0
+    fetched_right: Annotated[
+        int, Meta(description="of the pages fetched to validate it, how many are alike what it makes of them")
+    ] = 0
+    fetched_wrong: Annotated[int, Meta(description="and how many are not, or become a URL that cannot be fetched")] = 0
     text: Annotated[str, Meta(description="what URLs look like before and after: <*> is one part, <**> any text")] = ""
     right: Annotated[
         int, Meta(description="predictions that came true since it was learned, newer ones weigh more")

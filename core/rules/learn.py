@@ -82,6 +82,7 @@ from dustream.core.rules.landing import (
     ways_of,
 )
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
+from dustream.core.rules.parameters import RuleParameters
 from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree
 from dustream.core.rules.rewrite import (
     Pattern,
@@ -96,7 +97,7 @@ from dustream.core.rules.rewrite import (
     rewriter,
     rule_id,
 )
-from dustream.core.rules.selection import select_by_graph
+from dustream.core.rules.selection import select
 from dustream.core.rules.standard import standard_form
 from dustream.core.rules.training import URL_CHARS_MAX, TrainingSet, training_of
 from dustream.core.rules.url_regex import rule_regex
@@ -141,6 +142,31 @@ class LearnSettings(NamedTuple):
     dust_urls_max: int = URLS_MAX
     fan_out: int = 10
     active_pages_min: int = 5
+
+    @classmethod
+    def of(cls, parameters: RuleParameters) -> LearnSettings:
+        """With the parameters that users set."""
+        p = parameters
+        bucket = {} if p.bucket_max is None else {"bucket_max": p.bucket_max, "sized_bucket_max": p.bucket_max}
+        return cls(
+            candidates=CandidateSettings(
+                o_min=p.o_min,
+                sigma_min=p.sigma_min,
+                fpr_max=p.fpr_max,
+                selection=p.selection,
+                landing=LandingSettings(p.wrong_max, p.unknown_max),
+            ),
+            dust=DustSettings(
+                substring_max=p.substring_max,
+                mrd=p.mrd,
+                mad=p.mad,
+                mw=p.mw,
+                ms=p.ms,
+                validation_count=p.validation_count,
+                refutation=p.refutation,
+                **bucket,
+            ),
+        )
 
     def with_label_noise(self, share: float) -> LearnSettings:
         """For labels of which this share is wrong."""
@@ -367,7 +393,7 @@ def tree_proposals(tree: PatternTree, settings: CandidateSettings) -> tuple[int,
     candidates = candidate_rules(tree, settings)
     index = EvidenceIndex(tree.training)
     proposals: list[Proposal] = []
-    for rule in select_by_graph(tree, candidates.qualified, settings):
+    for rule in select(tree, candidates.qualified, settings):
         for pattern, operations in _widths(tree, rule, index, settings):
             for part in _parts(index, pattern, operations):
                 proposals += _tightened(index, part, settings)

@@ -42,10 +42,13 @@ def describe(rule: UrlRule) -> str:
 def evidence_words(rule: UrlRule) -> str:
     """What becomes of the URLs that a rule changes (landing.py)."""
     landing = evidence_of(rule)
+    fetched = ""
+    if rule.fetched_right + rule.fetched_wrong:
+        fetched = f"; fetched: {rule.fetched_right} right, {rule.fetched_wrong} wrong"
     if rule.evidence == "size":
-        return f"rewrites {landing.rewrites}: {landing.meets} of one size, {landing.wrong} of another"
+        return f"rewrites {landing.rewrites}: {landing.meets} of one size, {landing.wrong} of another{fetched}"
     pages = ", all of one page" if rule.pages == 1 else ""
-    return f"rewrites {landing.rewrites}: {landing.words}{pages}"
+    return f"rewrites {landing.rewrites}: {landing.words}{pages}{fetched}"
 
 
 def _arrow(before: str, after: str) -> str:

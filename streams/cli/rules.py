@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from dustream.streams.cli.rule_options import add_fetching, validated
+
 if TYPE_CHECKING:
     from dustream.core.rules.learn import SiteUrl
     from dustream.core.rules.normalize import Normalizer
@@ -20,6 +22,8 @@ Rules are in a JSON file that `dustream learn` writes, or in the --out folder of
   dustream rules show rules.json                     what each rule does, with its evidence and URLs for and against
   dustream rules score rules.json urls.tsv           how much it compresses URLs whose clusters are known, and how often
                                                      it is wrong (compression, dup-reduction and false-positive rate)
+  dustream rules validate rules.json urls.tsv --out proven.json
+                                                     fetches pages and what rules make of them
   dustream rules export rules.json --format nutch    for Nutch, AdGuard ($removeparam), ClearURLs or Scrapy
   dustream rules import list.txt --format adguard --out rules.json
   dustream rules tree urls.tsv --site example.com    the pattern tree of a site; --svg FILE draws it
@@ -61,6 +65,23 @@ def add_parser(subparsers: Any) -> None:
     )
     score.add_argument("--shadows", action="store_true", help="as if rules that are not applied yet were active")
     score.add_argument("--host", metavar="URL", help="for access logs, as for learn")
+    validate = actions.add_parser(
+        "validate",
+        help="fetch pages and what rules make of them",
+        description="Fetch some of the known URLs that each rule changes, and what it makes of them. Rules whose"
+        " outcomes are other pages, or cannot be fetched, become shadows; those that hold become active.",
+    )
+    validate.add_argument("rules", type=Path, metavar="FILE")
+    validate.add_argument(
+        "inputs", nargs="*", metavar="INPUT", help="known URLs, as for learn; else the rules' examples"
+    )
+    validate.add_argument("--out", type=Path, required=True, metavar="FILE", help="where to write the rules (JSON)")
+    validate.add_argument("--host", metavar="URL", help="for access logs, as for learn")
+    validate.add_argument(
+        "--refutation", type=float, default=0.05, metavar="SHARE", help="of outcomes that may be other pages (0.05)"
+    )
+    validate.add_argument("--pages-min", type=int, default=5, metavar="N", help="pages that prove a rule (5)")
+    add_fetching(validate, is_always=True)
     export = actions.add_parser("export", help="for other programs")
     export.add_argument("rules", type=Path, metavar="FILE")
     export.add_argument("--format", required=True, choices=("nutch", "adguard", "clearurls", "scrapy"))
@@ -75,13 +96,15 @@ def add_parser(subparsers: Any) -> None:
     tree.add_argument("--site", help="which site; default: the one with the most URLs")
     tree.add_argument("--svg", type=Path, metavar="FILE", help="draw it")
     tree.add_argument("--host", metavar="URL", help="for access logs, as for learn")
-    for each in (show, score, export, imported, tree):
+    for each in (show, score, validate, export, imported, tree):
         each.add_argument("--json", action="store_true", help="JSON instead of text")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    actions = {"show": _show, "score": _score, "export": _export, "import": _import, "tree": _tree}
+    actions = {
+        "show": _show, "score": _score, "validate": _validate, "export": _export, "import": _import, "tree": _tree
+    }  # fmt: skip
     return actions[args.action](args)
 
 
@@ -189,6 +212,33 @@ def _score_by_size(args: argparse.Namespace, normalizer: Normalizer, known: list
     print(f"URLs                 {found.urls_before} -> {found.urls_after}")
     print(f"compression rate     {found.compression_rate:.4f}")
     print(f"of other sizes       {found.pairs_of_other_sizes} of {found.pairs} pairs that become one URL")
+    return 0
+
+
+def _validate(args: argparse.Namespace) -> int:
+    from collections import Counter
+
+    from dustream.core.errors import BadSetting
+    from dustream.core.rules.learn import by_site
+    from dustream.streams.cli.terminal import print_json
+    from dustream.streams.rules_io.files import make_folder_of, read_rules, write_rules
+    from dustream.streams.rules_io.inputs import read_known_urls
+    from dustream.streams.rules_io.validation import ValidationSettings
+
+    if args.validate_fetch < 1 or not 0 <= args.refutation < 1 or args.pages_min < 2:
+        raise BadSetting("--validate-fetch is at least 1, --refutation from 0 to below 1, --pages-min at least 2")
+    make_folder_of(args.out)
+    before = read_rules(args.rules)
+    sites = dict(by_site(entry for path in args.inputs for entry in read_known_urls(path, args.host).urls))
+    urls = {site: [entry.url for entry in entries if not entry.avoid] for site, entries in sites.items()}
+    settings = ValidationSettings(args.validate_fetch, args.refutation, args.pages_min)
+    rule_sets = validated(args, before, urls, settings)
+    write_rules(args.out, rule_sets)
+    if args.json:
+        stages = Counter(rule.stage for rules in rule_sets for rule in rules.rules)
+        print_json({"out": str(args.out), "stages": dict(sorted(stages.items()))})
+    else:
+        print("\n".join(map(_described, rule_sets)))
     return 0
 
 

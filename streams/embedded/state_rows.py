@@ -12,7 +12,7 @@ from dustream.core.settings import Settings
 from dustream.streams.readers.fingerprint import Fingerprint
 from dustream.streams.store.base import Store
 
-STATE_FORMAT = 4  # rows of any processor are written otherwise than before
+STATE_FORMAT = 5  # rows of any processor are written otherwise than before
 STATE_KEY = b"meta/state"
 COUNTS_KEY = b"meta/counts"
 MAP_KEY = b"meta/partition-map"
