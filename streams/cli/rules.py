@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dustream.schemas.rules import RuleSet, UrlRule
 
 SITES_NAMED_MAX: Final = 20
+DIFFERENCES_SHOWN_MAX: Final = 10
 
 DESCRIPTION = """\
 Rules are in a JSON file that `dustream learn` writes, or in the --out folder of a run, which learns as it goes.
@@ -86,6 +87,12 @@ def add_parser(subparsers: Any) -> None:
     export.add_argument("rules", type=Path, metavar="FILE")
     export.add_argument("--format", required=True, choices=("nutch", "adguard", "clearurls", "scrapy"))
     export.add_argument("--out", type=Path, metavar="FILE", help="instead of standard output")
+    export.add_argument(
+        "--check",
+        nargs="+",
+        metavar="INPUT",
+        help="with nutch: known URLs, as for learn; says which of them the export does not bring to their normal form",
+    )
     imported = actions.add_parser("import", help="from other programs, as candidates")
     imported.add_argument("input", type=Path, metavar="FILE")
     imported.add_argument("--format", required=True, choices=("nutch", "adguard", "clearurls"))
@@ -245,13 +252,17 @@ def _validate(args: argparse.Namespace) -> int:
 def _export(args: argparse.Namespace) -> int:
     import msgspec
 
+    from dustream.core.errors import BadSetting
     from dustream.core.rules.wording import describe
     from dustream.streams.rules_io.exports import EXPORTS
     from dustream.streams.rules_io.files import make_folder_of, read_rules
 
     if args.out:
         make_folder_of(args.out)
-    export = EXPORTS[args.format](read_rules(args.rules), args.rules.resolve())
+    if args.check and args.format != "nutch":
+        raise BadSetting("--check is for --format nutch: the other formats do to a URL what the rule does, or nothing")
+    rule_sets = read_rules(args.rules)
+    export = EXPORTS[args.format](rule_sets, args.rules.resolve())
     if args.out:
         args.out.write_text(export.text)
     elif not args.json:
@@ -261,7 +272,28 @@ def _export(args: argparse.Namespace) -> int:
         print(msgspec.json.encode({"format": args.format, "text": export.text, "left_out": left_out}).decode())
     for rule in export.left_out:
         print(f"dustream: {args.format} cannot hold this rule: {describe(rule)}", file=sys.stderr)
+    if args.format == "nutch":
+        _say_differences(args, rule_sets)
     return 0
+
+
+def _say_differences(args: argparse.Namespace, rule_sets: list[RuleSet]) -> None:
+    """Of the rules' own examples, and of the URLs to check by."""
+    from dustream.streams.cli.terminal import number_of, shown
+    from dustream.streams.rules_io.exports import nutch_differences
+    from dustream.streams.rules_io.inputs import read_known_urls
+
+    urls = {url for rules in rule_sets for rule in rules.rules for url, _ in rule.examples}
+    for path in args.check or ():
+        urls.update(entry.url for entry in read_known_urls(path).urls)
+    found = list(nutch_differences(rule_sets, sorted(urls)))
+    for each in found[:DIFFERENCES_SHOWN_MAX]:
+        print(
+            f"dustream: nutch makes {shown(each.exported)} of {shown(each.url)}, normalize {shown(each.normal)}",
+            file=sys.stderr,
+        )
+    if found or args.check:
+        print(f"dustream: {len(found):,} of {number_of(len(urls), 'URL')} differ in nutch", file=sys.stderr)
 
 
 def _import(args: argparse.Namespace) -> int:

@@ -3,7 +3,7 @@
     nutch      regex-normalize.xml of Nutch's urlnormalizer-regex: all rules that one pattern can say
     adguard    filter list with $removeparam: rules that do nothing but drop query keys
     clearurls  ClearURLs providers: the same
-    scrapy     settings for the spider middleware in rules_io/scrapy.py: all rules, exactly
+    scrapy     settings for the duplicate filter in rules_io/scrapy.py: all rules, exactly
 
 Each export says which rules its format cannot hold, and is never wider than the rule.
 """
@@ -19,12 +19,15 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from dustream.core.rules.decompose import compose, index_of
-from dustream.core.rules.rewrite import as_regex, rewriter
+from dustream.core.rules.normalize import Normalizer
+from dustream.core.rules.rewrite import Rewrite, as_regex, rewriter
 from dustream.core.rules.standard import standard_form
 from dustream.core.rules.url_regex import UrlRegex, url_pattern, url_regex
 from dustream.core.rules.wording import describe
+from dustream.core.sites import site_of
 from dustream.schemas.rules import KeyTest, PatternRewrite, RuleSet, SubstringRewrite, UrlRule
 
+NUTCH_PASSES: Final = 5
 KEY_NOT_ADDRESS: Final = "A rewritten URL is a key to compare URLs by, not an address: it may not exist."
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\-]+")
@@ -39,13 +42,14 @@ class Export(NamedTuple):
 
 
 def to_nutch(rule_sets: Iterable[RuleSet]) -> Export:
-    lines, left_out = ['<?xml version="1.0"?>', f"<!-- {KEY_NOT_ADDRESS} -->", "<regex-normalize>"], []
+    lines = ['<?xml version="1.0"?>', f"<!-- {KEY_NOT_ADDRESS} -->"]
+    lines += [f"<!-- Text that occurs more than {NUTCH_PASSES} times in a URL is not replaced everywhere. -->"]
+    lines += ["<regex-normalize>"]
+    left_out: list[UrlRule] = []
     for rules in rule_sets:
-        for rule in _active(rules):
-            regex = _regex(rule)
-            if regex is None:
-                left_out.append(rule)
-                continue
+        regexes, without = nutch_regexes(rules)
+        left_out += without
+        for regex in regexes:
             lines += [
                 "<regex>",
                 f"  <pattern>{escape(regex.pattern)}</pattern>",
@@ -55,15 +59,76 @@ def to_nutch(rule_sets: Iterable[RuleSet]) -> Export:
     return Export("\n".join([*lines, "</regex-normalize>", ""]), left_out)
 
 
-def _regex(rule: UrlRule) -> UrlRegex | None:
+def nutch_regexes(rules: RuleSet) -> tuple[list[UrlRegex], list[UrlRule]]:
+    """What Nutch applies to URLs of a site, each once and in this order; and the rules that are not among it.
+
+    `normalize` goes over the rules until nothing changes. One pass is enough for rules by keys, but a substring may be
+    there again, so where such rules are, all of them follow each other several times.
+    """
+    active = list(_active(rules))
+    found = [(rule, _regex(rules.site, rule)) for rule in active]
+    regexes = [regex for _, regex in found if regex is not None]
+    passes = NUTCH_PASSES if any(isinstance(rule.rewrite, SubstringRewrite) for rule in active) else 1
+    return regexes * passes, [rule for rule, regex in found if regex is None]
+
+
+class Difference(NamedTuple):
+    """A URL that an export does not bring to its normal form."""
+
+    url: str
+    normal: str
+    exported: str
+
+
+def nutch_differences(rule_sets: Iterable[RuleSet], urls: Iterable[str]) -> Iterator[Difference]:
+    """What Nutch does otherwise than `normalize`, of URLs that it has brought into standard form. Patterns are held
+    against these URLs as Java does it: they mean the same in Java and in Python."""
+    sets = list(rule_sets)
+    normalizer = Normalizer(sets)
+    compiled = {
+        rules.site: [(re.compile(regex.pattern), regex.replacement) for regex in nutch_regexes(rules)[0]]
+        for rules in sets
+    }
+    for url in map(standard_form, urls):
+        exported = url
+        for pattern, replacement in compiled.get(site_of(url), ()):
+            exported = pattern.sub(replacement, exported)
+        if exported != (normal := normalizer.normalize(url)):
+            yield Difference(url, normal, exported)
+
+
+def _regex(site: str, rule: UrlRule) -> UrlRegex | None:
     """In the form that comes back as it was where that says the same, else in one that no import understands; none that
-    does not do to the rule's own examples what the rule does."""
+    does not do to the rule's own examples what the rule does. Other programs try a pattern on the URLs of all sites."""
     short = UrlRegex(*as_regex(rule.rewrite))
+    if isinstance(rule.rewrite, SubstringRewrite):
+        short = _within_host(rule.rewrite, short)
     is_short = isinstance(rule.rewrite, SubstringRewrite) or _is_plain(rule.rewrite)
     if is_short and _does_the_same(short, rule):
-        return short
+        return _of_site(site, rule.rewrite, short)
     regex = None if isinstance(rule.rewrite, SubstringRewrite) else url_regex(rule.rewrite)
-    return regex if regex is not None and _does_the_same(regex, rule) else None
+    return _of_site(site, rule.rewrite, regex) if regex is not None and _does_the_same(regex, rule) else None
+
+
+def _within_host(rewrite: SubstringRewrite, regex: UrlRegex) -> UrlRegex:
+    """Not where the host would become another one: /index.html → .html on the home page."""
+    if not rewrite.find.startswith("/") or rewrite.put.startswith(("/", "?", "#")) or rewrite.at_start:
+        return regex
+    home = f"(?![a-z]+://[^/?#]*{re.escape(rewrite.find)}{'$' * rewrite.at_end})"
+    return UrlRegex(regex.pattern.replace("^", f"^{home}", 1), regex.replacement)
+
+
+def _of_site(site: str, rewrite: Rewrite, regex: UrlRegex) -> UrlRegex:
+    """For URLs of that site alone, if the rule does not say so by itself."""
+    if isinstance(rewrite, SubstringRewrite):
+        is_said = site_of(rewrite.scope) == site and rewrite.scope.count("/") > 2
+    else:
+        labels = {test.key: test.value for test in rewrite.tests if test.test == "is"}
+        is_said = all(labels.get(f"host_{n}") == label for n, label in enumerate(reversed(site.split("."))))
+    if is_said:
+        return regex
+    here = rf"(?=[a-z]+://(?:[^/?#]*[.@])?{re.escape(site)}(?::[0-9]*)?(?:[/?#]|$))"
+    return UrlRegex(regex.pattern.replace("^", f"^{here}", 1), regex.replacement)
 
 
 def _is_plain(rewrite: PatternRewrite) -> bool:
@@ -134,10 +199,10 @@ def to_clearurls(rule_sets: Iterable[RuleSet]) -> Export:
 
 def to_scrapy(rule_sets: Iterable[RuleSet], rules_path: Path) -> Export:
     lines = [
-        "# settings.py: requests are rewritten before Scrapy looks for duplicates",
+        "# settings.py: of requests with one normal form the first is fetched, from its own URL",
         f"# {KEY_NOT_ADDRESS}",
         f"DUSTREAM_RULES = {str(rules_path)!r}",
-        'SPIDER_MIDDLEWARES = {"dustream.streams.rules_io.scrapy.NormalizeUrls": 50}',
+        'DUPEFILTER_CLASS = "dustream.streams.rules_io.scrapy.NormalUrlDupeFilter"',
     ]
     for rules in rule_sets:
         lines += [f"# {rules.site}: {describe(rule)}" for rule in _active(rules)]
