@@ -15,6 +15,7 @@ from dustream.core.pages.processor import TABLES as PAGES_TABLES
 from dustream.core.pages.processor import PagesProcessor
 from dustream.core.pages.small_changes import ByAnchor, ByRepresentative, SmallChanges
 from dustream.core.rules.known_site import RulesSettings
+from dustream.core.rules.learn import LearnSettings
 from dustream.core.rules.processor import TABLES as RULES_TABLES
 from dustream.core.rules.processor import RulesProcessor
 from dustream.core.settings import Settings
@@ -79,7 +80,8 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
     groups = partial(GroupsProcessor, group_size_max=settings.group_size_max)
     count = settings.partitions
     sites = partial(SitesProcessor, count, share_max=settings.site_share_max, pages_min=settings.site_pages_min)
-    rules = partial(RulesProcessor, RulesSettings(kept_urls_max=RULE_URLS_KEPT // count))
+    learn = LearnSettings.of(settings.rules)
+    rules = partial(RulesProcessor, RulesSettings(kept_urls_max=RULE_URLS_KEPT // count, learn=learn))
     told = (TIER2, GROUPS, SITES, PAGES, STATUS, UPDATES, ALARMS)
     return Topology(
         topics=TOPICS,

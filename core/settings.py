@@ -9,6 +9,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from dustream.core.errors import BadSetting
+from dustream.core.rules.parameters import DEFAULT_PARAMETERS as DEFAULT_RULES
+from dustream.core.rules.parameters import RuleParameters
 from dustream.core.sites.processor import SITE_PAGES_MIN, SITE_SHARE_MAX
 from dustream.core.text.code_parameters import DEFAULT_PARAMETERS, CodeParameters
 from dustream.core.text.extractors import CodesFor, ExtractorName, TextSource
@@ -58,6 +60,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         CodesFor, Meta(description="pages whose feature code (Guo) also proposes containers: CJK, all, or none")
     ] = "cjk"
     feature_code: Annotated[CodeParameters, Meta(description="the parameters of feature codes")] = DEFAULT_PARAMETERS
+    rules: Annotated[RuleParameters, Meta(description="how URL rules are learned, and which are applied")] = (
+        DEFAULT_RULES
+    )
     markets: Annotated[tuple[Market, ...], Meta(description="winner orders; the first decides `role`")] = (Market(),)
 
     def __post_init__(self) -> None:

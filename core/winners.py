@@ -31,7 +31,7 @@ URL_LENGTH_STEP = 8  # coarse: page=9 and page=10 are in one class more often th
 NOT_PREFERRED = 0xFFFF
 CANONICAL_PLACES: dict[CanonicalClass, int] = {"self": 0, "none": 1, "other": 2}
 # Who names another page of its site as canonical is not kept if another page matches it, however popular it is; only a
-# host that the user prefers comes before that (docs/configuration.md has the figures).
+# host that the user prefers comes before that (docs/howto/choose-winners.md has the figures).
 DEFAULT_CRITERIA = ("preferred_host", "canonical", "popularity", "https", "static", "depth", "url_length", "url_hash")
 USED_BY = {"preferred_hosts": "preferred_host", "preferred_tlds": "preferred_tld", "first_seen_step_days": "first_seen"}
 """Setting of a market: the criterion that uses it."""

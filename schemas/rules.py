@@ -48,12 +48,16 @@ class SubstringRewrite(Struct, frozen=True, tag="substring"):
 
 
 class UrlRule(Struct, frozen=True, kw_only=True):
-    """One rewrite with its evidence. `rewrite` is applied; `pattern` and `replacement` say the same for people."""
+    """One rewrite with its evidence. `rewrite` is applied; `text`, `pattern` and `replacement` say the same for people
+    and other programs."""
 
     id: Annotated[str, Meta(description="hash of the rewrite: the same rule learned again has the same id")]
     rewrite: PatternRewrite | SubstringRewrite
-    pattern: Annotated[str, Meta(description="regular expression over the whole URL")]
-    replacement: Annotated[str, Meta(description="the rewritten URL, with \\1 … for groups of the pattern")]
+    pattern: Annotated[str, Meta(description="regular expression that matches the whole of each URL it applies to")]
+    replacement: Annotated[
+        str,
+        Meta(description="the rewritten URL, with \\g<1> … for groups of the pattern; empty if no replacement says it"),
+    ]
     stage: Annotated[RuleStage, Meta(description="only active rules are applied")]
     learner: Annotated[Learner, Meta(description="which method found it")]
     support: Annotated[int, Meta(description="known URLs that it brings together with a duplicate of theirs")] = 0
@@ -70,7 +74,21 @@ class UrlRule(Struct, frozen=True, kw_only=True):
         Literal["content", "size"],
         Meta(description="what the two counts go by: known duplicates, or where only sizes are known, equal sizes"),
     ] = "content"
-    examples: Annotated[tuple[tuple[str, str], ...], Meta(description="a few (from, to) pairs")] = ()
+    examples: Annotated[
+        tuple[tuple[str, str], ...], Meta(description="a few (from, to) pairs, those that speak for it first")
+    ] = ()
+    against: Annotated[
+        tuple[tuple[str, str], ...], Meta(description="a few (from, to) pairs that speak against it, if any do")
+    ] = ()
+    saved: Annotated[
+        int,
+        Meta(description="known URLs that need not be fetched: those that meet a duplicate, less one for each new URL"),
+    ] = 0
+    fetched_right: Annotated[
+        int, Meta(description="of the pages fetched to validate it, how many are alike what it makes of them")
+    ] = 0
+    fetched_wrong: Annotated[int, Meta(description="and how many are not, or become a URL that cannot be fetched")] = 0
+    text: Annotated[str, Meta(description="what URLs look like before and after: <*> is one part, <**> any text")] = ""
     right: Annotated[
         int, Meta(description="predictions that came true since it was learned, newer ones weigh more")
     ] = 0

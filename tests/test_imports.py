@@ -35,7 +35,7 @@ ARROWS = {
     "core.sites": {"core", "schemas"},
     "core.text": {"core", "schemas"},
     "core.tier2": {"core", "core.containment", "core.text", "schemas"},
-    "core.urls": {"core", "schemas"},
+    "core.urls": {"core"},
     "schemas": set(),
     "streams": {"core", "core.once", "core.rules", "core.text", "core.tier2", "core.urls", "schemas",
                 "streams.embedded", "streams.engine", "streams.generate", "streams.kafka", "streams.once",
@@ -54,9 +54,9 @@ ARROWS = {
     "streams.questions": {"core", "core.groups", "core.pages", "core.sites", "core.text", "core.tier2", "core.urls",
                           "schemas", "streams.engine", "streams.readers", "streams.store"},
     "streams.readers": {"core", "core.text", "core.urls", "schemas"},
-    "streams.reference": {"core", "core.text", "schemas", "streams", "streams.cli", "streams.engine",
+    "streams.reference": {"core", "core.rules", "core.text", "schemas", "streams", "streams.cli", "streams.engine",
                           "streams.kafka"},
-    "streams.rules_io": {"core", "core.rules", "core.urls", "schemas", "streams.readers"},
+    "streams.rules_io": {"core", "core.rules", "core.text", "core.urls", "schemas", "streams.readers"},
     "streams.store": {"core", "streams"},
 }  # fmt: skip
 """Which package may import which. `core` and `streams` without a second part are the modules right in that folder."""

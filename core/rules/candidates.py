@@ -26,6 +26,7 @@ from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
 from dustream.core.rules.growth import END, PARENT, SPLIT_KEY, START
 from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.landing import LandingSettings, allowed_share
+from dustream.core.rules.parameters import Selection
 from dustream.core.rules.pattern_tree import Kind, Node, PatternTree
 from dustream.core.rules.reasons import TextOrder, rank_of, text_order
 from dustream.core.rules.shares import ClusterShares
@@ -57,6 +58,7 @@ class CandidateSettings(NamedTuple):
     support_min: int = 3
     support_share_min: float = 0.1
     label_noise: float = 0.0
+    selection: Selection = "graph"
     landing: LandingSettings = LandingSettings()
 
     def lands(self, evidence: Evidence) -> bool:

@@ -46,7 +46,6 @@ URL_BYTES_MAX: Final = 512
 RULE_SLOTS_MAX: Final = 1 << 22
 RULE_SLOTS_PER_URL: Final = 128
 RULES_MAX: Final = 30_000
-SIZED_BUCKET_MAX: Final = 11
 OUTCOMES_MAX: Final = 2_000
 """How many of the URLs a rule changes are looked at, in an order that has nothing to do with their text."""
 
@@ -76,10 +75,11 @@ class Limits(NamedTuple):
 
 
 class DustSettings(NamedTuple):
-    """The parameters of the paper, with its values; `bucket_max` is 6 with sketches and 11 with sizes."""
+    """The parameters of the paper, with its values; T is 6 with sketches and 11 with sizes."""
 
     substring_max: int = 35
     bucket_max: int = 6
+    sized_bucket_max: int = 11
     mrd: float = 0.05
     mad: int = 1
     mw: int = 1100
@@ -255,7 +255,7 @@ def rules_of_list(listed: UrlList, settings: DustSettings | None = None, fetch: 
     """All phases."""
     settings = settings or DustSettings()
     if not listed.by_sketch:
-        settings = settings._replace(bucket_max=max(settings.bucket_max, SIZED_BUCKET_MAX))
+        settings = settings._replace(bucket_max=settings.sized_bucket_max)
     detected, truncated = _detected(listed, settings)
     if not len(detected):
         return DustFindings(0, 0, [], truncated)

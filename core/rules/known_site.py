@@ -272,7 +272,7 @@ def _lived(
     index = EvidenceIndex(known)
     held_out = sample.held_out
     return tuple(
-        lived(rule, *record(rule, index, since, held_out), settings.life, settings.learn.landing) for rule in rules
+        lived(rule, record(rule, index, since, held_out), settings.life, settings.learn.landing) for rule in rules
     )
 
 

@@ -96,6 +96,13 @@ def counted(ways: Ways) -> Landing:
     return Landing(*(int(np.count_nonzero(ways == way)) for way in (MEETS, UNKNOWN, WRONG)))
 
 
+def saved(ways: Ways, targets: Hashes | npt.NDArray[np.int64], seen: Bools) -> int:
+    """How many URLs need not be fetched: those that meet their duplicates, less one for each URL never seen at which
+    they meet."""
+    new = (ways == MEETS) & ~seen
+    return int(np.count_nonzero(ways == MEETS)) - len(np.unique(targets[new]))
+
+
 class Targets(NamedTuple):
     """Of each URL that a rule changes: the target by any hash; whether that was seen, the cluster of its content (−1:
     not known), and whether it redirects or is gone."""

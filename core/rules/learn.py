@@ -71,8 +71,22 @@ from dustream.core.rules.joined import (
     without,
 )
 from dustream.core.rules.labels import NOT_NAMED, with_canonical
-from dustream.core.rules.landing import Landing, LandingSettings, Targets, counted, evidence_of, ways_of
+from dustream.core.rules.landing import (
+    MEETS,
+    UNCOUNTED,
+    UNKNOWN,
+    WRONG,
+    Landing,
+    LandingSettings,
+    Targets,
+    Ways,
+    counted,
+    evidence_of,
+    saved,
+    ways_of,
+)
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
+from dustream.core.rules.parameters import RuleParameters
 from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree
 from dustream.core.rules.reasons import (
     exchanged,
@@ -94,10 +108,12 @@ from dustream.core.rules.rewrite import (
     rewriter,
     rule_id,
 )
-from dustream.core.rules.selection import select_by_graph
+from dustream.core.rules.selection import select
 from dustream.core.rules.stand_ins import with_stand_ins
 from dustream.core.rules.training import RANK_AVOIDED, URL_CHARS_MAX, Ranks, TrainingSet, ranks_of, training_of
+from dustream.core.rules.url_regex import rule_regex
 from dustream.core.rules.url_table import UrlTable
+from dustream.core.rules.wording import describe
 from dustream.core.urls.canonical import canonical_of
 from dustream.core.urls.keys import is_named
 from dustream.core.urls.sites import site_of
@@ -142,6 +158,31 @@ class LearnSettings(NamedTuple):
     dust_urls_max: int = URLS_MAX
     fan_out: int = 10
     active_pages_min: int = 5
+
+    @classmethod
+    def of(cls, parameters: RuleParameters) -> LearnSettings:
+        """With the parameters that users set."""
+        p = parameters
+        bucket = {} if p.bucket_max is None else {"bucket_max": p.bucket_max, "sized_bucket_max": p.bucket_max}
+        return cls(
+            candidates=CandidateSettings(
+                o_min=p.o_min,
+                sigma_min=p.sigma_min,
+                fpr_max=p.fpr_max,
+                selection=p.selection,
+                landing=LandingSettings(p.wrong_max, p.unknown_max),
+            ),
+            dust=DustSettings(
+                substring_max=p.substring_max,
+                mrd=p.mrd,
+                mad=p.mad,
+                mw=p.mw,
+                ms=p.ms,
+                validation_count=p.validation_count,
+                refutation=p.refutation,
+                **bucket,
+            ),
+        )
 
     def with_label_noise(self, share: float) -> LearnSettings:
         """For labels of which this share is wrong."""
@@ -442,12 +483,12 @@ def tree_proposals(tree: PatternTree, settings: CandidateSettings) -> tuple[int,
 
 
 def _selected(tree: PatternTree, candidates: list[Candidate], settings: CandidateSettings) -> list[Candidate]:
-    """What the graph selects; and what it selects of the rules that land: where a wider rule will not be applied, the
+    """What is selected; and what is selected of the rules that land: where a wider rule will not be applied, the
     narrower ones stand."""
-    selected = select_by_graph(tree, candidates, settings)
+    selected = select(tree, candidates, settings)
     if all(settings.lands(rule.evidence) for rule in selected):
         return selected
-    landing = select_by_graph(tree, [rule for rule in candidates if settings.lands(rule.evidence)], settings)
+    landing = select(tree, [rule for rule in candidates if settings.lands(rule.evidence)], settings)
     return [*selected, *landing]
 
 
@@ -925,7 +966,7 @@ class Judge:
         )
         return Evidence(*counts.tolist())
 
-    def _landing(self, changes: Changes) -> Landing:
+    def _ways(self, changes: Changes) -> Ways:
         """How the URLs at the changed places land. Targets that exist, of which nothing is told, are not counted."""
         seen, others = self._marked(self._known.places), self._marked(self._known.others)
         now = self._clusters_at(changes)
@@ -940,7 +981,19 @@ class Judge:
         avoided = self._is_avoided()
         found = Targets(targets.astype(np.uint64), seen[targets], first[targets], avoided[targets])
         ways = ways_of(now[sources], avoided[sources], found)[: len(changes.sources)]
-        return counted(ways[~others[changes.targets]])
+        return np.where(others[changes.targets], UNCOUNTED, ways).astype(np.int8)
+
+    def _size_ways(self, changes: Changes) -> Ways:
+        """The same by sizes alone: those that overlap are equal."""
+        sized = self._known.sizes[:, 0] >= 0
+        low = np.full(len(self._table.urls), np.iinfo(np.int64).max)
+        high = np.full(len(self._table.urls), -1, np.int64)
+        np.minimum.at(low, self._at[sized], self._known.sizes[sized, 0])
+        np.maximum.at(high, self._at[sized], self._known.sizes[sized, 1])
+        (source, target), known = changes, high >= 0
+        is_one_size = (low[source] <= high[target]) & (low[target] <= high[source])
+        ways = np.where(is_one_size, MEETS, np.where(known[source] & known[target], WRONG, UNKNOWN))
+        return ways.astype(np.int8)
 
     def _marked(self, places: Places) -> Bools:
         """By place: whether it is among these."""
@@ -967,13 +1020,11 @@ class Judge:
         return places, clusters
 
     def _rule(self, proposal: Proposal, changes: Changes, stage: RuleStage) -> UrlRule:
-        pattern, replacement = as_regex(proposal.rewrite)
+        pattern, replacement = rule_regex(proposal.rewrite)
         by_size = self._is_by_size(proposal)
-        landing = Landing(proposal.right, 0, proposal.wrong) if by_size else self._landing(changes)
-        step = max(1, len(changes.sources) // EXAMPLES_MAX)
-        urls = self._table.urls
-        examples = [(urls[a], urls[b]) for a, b in list(zip(*changes, strict=True))[::step][:EXAMPLES_MAX]]
-        return UrlRule(
+        ways = self._size_ways(changes) if by_size else self._ways(changes)
+        landing = Landing(proposal.right, 0, proposal.wrong) if by_size else counted(ways)
+        rule = UrlRule(
             id=rule_id(self.site, proposal.rewrite),
             rewrite=proposal.rewrite,
             pattern=pattern,
@@ -985,8 +1036,19 @@ class Judge:
             unknown=landing.unknown,
             pages=0 if by_size else self._pages(changes),
             evidence="size" if by_size else "content",
-            examples=tuple(examples),
+            examples=self._examples(changes, ways == MEETS),
+            against=self._examples(changes, ways == WRONG),
+            saved=saved(ways, changes.targets, self._marked(self._known.places)[changes.targets]),
         )
+        return replace(rule, text=describe(rule))
+
+    def _examples(self, changes: Changes, chosen: Bools) -> tuple[tuple[str, str], ...]:
+        """A few of the changes, spread over them."""
+        sources, targets = changes.sources[chosen], changes.targets[chosen]
+        some = slice(None, None, max(1, len(sources) // EXAMPLES_MAX))
+        pairs = zip(sources[some].tolist(), targets[some].tolist(), strict=True)
+        urls = self._table.urls
+        return tuple([(urls[a], urls[b]) for a, b in pairs][:EXAMPLES_MAX])
 
     def _is_too_little(self, proposal: Proposal, changes: Changes) -> bool:
         """Whether so few pages speak for the rule that nobody knows what it does to others. Equal sizes are a hint, and

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -38,12 +38,14 @@ from dustream.core.rules.landing import (
     counted,
     evidence_of,
     row_ways,
+    saved,
 )
 from dustream.core.rules.rewrite import coded_rewrite, matching_rows, rewriter
 from dustream.core.rules.training import TrainingSet
 from dustream.schemas.rules import SubstringRewrite, UrlRule
 
 HELD_OUT_ONE_IN: Final = 4
+AGAINST_MAX: Final = 3
 
 
 class LifeSettings(NamedTuple):
@@ -106,24 +108,26 @@ def reviewed(rule: UrlRule, settings: LifeSettings, landing: LandingSettings) ->
     return rule
 
 
-def lived(
-    rule: UrlRule, evidence: Landing, predictions: Iterable[int], settings: LifeSettings, landing: LandingSettings
-) -> UrlRule:
-    """The rule with its evidence, after these predictions, oldest first: how each landed."""
-    rule = replace(rule, support=evidence.meets, unknown=evidence.unknown, false_positives=evidence.wrong)
-    rule = replace(rule, stage="candidate", right=0, wrong=0, unsettled=0, revocations=0)
-    rule = reviewed(rule, settings, landing)
-    for way in predictions:
-        rule = reviewed(scored(rule, way, settings), settings, landing)
-    return rule
-
-
 class RuleRecord(NamedTuple):
-    """How all known URLs land that a rule changes; and each of them that the learner has not seen, by the time at which
-    it could be told."""
+    """How all known URLs land that a rule changes, and how many need not be fetched; how each of them lands that the
+    learner has not seen, oldest first by the time at which it could be told; and a few that land wrong."""
 
     evidence: Landing
     predictions: list[int]
+    saved: int = 0
+    against: tuple[tuple[str, str], ...] = ()
+
+
+def lived(rule: UrlRule, known: RuleRecord, settings: LifeSettings, landing: LandingSettings) -> UrlRule:
+    """The rule with its evidence, after its predictions."""
+    meets, unknown, wrong = known.evidence
+    rule = replace(rule, support=meets, unknown=unknown, false_positives=wrong, saved=known.saved)
+    rule = replace(rule, against=known.against)
+    rule = replace(rule, stage="candidate", right=0, wrong=0, unsettled=0, revocations=0)
+    rule = reviewed(rule, settings, landing)
+    for way in known.predictions:
+        rule = reviewed(scored(rule, way, settings), settings, landing)
+    return rule
 
 
 def record(rule: UrlRule, index: EvidenceIndex, since: Ints, held_out: npt.NDArray[np.bool_]) -> RuleRecord:
@@ -131,12 +135,15 @@ def record(rule: UrlRule, index: EvidenceIndex, since: Ints, held_out: npt.NDArr
 
     `since[row]` is the rank of a URL in the order of fetching, `held_out[row]`: whether it was kept from the learner.
     """
+    known = index.training
     rows, becomes, landed = _rewritten_rows(rule, index)
     ways = row_ways(index, rows, becomes, landed)
     told_at = np.where(landed >= 0, np.maximum(since[rows], since[np.maximum(landed, 0)]), since[rows])
     told = held_out[rows] & (ways != UNCOUNTED)
     order = np.lexsort((rows[told], told_at[told]))
-    return RuleRecord(counted(ways), ways[told][order].tolist())
+    run, wrong = rewriter(rule.rewrite), [known.urls[row] for row in rows[ways == WRONG][:AGAINST_MAX].tolist()]
+    against = tuple((url, run.apply(url) or url) for url in wrong)
+    return RuleRecord(counted(ways), ways[told][order].tolist(), saved(ways, becomes, landed >= 0), against)
 
 
 def _rewritten_rows(rule: UrlRule, index: EvidenceIndex) -> tuple[Ints, Hashes, Ints]:

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from dustream.core.rules.rewrite import Taken, Writer, describe, rewriter
+from dustream.core.rules.rewrite import Taken, Writer, rewriter
+from dustream.core.rules.wording import describe
 from dustream.core.urls.keys import Keys
 from dustream.core.urls.sites import site_of
 from dustream.core.urls.standard import explain_standard_form, standard_form
@@ -36,7 +37,7 @@ class Step(NamedTuple):
 
     @property
     def name(self) -> str:
-        return self.by if isinstance(self.by, str) else describe(self.by.rewrite)
+        return self.by if isinstance(self.by, str) else describe(self.by)
 
     @property
     def rule(self) -> str:

@@ -9,11 +9,10 @@ larger entropy may still tell structures apart by its absence.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,9 @@ import numpy.typing as npt
 from dustream.core.rules.growth import DEPTH, SALIENT_END, SALIENT_START, SPLIT_KEY, Grown, grow, summary
 from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.training import TrainingSet
-from dustream.core.urls.keys import compose, index_of
+from dustream.core.rules.url_regex import url_pattern
+from dustream.core.urls.keys import index_of
+from dustream.schemas.rules import KeyTest
 
 NODES_MAX: Final = 2_048
 SPLIT_ROWS_MIN: Final = 4
@@ -37,6 +38,15 @@ class Kind(IntEnum):
     DIGITS = 2  # all have it, with differing numbers
     SOME = 3  # all have it, with differing values
     ANY = 4  # some have it
+
+
+TEST_OF_KIND: Final[dict[Kind, Literal["is", "digits", "some", "absent", "any"]]] = {
+    Kind.ABSENT: "absent",
+    Kind.IS: "is",
+    Kind.DIGITS: "digits",
+    Kind.SOME: "some",
+    Kind.ANY: "any",
+}
 
 
 class Node(NamedTuple):
@@ -154,20 +164,12 @@ def node_pattern(tree: PatternTree, node: Node) -> list[tuple[str, str]]:
 
 def node_regex(tree: PatternTree, node: Node) -> str:
     """The regular expression of a node (Algorithm 1, line 2), for people: matching is done by key."""
-    classes = {Kind.DIGITS: r"\d+", Kind.SOME: "[^/?&;#]*", Kind.ANY: "[^/?&;#]*"}
-    pairs: list[tuple[str, str]] = []
-    holes: dict[str, str] = {}
-    for key, kind, code in zip(tree.training.keys, node.kinds, node.codes, strict=True):
-        if kind == Kind.IS:
-            pairs.append((key, tree.training.texts[code]))
-        elif kind != Kind.ABSENT:
-            mark = f"\x01{len(holes)}\x02"
-            holes[mark] = classes[Kind(kind)] if kind != Kind.ANY else f"(?:{classes[Kind.ANY]})?"
-            pairs.append((key, mark))
-    text = re.escape(compose(tuple(sorted(pairs, key=lambda pair: url_position(pair[0])))))
-    for mark, hole in holes.items():
-        text = text.replace(re.escape(mark), hole)
-    return text
+    texts = tree.training.texts
+    tests = []
+    for k, (key, kind, code) in enumerate(zip(tree.training.keys, node.kinds, node.codes, strict=True)):
+        unless = tuple(sorted(texts[value] for excluded, value in node.excluded if excluded == k and kind > Kind.IS))
+        tests.append(KeyTest(key, TEST_OF_KIND[Kind(kind)], texts[code] if kind == Kind.IS else "", unless))
+    return url_pattern(sorted(tests, key=lambda test: url_position(test.key)))
 
 
 def url_position(key: str) -> tuple[int, int, str]:

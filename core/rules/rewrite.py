@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -23,12 +23,12 @@ from dustream.core.rules.candidates import Candidate
 from dustream.core.rules.evidence import Operations
 from dustream.core.rules.growth import Kinds
 from dustream.core.rules.hash_slots import Ints
-from dustream.core.rules.landing import evidence_of
-from dustream.core.rules.pattern_tree import Kind, PatternTree, url_position
+from dustream.core.rules.pattern_tree import TEST_OF_KIND, Kind, PatternTree, url_position
 from dustream.core.rules.training import TrainingSet
+from dustream.core.rules.url_regex import substring_regex
 from dustream.core.urls.keys import OPAQUE, Keys, compose, composer, index_of, is_named, keys_and_values
 from dustream.core.urls.standard import standard_form
-from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, SubstringRewrite, UrlRule
+from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, SubstringRewrite
 
 Rewrite = PatternRewrite | SubstringRewrite
 
@@ -38,13 +38,7 @@ WRITERS_KEPT_MAX: Final = 1_024
 """Sets of keys for which a rule is kept worked out."""
 
 _KEY: Final = re.compile(r"(?:scheme|userinfo|port|ext|#|(?:host|path)_\d{1,4}|[?;][^\x00-\x1f]*)", re.ASCII)
-_TEST_OF_KIND: Final[dict[Kind, Literal["is", "digits", "some", "any"]]] = {
-    Kind.IS: "is",
-    Kind.DIGITS: "digits",
-    Kind.SOME: "some",
-    Kind.ANY: "any",
-}
-_KIND_OF_TEST: Final[dict[str, Kind]] = {"absent": Kind.ABSENT} | {t: kind for kind, t in _TEST_OF_KIND.items()}
+_KIND_OF_TEST: Final[dict[str, Kind]] = {test: kind for kind, test in TEST_OF_KIND.items()}
 
 
 class Pattern(NamedTuple):
@@ -327,7 +321,7 @@ def rewrite_of(training: TrainingSet, pattern: Pattern, operations: Operations) 
         if kinds[k] != Kind.ABSENT:
             value = text(codes[k]) if kinds[k] == Kind.IS else ""
             unless = () if kinds[k] == Kind.IS else tuple(sorted(text(code) for key, code in excluded if key == k))
-            tests.append(KeyTest(keys[k], _TEST_OF_KIND[Kind(kinds[k])], value, unless))
+            tests.append(KeyTest(keys[k], TEST_OF_KIND[Kind(kinds[k])], value, unless))
         copied, fixed = int(operations.copied[k]), int(operations.fixed[k])
         if copied == k or (copied < 0 and kinds[k] <= Kind.IS and fixed == codes[k]):
             continue
@@ -397,13 +391,14 @@ def _matching_rows(values: Ints, decimal: npt.NDArray[np.bool_], kinds: Kinds, c
     return rows
 
 
-# ---------------------------------------------------------------- for people and exports
+# ---------------------------------------------------------------- for exports
 
 
 def as_regex(rewrite: Rewrite) -> tuple[str, str]:
-    """The rule as (regular expression, replacement), with query keys in the order of the tests."""
+    """The rule as (regular expression, replacement) in the short form that imports read back. It does not match URLs
+    that lack a key, or have their query keys in another order than the tests (url_regex.py does)."""
     if isinstance(rewrite, SubstringRewrite):
-        return _substring_regex(rewrite)
+        return substring_regex(rewrite)
     groups: dict[str, int] = {}
     pieces = {}
     for test in rewrite.tests:
@@ -439,38 +434,6 @@ def _composed(pieces: dict[str, str], escape: bool) -> str:
     for key, mark in marks.items():
         text = text.replace(re.escape(mark) if escape else mark, pieces[key])
     return text
-
-
-def _substring_regex(rewrite: SubstringRewrite) -> tuple[str, str]:
-    find, put = re.escape(rewrite.find), rewrite.put.replace("\\", r"\\")
-    scope = f"(?={re.escape(rewrite.scope)})" if rewrite.scope else ""
-    if rewrite.at_start:
-        return f"^{scope}{find}(.*)$" if not rewrite.at_end else f"^{find}$", put + ("" if rewrite.at_end else "\\1")
-    head, tail = ("(.*)", "") if rewrite.at_end else ("(.*?)", "(.*)")
-    before = "\\g<1>" if put[:1].isdecimal() else "\\1"  # \\1 and a digit would name another group
-    return f"^{scope}{head}{find}{tail}$", before + put + ("\\2" if tail else "")
-
-
-def describe(rewrite: Rewrite) -> str:
-    """A rule in words."""
-    if isinstance(rewrite, SubstringRewrite):
-        where = " at the end" if rewrite.at_end else " at the start" if rewrite.at_start else ""
-        scope = f" under {rewrite.scope}" if rewrite.scope else ""
-        return f"{rewrite.find!r} becomes {rewrite.put!r}{where}{scope}"
-    words = {"drop": "drop {key}", "set": "{key} becomes {value!r}", "copy": "{key} from {value}"}
-    done = ", ".join(words[w.op].format(key=w.key.rstrip("=") or w.key, value=w.value) for w in rewrite.writes)
-    shown = {"is": "{value}", "digits": "<number>", "some": "<*>", "any": "<*?>"}
-    pieces = {t.key: shown[t.test].format(value=t.value) for t in rewrite.tests if t.test != "absent"}
-    return f"{done} in {_composed(pieces, escape=False)}" if pieces else f"{done} everywhere"
-
-
-def evidence_words(rule: UrlRule) -> str:
-    """What becomes of the URLs that a rule changes (landing.py)."""
-    landing = evidence_of(rule)
-    if rule.evidence == "size":
-        return f"rewrites {landing.rewrites}: {landing.meets} of one size, {landing.wrong} of another"
-    pages = ", all of one page" if rule.pages == 1 else ""
-    return f"rewrites {landing.rewrites}: {landing.words}{pages}"
 
 
 # ---------------------------------------------------------------- pieces

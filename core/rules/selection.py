@@ -25,6 +25,13 @@ WALK_CHANGE_MIN: Final = 1e-9
 CHAIN_LENGTH_MAX: Final = 16
 
 
+def select(tree: PatternTree, candidates: list[Candidate], settings: CandidateSettings) -> list[Candidate]:
+    """The way that the settings name."""
+    if settings.selection == "naive":
+        return select_naively(tree, candidates)
+    return select_by_graph(tree, candidates, settings)
+
+
 def select_by_graph(
     tree: PatternTree, candidates: list[Candidate], settings: CandidateSettings | None = None
 ) -> list[Candidate]:

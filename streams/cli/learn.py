@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dustream.streams.cli.rule_options import add_fetching, add_parameters, parameters_of, validated
+
 if TYPE_CHECKING:
-    from dustream.core.rules.learn import LearnedSite, LearnSettings
+    from dustream.core.rules.learn import LearnSettings, SiteCounts, SiteUrl
+    from dustream.schemas.rules import RuleSet, UrlRule
 
 DESCRIPTION = """\
 Learn, site by site, how the duplicate URLs of a site are made, and write rules that rewrite them to one URL each.
@@ -18,6 +21,8 @@ Learn, site by site, how the duplicate URLs of a site are made, and write rules 
   dustream learn index.cdxj --out rules.json             from a CDX index: digests are enough, no pages needed
   dustream learn access.log --host https://www.x.com --out rules.json
                                                          from an access log: sizes are all there is
+  dustream learn access.log --host https://www.x.com --validate-fetch 20 --out rules.json
+                                                         and pages are fetched to prove the rules
 
 Then:  dustream rules show rules.json;  dustream rules score rules.json other.tsv;
        dustream normalize --rules rules.json < urls.txt
@@ -42,9 +47,6 @@ def add_parser(subparsers: Any) -> None:
         help="pattern tree, DustBuster, or both (default); fanout is the baseline for comparison",
     )
     parser.add_argument(
-        "--fpr-max", type=float, default=0.05, metavar="RATE", help="false-positive rate allowed (0.05)"
-    )
-    parser.add_argument(
         "--label-noise", type=float, default=0.0, metavar="SHARE", help="share of URLs in a wrong cluster, if known (0)"
     )
     parser.add_argument(
@@ -55,20 +57,6 @@ def add_parser(subparsers: Any) -> None:
         help="a rule that fewer pages speak for is written as a shadow: it is not applied (5; at least 2)",
     )
     parser.add_argument(
-        "--unknown-max",
-        type=float,
-        default=0.05,
-        metavar="SHARE",
-        help="a rule that leads more of its URLs to where nothing is known is a shadow (0.05)",
-    )
-    parser.add_argument(
-        "--wrong-max",
-        type=float,
-        default=0.02,
-        metavar="SHARE",
-        help="a rule that leads more of its URLs to other pages is a shadow (0.02)",
-    )
-    parser.add_argument(
         "--known-share",
         type=float,
         metavar="SHARE",
@@ -77,7 +65,16 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--host", metavar="URL", help="for access logs: where the paths live, as https://www.example.com"
     )
+    parser.add_argument(
+        "--fan-out",
+        type=int,
+        default=10,
+        metavar="N",
+        help="of --method fanout: values that a key must take for a wildcard; smaller: subtler rules, and more (10)",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object per site")
+    add_fetching(parser)
+    add_parameters(parser)
     parser.set_defaults(run=run)
 
 
@@ -103,13 +100,20 @@ def run(args: argparse.Namespace) -> int:
             " (no absolute URL, not GET, or an answer that is neither page, redirect nor dead end)",
             file=sys.stderr,
         )
-    rule_sets, left_out = [], 0
-    for site, urls in counted(list(by_site(known)), "sites"):
+    sites = dict(by_site(known))
+    rule_sets, counts, left_out = [], {}, 0
+    for site, urls in counted(list(sites.items()), "sites"):
         learned = learn_site(site, urls, args.method, settings)
+        left_out += learned.urls_left_out
+        if learned.rules or args.json:
+            counts[site] = learned.counts
         if learned.rules:
             rule_sets.append(RuleSet(site=site, version=1, rules=learned.rules))
-        left_out += learned.urls_left_out
-        _report(learned, args.json)
+    if args.validate_fetch and rule_sets:
+        rule_sets = _validated(args, rule_sets, sites, settings)
+    rules_of = {rules.site: rules.rules for rules in rule_sets}
+    for site, seen in counts.items():
+        _report(site, seen, rules_of.get(site, ()), args.json)
     write_rules(args.out, rule_sets)
     if left_out:
         print(
@@ -118,57 +122,75 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     if not args.json:
-        rules = [rule for rule_set in rule_sets for rule in rule_set.rules]
-        held = sum(rule.stage != "active" for rule in rules)
-        learned_rules = f"{number_of(len(rules), 'rule')} for {number_of(len(rule_sets), 'site')}"
-        print(f"{learned_rules}, from {number_of(len(known), 'URL')} in {number_of(lines, 'line')}: {args.out}")
-        hints = sum(rule.evidence == "size" for rule in rules)
-        if hints:
-            print(f"{number_of(hints, 'rule')} by sizes alone not applied: equal sizes are a hint, no proof")
-        if held > hints:
-            print(
-                f"{number_of(held - hints, 'rule')} of them not applied: fewer than {args.pages_min} pages speak for"
-                f" each (--pages-min), or more than {args.unknown_max:.0%} of the URLs lead to where nothing is known"
-                f" (--unknown-max), or more than {args.wrong_max:.0%} to other pages (--wrong-max)"
-            )
+        read = f"from {number_of(len(known), 'URL')} in {number_of(lines, 'line')}"
+        _summarize(args, [rule for rules in rule_sets for rule in rules.rules], len(rule_sets), read)
     return 0
+
+
+def _validated(
+    args: argparse.Namespace, rule_sets: list[RuleSet], sites: dict[str, list[SiteUrl]], settings: LearnSettings
+) -> list[RuleSet]:
+    from dustream.streams.rules_io.validation import ValidationSettings
+
+    urls = {site: [entry.url for entry in entries if not entry.avoid] for site, entries in sites.items()}
+    how = ValidationSettings(args.validate_fetch, args.refutation, args.pages_min, landing=settings.landing)
+    return validated(args, rule_sets, urls, how)
+
+
+def _summarize(args: argparse.Namespace, rules: list[UrlRule], sites: int, read: str) -> None:
+    from dustream.streams.cli.terminal import number_of
+
+    print(f"{number_of(len(rules), 'rule')} for {number_of(sites, 'site')}, {read}: {args.out}")
+    held = [rule for rule in rules if rule.stage != "active"]
+    hints = sum(rule.evidence == "size" for rule in held)
+    if hints:
+        print(
+            f"{number_of(hints, 'rule')} by sizes alone not applied: equal sizes are a hint, no proof"
+            " (--validate-fetch N fetches pages)"
+        )
+    if len(held) > hints:
+        print(
+            f"{number_of(len(held) - hints, 'rule')} of them not applied: fewer than {args.pages_min} pages speak for"
+            f" each (--pages-min), or more than {args.unknown_max:.0%} of the URLs lead to where nothing is known"
+            f" (--unknown-max), or more than {args.wrong_max:.0%} to other pages (--wrong-max)"
+        )
 
 
 def _settings(args: argparse.Namespace) -> LearnSettings:
     from dustream.core.errors import BadSetting
-    from dustream.core.rules.candidates import CandidateSettings
     from dustream.core.rules.joined import PAGES_MIN
-    from dustream.core.rules.landing import LandingSettings
     from dustream.core.rules.learn import LearnSettings
 
     known_share = 1.0 if args.known_share is None else args.known_share
-    if not 0 <= args.unknown_max <= 1 or not 0 <= args.wrong_max <= 1 or not 0 < known_share <= 1:
-        raise BadSetting("--unknown-max and --wrong-max are from 0 to 1, --known-share from above 0 to 1")
-    if not 0 <= args.fpr_max <= 1 or not 0 <= args.label_noise < 0.5:
-        raise BadSetting("--fpr-max is from 0 to 1, --label-noise from 0 to below 0.5")
+    if not 0 < known_share <= 1 or not 0 <= args.label_noise < 0.5:
+        raise BadSetting("--known-share is from above 0 to 1, --label-noise from 0 to below 0.5")
+    if args.fan_out < 2:
+        raise BadSetting("--fan-out is at least 2: a key with one value is no wildcard")
     if args.pages_min < PAGES_MIN:
         raise BadSetting(
             "--pages-min is at least 2: one page under many URLs may be an error page sent with status 200"
         )
-    landing = LandingSettings(args.wrong_max, args.unknown_max, args.known_share)
-    candidates = CandidateSettings(fpr_max=args.fpr_max, landing=landing)
-    settings = LearnSettings(candidates=candidates, active_pages_min=args.pages_min)
+    settings = LearnSettings.of(parameters_of(args))
+    settings = settings.with_landing(settings.landing._replace(known_share=args.known_share))
+    settings = settings._replace(fan_out=args.fan_out, active_pages_min=args.pages_min)
     return settings.with_label_noise(args.label_noise)
 
 
-def _report(learned: LearnedSite, as_json: bool) -> None:
+def _report(site: str, counts: SiteCounts, rules: tuple[UrlRule, ...], as_json: bool) -> None:
     import msgspec
 
-    from dustream.core.rules.rewrite import describe, evidence_words
+    from dustream.core.rules.wording import describe, evidence_words
     from dustream.streams.cli.terminal import shown
 
     if as_json:
-        counts = learned.counts._asdict()
-        print(msgspec.json.encode({"site": learned.site, **counts, "rules": learned.rules}).decode())
-    elif learned.rules:
-        pages = learned.counts.clusters
-        known = f"{pages} different pages" if pages else "only their sizes are known"
-        print(f"{learned.site}: {learned.counts.urls} URLs, {known}")
-        for rule in learned.rules:
+        print(msgspec.json.encode({"site": site, **counts._asdict(), "rules": rules}).decode())
+    else:
+        known = f"{counts.clusters} different pages" if counts.clusters else "only their sizes are known"
+        print(f"{site}: {counts.urls} URLs, {known}")
+        for rule in rules:
             held = "" if rule.stage == "active" else f" ({rule.stage}: not applied)"
-            print(f"  {evidence_words(rule):>28}  [{rule.learner}] {shown(describe(rule.rewrite))}{held}")
+            print(f"  {shown(describe(rule))}{held}")
+            print(f"      by {rule.learner}: {evidence_words(rule)}")
+            for word, pairs in (("for", rule.examples), ("against", rule.against)):
+                for before, after in pairs:
+                    print(f"      {word:8}{shown(before)}\n           -> {shown(after)}")

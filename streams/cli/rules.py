@@ -7,22 +7,39 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from dustream.streams.cli.rule_options import add_fetching, validated
+
 if TYPE_CHECKING:
     from dustream.core.rules.learn import SiteUrl
     from dustream.core.rules.normalize import Normalizer
-    from dustream.schemas.rules import RuleSet
+    from dustream.schemas.rules import RuleSet, UrlRule
 
 SITES_NAMED_MAX: Final = 20
+DIFFERENCES_SHOWN_MAX: Final = 10
 
 DESCRIPTION = """\
 Rules are in a JSON file that `dustream learn` writes, or in the --out folder of a run, which learns as it goes.
 
-  dustream rules show rules.json                     what each rule does, with its evidence and examples
+  dustream rules show rules.json                     what each rule does, with its evidence and URLs for and against
   dustream rules score rules.json urls.tsv           how much it compresses URLs whose clusters are known, and how often
                                                      it is wrong (compression, dup-reduction and false-positive rate)
+  dustream rules validate rules.json urls.tsv --out proven.json
+                                                     fetches pages and what rules make of them
   dustream rules export rules.json --format nutch    for Nutch, AdGuard ($removeparam), ClearURLs or Scrapy
   dustream rules import list.txt --format adguard --out rules.json
   dustream rules tree urls.tsv --site example.com    the pattern tree of a site; --svg FILE draws it
+"""
+
+SHOW_DESCRIPTION = """\
+Each rule as what URLs look like before and after it, with its evidence; those that save most URLs first.
+
+  /docs/<version>/<*> → /docs/latest/<*> on https://x.com
+  drop ?sid in https://x.com/<*>[/<**>]
+
+  <*>        one part of a URL: a label of the host, a directory, a name, a value
+  <number>   one that is a number; <version>: one that is a version in all examples; <not a|b>: none of these
+  <**>       any text, several parts of it too
+  [...]      may be missing
 """
 
 
@@ -34,7 +51,12 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
-    show = actions.add_parser("show", help="what each rule does")
+    show = actions.add_parser(
+        "show",
+        help="what each rule does, those that save most URLs first",
+        description=SHOW_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     show.add_argument("rules", type=Path, metavar="FILE")
     show.add_argument("--site", help="only this site")
     score = actions.add_parser("score", help="compression, dup-reduction and false-positive rate on known clusters")
@@ -44,10 +66,33 @@ def add_parser(subparsers: Any) -> None:
     )
     score.add_argument("--shadows", action="store_true", help="as if rules that are not applied yet were active")
     score.add_argument("--host", metavar="URL", help="for access logs, as for learn")
+    validate = actions.add_parser(
+        "validate",
+        help="fetch pages and what rules make of them",
+        description="Fetch some of the known URLs that each rule changes, and what it makes of them. Rules whose"
+        " outcomes are other pages, or cannot be fetched, become shadows; those that hold become active.",
+    )
+    validate.add_argument("rules", type=Path, metavar="FILE")
+    validate.add_argument(
+        "inputs", nargs="*", metavar="INPUT", help="known URLs, as for learn; else the rules' examples"
+    )
+    validate.add_argument("--out", type=Path, required=True, metavar="FILE", help="where to write the rules (JSON)")
+    validate.add_argument("--host", metavar="URL", help="for access logs, as for learn")
+    validate.add_argument(
+        "--refutation", type=float, default=0.05, metavar="SHARE", help="of outcomes that may be other pages (0.05)"
+    )
+    validate.add_argument("--pages-min", type=int, default=5, metavar="N", help="pages that prove a rule (5)")
+    add_fetching(validate, is_always=True)
     export = actions.add_parser("export", help="for other programs")
     export.add_argument("rules", type=Path, metavar="FILE")
     export.add_argument("--format", required=True, choices=("nutch", "adguard", "clearurls", "scrapy"))
     export.add_argument("--out", type=Path, metavar="FILE", help="instead of standard output")
+    export.add_argument(
+        "--check",
+        nargs="+",
+        metavar="INPUT",
+        help="with nutch: known URLs, as for learn; says which of them the export does not bring to their normal form",
+    )
     imported = actions.add_parser("import", help="from other programs, as candidates")
     imported.add_argument("input", type=Path, metavar="FILE")
     imported.add_argument("--format", required=True, choices=("nutch", "adguard", "clearurls"))
@@ -58,13 +103,15 @@ def add_parser(subparsers: Any) -> None:
     tree.add_argument("--site", help="which site; default: the one with the most URLs")
     tree.add_argument("--svg", type=Path, metavar="FILE", help="draw it")
     tree.add_argument("--host", metavar="URL", help="for access logs, as for learn")
-    for each in (show, score, export, imported, tree):
+    for each in (show, score, validate, export, imported, tree):
         each.add_argument("--json", action="store_true", help="JSON instead of text")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    actions = {"show": _show, "score": _score, "export": _export, "import": _import, "tree": _tree}
+    actions = {
+        "show": _show, "score": _score, "validate": _validate, "export": _export, "import": _import, "tree": _tree
+    }  # fmt: skip
     return actions[args.action](args)
 
 
@@ -78,7 +125,7 @@ def _show(args: argparse.Namespace) -> int:
     if args.site is not None and not shown:
         sites = ", ".join(rules.site for rules in rule_sets[:SITES_NAMED_MAX])
         raise BadSetting(f"{args.rules} has no rules for the site {args.site!r}; its sites: {sites or 'none'}")
-    for rules in shown:
+    for rules in sorted(shown, key=lambda each: (-sum(map(_saved, each.rules)), each.site)):
         print(encode(rules).decode() if args.json else _described(rules))
     if not shown:
         print(f"dustream: there are no rules in {args.rules}", file=sys.stderr)
@@ -86,17 +133,25 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _described(rules: RuleSet) -> str:
-    from dustream.core.rules.rewrite import describe, evidence_words
+    """Those that save most come first; a number says when each is applied."""
+    from dustream.core.rules.wording import describe, evidence_words
     from dustream.streams.cli.terminal import number_of, shown
 
     lines = [f"{rules.site}  (version {rules.version}, {number_of(len(rules.rules), 'rule')})"]
-    for rule in rules.rules:
-        lines.append(f"  {rule.id}  {rule.stage}, by {rule.learner}: {shown(describe(rule.rewrite))}")
-        lines.append(f"      {evidence_words(rule)}")
+    for place, rule in sorted(enumerate(rules.rules, 1), key=lambda each: (-_saved(each[1]), each[0])):
+        lines.append(f"  {shown(describe(rule))}")
+        lines.append(f"      {rule.stage}, {place} of {len(rules.rules)} in order, by {rule.learner}, id {rule.id}")
+        lines.append(f"      saves {number_of(_saved(rule), 'URL')}; {evidence_words(rule)}")
         if rule.right + rule.unsettled + rule.wrong:
             lines.append(f"      predictions: {rule.right} right, {rule.unsettled} unknown, {rule.wrong} wrong")
-        lines += [f"      {shown(before)}\n   -> {shown(after)}" for before, after in rule.examples]
+        for word, pairs in (("for", rule.examples), ("against", rule.against)):
+            lines += [f"      {word:8}{shown(before)}\n           -> {shown(after)}" for before, after in pairs]
     return "\n".join(lines)
+
+
+def _saved(rule: UrlRule) -> int:
+    """Rule files of earlier versions have only the number of URLs that meet a duplicate."""
+    return rule.saved or rule.support
 
 
 def _score(args: argparse.Namespace) -> int:
@@ -167,16 +222,47 @@ def _score_by_size(args: argparse.Namespace, normalizer: Normalizer, known: list
     return 0
 
 
+def _validate(args: argparse.Namespace) -> int:
+    from collections import Counter
+
+    from dustream.core.errors import BadSetting
+    from dustream.core.rules.learn import by_site
+    from dustream.streams.cli.terminal import print_json
+    from dustream.streams.rules_io.files import make_folder_of, read_rules, write_rules
+    from dustream.streams.rules_io.inputs import read_known_urls
+    from dustream.streams.rules_io.validation import ValidationSettings
+
+    if args.validate_fetch < 1 or not 0 <= args.refutation < 1 or args.pages_min < 2:
+        raise BadSetting("--validate-fetch is at least 1, --refutation from 0 to below 1, --pages-min at least 2")
+    make_folder_of(args.out)
+    before = read_rules(args.rules)
+    sites = dict(by_site(entry for path in args.inputs for entry in read_known_urls(path, args.host).urls))
+    urls = {site: [entry.url for entry in entries if not entry.avoid] for site, entries in sites.items()}
+    settings = ValidationSettings(args.validate_fetch, args.refutation, args.pages_min)
+    rule_sets = validated(args, before, urls, settings)
+    write_rules(args.out, rule_sets)
+    if args.json:
+        stages = Counter(rule.stage for rules in rule_sets for rule in rules.rules)
+        print_json({"out": str(args.out), "stages": dict(sorted(stages.items()))})
+    else:
+        print("\n".join(map(_described, rule_sets)))
+    return 0
+
+
 def _export(args: argparse.Namespace) -> int:
     import msgspec
 
-    from dustream.core.rules.rewrite import describe
+    from dustream.core.errors import BadSetting
+    from dustream.core.rules.wording import describe
     from dustream.streams.rules_io.exports import EXPORTS
     from dustream.streams.rules_io.files import make_folder_of, read_rules
 
     if args.out:
         make_folder_of(args.out)
-    export = EXPORTS[args.format](read_rules(args.rules), args.rules.resolve())
+    if args.check and args.format != "nutch":
+        raise BadSetting("--check is for --format nutch: the other formats do to a URL what the rule does, or nothing")
+    rule_sets = read_rules(args.rules)
+    export = EXPORTS[args.format](rule_sets, args.rules.resolve())
     if args.out:
         args.out.write_text(export.text)
     elif not args.json:
@@ -185,8 +271,29 @@ def _export(args: argparse.Namespace) -> int:
         left_out = [rule.id for rule in export.left_out]
         print(msgspec.json.encode({"format": args.format, "text": export.text, "left_out": left_out}).decode())
     for rule in export.left_out:
-        print(f"dustream: {args.format} cannot hold this rule: {describe(rule.rewrite)}", file=sys.stderr)
+        print(f"dustream: {args.format} cannot hold this rule: {describe(rule)}", file=sys.stderr)
+    if args.format == "nutch":
+        _say_differences(args, rule_sets)
     return 0
+
+
+def _say_differences(args: argparse.Namespace, rule_sets: list[RuleSet]) -> None:
+    """Of the rules' own examples, and of the URLs to check by."""
+    from dustream.streams.cli.terminal import number_of, shown
+    from dustream.streams.rules_io.exports import nutch_differences
+    from dustream.streams.rules_io.inputs import read_known_urls
+
+    urls = {url for rules in rule_sets for rule in rules.rules for url, _ in rule.examples}
+    for path in args.check or ():
+        urls.update(entry.url for entry in read_known_urls(path).urls)
+    found = list(nutch_differences(rule_sets, sorted(urls)))
+    for each in found[:DIFFERENCES_SHOWN_MAX]:
+        print(
+            f"dustream: nutch makes {shown(each.exported)} of {shown(each.url)}, normalize {shown(each.normal)}",
+            file=sys.stderr,
+        )
+    if found or args.check:
+        print(f"dustream: {len(found):,} of {number_of(len(urls), 'URL')} differ in nutch", file=sys.stderr)
 
 
 def _import(args: argparse.Namespace) -> int:

@@ -329,8 +329,8 @@ def _relations(summary: RunSummary) -> str:
 def describe_rules(out: Path) -> str:
     """The rules by which most of the known URLs were made, for people. Rules that replace values of one key are told
     together: a site with many versions has one for each."""
-    from dustream.core.rules.rewrite import describe as describe_rule
-    from dustream.core.rules.rewrite import evidence_words
+    from dustream.core.rules.wording import describe as describe_rule
+    from dustream.core.rules.wording import evidence_words
     from dustream.streams.rules_io.files import read_rules
 
     found = [(rules.site, rule) for rules in read_rules(out) for rule in rules.rules if rule.stage == "active"]
@@ -342,7 +342,7 @@ def describe_rules(out: Path) -> str:
         alike.setdefault((site, replaced[0] if replaced else rule.id), []).append(rule)
     lines = ["", f"URL rules in use, proven on URLs that were kept from the learner (all: dustream rules show {out}):"]
     for (site, key), rules in list(alike.items())[:RULES_SHOWN]:
-        told = describe_rule(rules[0].rewrite) if len(rules) == 1 else f"{key}: {_replacements(rules)}"
+        told = describe_rule(rules[0]) if len(rules) == 1 else f"{key}: {_replacements(rules)}"
         lines.append(f"  {site}: {told}")
         if len(rules) == 1:
             lines.append(f"      {evidence_words(rules[0])}")

@@ -28,6 +28,7 @@ from dustream.core.pages.status import holds_group, status, view
 from dustream.core.pipeline import PAGES, RULES, SITES, containment_rules, pipeline
 from dustream.core.processor import Processor, Resting, Send
 from dustream.core.rules.known_site import RulesSettings
+from dustream.core.rules.learn import LearnSettings
 from dustream.core.rules.processor import RulesProcessor
 from dustream.core.settings import Settings
 from dustream.core.topology import ProcessorSpec
@@ -188,7 +189,8 @@ class OnceEngine:
         updates = ClusterUpdates()
         for url, said in self._statuses.items():
             updates.add(site_of(url), said)
-        at_the_end = partial(RulesProcessor, RulesSettings(relearn_changes_min=sys.maxsize))
+        learn = LearnSettings.of(self._settings.rules)
+        at_the_end = partial(RulesProcessor, RulesSettings(relearn_changes_min=sys.maxsize, learn=learn))
         sends = self._alone(RULES, [send.message for send in updates.drain()], at_the_end)
         newest = {send.message.site: send.message for send in sends}
         self._rule_sets = [replace(rules, version=1) for rules in newest.values() if rules.rules]

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from dustream.core.pipeline import TOPICS
+from dustream.core.rules.parameters import RuleParameters
 from dustream.core.settings import Settings
 from dustream.core.text.code_parameters import CodeParameters
 from dustream.schemas.wire import PUBLIC
@@ -87,6 +88,9 @@ def settings_page() -> str:
             "Markets and winner criteria: [choose winners](../howto/choose-winners.md).\n",
             "## The table `[feature_code]`\n",
             _field_table(CodeParameters),
+            "## The table `[rules]`\n",
+            "They are options of `dustream learn`, too. [How rules are learned](../explanation/rules.md).\n",
+            _field_table(RuleParameters),
             "## All settings with their defaults\n",
             block(_defaults_toml(), "toml"),
         ]
@@ -104,9 +108,9 @@ def _defaults_toml() -> str:
     """A configuration file that changes nothing."""
     settings = Settings()
     lines = [f"{name} = {_toml(getattr(settings, name))}" for name in _plain_names(settings)]
-    lines += ["", "[feature_code]"]
-    codes = settings.feature_code
-    lines += [f"{name} = {_toml(getattr(codes, name))}" for name in _plain_names(codes)]
+    for table_name in ("feature_code", "rules"):
+        values = getattr(settings, table_name)
+        lines += ["", f"[{table_name}]", *(f"{name} = {_toml(getattr(values, name))}" for name in _plain_names(values))]
     [market] = settings.markets
     lines += ["", "[[markets]]"]
     lines += [f"{name} = {_toml(getattr(market, name))}" for name in market.__struct_fields__]

@@ -3,7 +3,7 @@
     nutch      regex-normalize.xml of Nutch's urlnormalizer-regex: all rules that one pattern can say
     adguard    filter list with $removeparam: rules that do nothing but drop query keys
     clearurls  ClearURLs providers: the same
-    scrapy     settings for the spider middleware in rules_io/scrapy.py: all rules, exactly
+    scrapy     settings for the duplicate filter in rules_io/scrapy.py: all rules, exactly
 
 Each export says which rules its format cannot hold, and is never wider than the rule.
 """
@@ -18,12 +18,16 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from dustream.core.rules.rewrite import as_regex, describe, rewriter
+from dustream.core.rules.normalize import Normalizer
+from dustream.core.rules.rewrite import Rewrite, as_regex, rewriter
+from dustream.core.rules.url_regex import UrlRegex, url_pattern, url_regex
+from dustream.core.rules.wording import describe
 from dustream.core.urls.keys import compose, index_of
+from dustream.core.urls.sites import site_of
 from dustream.core.urls.standard import standard_form
 from dustream.schemas.rules import KeyTest, PatternRewrite, RuleSet, SubstringRewrite, UrlRule
-from dustream.streams.rules_io.url_regex import UrlRegex, url_pattern, url_regexes
 
+NUTCH_PASSES: Final = 5
 KEY_NOT_ADDRESS: Final = "A rewritten URL is a key to compare URLs by, not an address: it may not exist."
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\-]+")
@@ -38,33 +42,93 @@ class Export(NamedTuple):
 
 
 def to_nutch(rule_sets: Iterable[RuleSet]) -> Export:
-    lines, left_out = ['<?xml version="1.0"?>', f"<!-- {KEY_NOT_ADDRESS} -->", "<regex-normalize>"], []
+    lines = ['<?xml version="1.0"?>', f"<!-- {KEY_NOT_ADDRESS} -->"]
+    lines += [f"<!-- Text that occurs more than {NUTCH_PASSES} times in a URL is not replaced everywhere. -->"]
+    lines += ["<regex-normalize>"]
+    left_out: list[UrlRule] = []
     for rules in rule_sets:
-        for rule in _active(rules):
-            regexes = _regexes(rule)
-            left_out += [] if regexes else [rule]
-            for pattern, replacement in regexes:
-                # Java writes groups as $1 and needs other dollar signs and backslashes escaped.
-                substitution = re.sub(r"\\(?:(\d+)|g<(\d+)>|\\)|[\\$]", _java, replacement)
-                lines += [
-                    "<regex>",
-                    f"  <pattern>{escape(pattern)}</pattern>",
-                    f"  <substitution>{escape(substitution)}</substitution>",
-                    "</regex>",
-                ]
+        regexes, without = nutch_regexes(rules)
+        left_out += without
+        for regex in regexes:
+            lines += [
+                "<regex>",
+                f"  <pattern>{escape(regex.pattern)}</pattern>",
+                f"  <substitution>{escape(_java_replacement(regex.replacement))}</substitution>",
+                "</regex>",
+            ]
     return Export("\n".join([*lines, "</regex-normalize>", ""]), left_out)
 
 
-def _regexes(rule: UrlRule) -> list[UrlRegex]:
+def nutch_regexes(rules: RuleSet) -> tuple[list[UrlRegex], list[UrlRule]]:
+    """What Nutch applies to URLs of a site, each once and in this order; and the rules that are not among it.
+
+    `normalize` goes over the rules until nothing changes. One pass is enough for rules by keys, but a substring may be
+    there again, so where such rules are, all of them follow each other several times.
+    """
+    active = list(_active(rules))
+    found = [(rule, _regex(rules.site, rule)) for rule in active]
+    regexes = [regex for _, regex in found if regex is not None]
+    passes = NUTCH_PASSES if any(isinstance(rule.rewrite, SubstringRewrite) for rule in active) else 1
+    return regexes * passes, [rule for rule, regex in found if regex is None]
+
+
+class Difference(NamedTuple):
+    """A URL that an export does not bring to its normal form."""
+
+    url: str
+    normal: str
+    exported: str
+
+
+def nutch_differences(rule_sets: Iterable[RuleSet], urls: Iterable[str]) -> Iterator[Difference]:
+    """What Nutch does otherwise than `normalize`, of URLs that it has brought into standard form. Patterns are held
+    against these URLs as Java does it: they mean the same in Java and in Python."""
+    sets = list(rule_sets)
+    normalizer = Normalizer(sets)
+    compiled = {
+        rules.site: [(re.compile(regex.pattern), regex.replacement) for regex in nutch_regexes(rules)[0]]
+        for rules in sets
+    }
+    for url in map(standard_form, urls):
+        exported = url
+        for pattern, replacement in compiled.get(site_of(url), ()):
+            exported = pattern.sub(replacement, exported)
+        if exported != (normal := normalizer.normalize(url)):
+            yield Difference(url, normal, exported)
+
+
+def _regex(site: str, rule: UrlRule) -> UrlRegex | None:
     """In the form that comes back as it was where that says the same, else in one that no import understands; none that
-    does not do to the rule's own examples what the rule does."""
-    plain = UrlRegex(*as_regex(rule.rewrite))
+    does not do to the rule's own examples what the rule does. Other programs try a pattern on the URLs of all sites."""
+    short = UrlRegex(*as_regex(rule.rewrite))
     if isinstance(rule.rewrite, SubstringRewrite):
-        return [plain] if _does_the_same([plain], rule) else []
-    if _is_plain(rule.rewrite) and _does_the_same([plain], rule):
-        return [plain]
-    regexes = url_regexes(rule.rewrite)
-    return regexes if _does_the_same(regexes, rule) else []
+        short = _within_host(rule.rewrite, short)
+    is_short = isinstance(rule.rewrite, SubstringRewrite) or _is_plain(rule.rewrite)
+    if is_short and _does_the_same(short, rule):
+        return _of_site(site, rule.rewrite, short)
+    regex = None if isinstance(rule.rewrite, SubstringRewrite) else url_regex(rule.rewrite)
+    return _of_site(site, rule.rewrite, regex) if regex is not None and _does_the_same(regex, rule) else None
+
+
+def _within_host(rewrite: SubstringRewrite, regex: UrlRegex) -> UrlRegex:
+    """Not where the host would become another one: /index.html → .html on the home page."""
+    if not rewrite.find.startswith("/") or rewrite.put.startswith(("/", "?", "#")) or rewrite.at_start:
+        return regex
+    home = f"(?![a-z]+://[^/?#]*{re.escape(rewrite.find)}{'$' * rewrite.at_end})"
+    return UrlRegex(regex.pattern.replace("^", f"^{home}", 1), regex.replacement)
+
+
+def _of_site(site: str, rewrite: Rewrite, regex: UrlRegex) -> UrlRegex:
+    """For URLs of that site alone, if the rule does not say so by itself."""
+    if isinstance(rewrite, SubstringRewrite):
+        is_said = site_of(rewrite.scope) == site and rewrite.scope.count("/") > 2
+    else:
+        labels = {test.key: test.value for test in rewrite.tests if test.test == "is"}
+        is_said = all(labels.get(f"host_{n}") == label for n, label in enumerate(reversed(site.split("."))))
+    if is_said:
+        return regex
+    here = rf"(?=[a-z]+://(?:[^/?#]*[.@])?{re.escape(site)}(?::[0-9]*)?(?:[/?#]|$))"
+    return UrlRegex(regex.pattern.replace("^", f"^{here}", 1), regex.replacement)
 
 
 def _is_plain(rewrite: PatternRewrite) -> bool:
@@ -77,23 +141,26 @@ def _is_plain(rewrite: PatternRewrite) -> bool:
     return has_end and said and not rewrite.open and {"scheme", "host_0"} <= set(tests)
 
 
-def _does_the_same(regexes: Sequence[UrlRegex], rule: UrlRule) -> bool:
+def _does_the_same(regex: UrlRegex, rule: UrlRule) -> bool:
     run = rewriter(rule.rewrite)
     try:
-        return bool(regexes) and all(_applied(regexes, url) == (run.apply(url) or url) for url, _ in rule.examples)
+        made = [standard_form(re.sub(regex.pattern, regex.replacement, url)) for url, _ in rule.examples]
     except re.error:  # a rule file may hold any text
         return False
+    return made == [run.apply(url) or url for url, _ in rule.examples]
 
 
-def _applied(regexes: Sequence[UrlRegex], url: str) -> str:
-    for pattern, replacement in regexes:
-        url = re.sub(pattern, replacement, url)
-    return standard_form(url)
+def _java_replacement(replacement: str) -> str:
+    """Java writes groups as $1 and needs other dollar signs and backslashes escaped; and digits behind a group, which
+    it would take for a part of its number."""
+    return re.sub(r"\\(?:(\d+)|g<(\d+)>|\\)(\d)?|[\\$]", _java, replacement)
 
 
 def _java(found: re.Match[str]) -> str:
-    group = found[1] or found[2]
-    return f"${group}" if group else "\\" + found[0][-1]
+    group, digit = found[1] or found[2], found[3] or ""
+    if group:
+        return f"${group}" + (f"\\{digit}" if digit else "")
+    return "\\" + found[0][0] + digit
 
 
 def to_adguard(rule_sets: Iterable[RuleSet]) -> Export:
@@ -132,13 +199,13 @@ def to_clearurls(rule_sets: Iterable[RuleSet]) -> Export:
 
 def to_scrapy(rule_sets: Iterable[RuleSet], rules_path: Path) -> Export:
     lines = [
-        "# settings.py: requests are rewritten before Scrapy looks for duplicates",
+        "# settings.py: of requests with one normal form the first is fetched, from its own URL",
         f"# {KEY_NOT_ADDRESS}",
         f"DUSTREAM_RULES = {str(rules_path)!r}",
-        'SPIDER_MIDDLEWARES = {"dustream.streams.rules_io.scrapy.NormalizeUrls": 50}',
+        'DUPEFILTER_CLASS = "dustream.streams.rules_io.scrapy.NormalUrlDupeFilter"',
     ]
     for rules in rule_sets:
-        lines += [f"# {rules.site}: {describe(rule.rewrite)}" for rule in _active(rules)]
+        lines += [f"# {rules.site}: {describe(rule)}" for rule in _active(rules)]
     return Export("\n".join([*lines, ""]), [])
 
 
@@ -173,7 +240,7 @@ def _reach(rule: UrlRule) -> _Reach:
     only_drops = len(dropped) == len(rewrite.writes) and all(key[0] == "?" for key in dropped)
     if not only_drops or kept & set(names) or not all(map(_NAME.fullmatch, names)):
         return _Reach()
-    host, pattern = _whole_host(rewrite), url_pattern(rewrite)
+    host, pattern = _whole_host(rewrite), url_pattern(rewrite.tests) if url_regex(rewrite) else ""
     holds = pattern and all(re.search(pattern, url) for url, _ in rule.examples)
     return _Reach(host, pattern, names) if host or holds else _Reach()
 

@@ -16,9 +16,12 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from dustream.core.errors import BadInput, UnreadableInput
-from dustream.core.rules.rewrite import Rewrite, as_regex, check_rewrite, rule_id
+from dustream.core.rules.rewrite import Rewrite, check_rewrite, rule_id
+from dustream.core.rules.url_regex import rule_regex
+from dustream.core.rules.wording import describe
 from dustream.core.urls.keys import decompose
 from dustream.core.urls.sites import site_of
 from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, RuleSet, RuleStage, UrlRule
@@ -68,8 +71,8 @@ def import_rules(kind: str, text: str, stage: RuleStage = "candidate") -> Import
 
 
 def _rule(site: str, rewrite: Rewrite, stage: RuleStage) -> UrlRule:
-    pattern, replacement = as_regex(rewrite)
-    return UrlRule(
+    pattern, replacement = rule_regex(rewrite)
+    rule = UrlRule(
         id=rule_id(site, rewrite),
         rewrite=rewrite,
         pattern=pattern,
@@ -77,6 +80,7 @@ def _rule(site: str, rewrite: Rewrite, stage: RuleStage) -> UrlRule:
         stage=stage,
         learner="imported",
     )
+    return replace(rule, text=describe(rule))
 
 
 def _drop(host: str, path: str, name: str) -> PatternRewrite:

@@ -1,44 +1,37 @@
-"""A Scrapy spider middleware: requests get their normal URL before Scrapy looks whether it has seen them.
+"""A Scrapy duplicate filter: a request is a duplicate if one with the same normal form was seen.
 
-Settings: DUSTREAM_RULES names the rule file. Scrapy itself is not needed to import this.
+    DUPEFILTER_CLASS = "dustream.streams.rules_io.scrapy.NormalUrlDupeFilter"
+    DUSTREAM_RULES = "rules.json"
+
+What is fetched is the URL of the request: a normal form is a key to compare URLs by, and may not exist.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+from scrapy.dupefilters import RFPDupeFilter
 
 from dustream.core.errors import BadSetting
 from dustream.core.rules.normalize import Normalizer
 from dustream.streams.rules_io.files import read_rules
 
 
-class NormalizeUrls:
-    """Rewrites the URLs of requests that spiders yield; items pass untouched."""
+class NormalUrlDupeFilter(RFPDupeFilter):
+    """Scrapy's own filter, asked about the normal forms of requests."""
 
-    def __init__(self, normalizer: Normalizer) -> None:
-        self._normalizer = normalizer
+    _normalizer = Normalizer()
 
     @classmethod
-    def from_crawler(cls, crawler: Any) -> NormalizeUrls:
+    def from_crawler(cls, crawler: Any) -> NormalUrlDupeFilter:
         path = crawler.settings.get("DUSTREAM_RULES")
         if not path:
             raise BadSetting("set DUSTREAM_RULES to a rule file (dustream learn writes them)")
-        return cls(Normalizer(read_rules(Path(path))))
+        made: NormalUrlDupeFilter = super().from_crawler(crawler)
+        made._normalizer = Normalizer(read_rules(Path(path)))
+        return made
 
-    def process_spider_output(self, response: Any, result: Iterable[Any], spider: Any = None) -> Iterator[Any]:
-        return (self._rewritten(each) for each in result)
-
-    async def process_spider_output_async(
-        self, response: Any, result: AsyncIterator[Any], spider: Any = None
-    ) -> AsyncIterator[Any]:
-        async for each in result:
-            yield self._rewritten(each)
-
-    def _rewritten(self, each: Any) -> Any:
-        url = getattr(each, "url", None)
-        if not isinstance(url, str) or not hasattr(each, "callback"):
-            return each
-        normal = self._normalizer.normalize(url)
-        return each if normal == url else each.replace(url=normal)
+    def request_seen(self, request: Any) -> bool:
+        normal = self._normalizer.normalize(request.url)
+        return bool(super().request_seen(request.replace(url=normal)))

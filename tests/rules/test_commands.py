@@ -21,7 +21,7 @@ from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, RuleSet, U
 from dustream.streams.cli import learn, normalize, rules
 from dustream.streams.cli.run import describe_rules
 from dustream.streams.job import RunRequest, run_job
-from dustream.streams.rules_io.files import read_rules
+from dustream.streams.rules_io.files import read_rules, write_rules
 from dustream.streams.rules_io.imports import import_rules
 from dustream.streams.rules_io.inputs import read_known_urls
 
@@ -96,7 +96,9 @@ def test_a_run_learns_rules_that_normalize_and_show_can_use(
         run("normalize", *source)
         assert capsys.readouterr().out == "http://shop.com/view?id=999\n"
     run("rules", "show", str(out))
-    assert "active, by tree: drop ?sid" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "  drop ?sid in http://shop.com/view?id=<number>\n      active, 1 of 1 in order, by tree, id " in told
+    assert told.count("      for     http://shop.com/view?id=") == 3 and "against" not in told
     asked = b"http://shop.com/view?id=999&sid=x\nhttp://shop.com/view?id=7&sid=x\nHTTP://shop.com/other\n"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(asked)))
     run("normalize", "--state", str(out), "--json")
@@ -192,9 +194,10 @@ def test_learn_says_how_many_urls_are_beyond_its_limits(tmp_path: Path, capsys: 
 def test_exports_can_be_read_back(learned: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("rules", "export", str(learned), "--format", "nutch")
     nutch = ElementTree.fromstring(capsys.readouterr().out)
-    assert len(nutch) == sum(rule.stage == "active" for rule in read_rules(learned)[0].rules) > 0
+    patterns = {regex.findtext("pattern") for regex in nutch}
+    assert len(patterns) == sum(rule.stage == "active" for rule in read_rules(learned)[0].rules) > 0
     run("rules", "export", str(learned), "--format", "scrapy")
-    assert "NormalizeUrls" in capsys.readouterr().out
+    assert "NormalUrlDupeFilter" in capsys.readouterr().out
 
 
 def test_of_several_versions_of_a_site_the_newest_counts(learned: Path, tmp_path: Path) -> None:
@@ -215,29 +218,6 @@ def test_import_adds_candidates_that_are_not_applied(tmp_path: Path, capsys: pyt
     run("rules", "import", str(listed), "--format", "adguard", "--out", str(out))
     assert [rule.stage for rule in read_rules(out)[0].rules] == ["candidate", "candidate"]
     assert "1 were not understood" in capsys.readouterr().err
-
-
-def test_the_scrapy_middleware_rewrites_requests_and_leaves_items(learned: Path) -> None:
-    from dustream.streams.rules_io.scrapy import NormalizeUrls
-
-    class Request:
-        callback = None
-
-        def __init__(self, url: str) -> None:
-            self.url = url
-
-        def replace(self, url: str) -> Request:
-            return Request(url)
-
-    class Crawler:
-        settings = {"DUSTREAM_RULES": str(learned)}  # noqa: RUF012
-
-    middleware = NormalizeUrls.from_crawler(Crawler())
-    item = {"url": "x"}
-    request = Request("http://site0.com/s0s/view.php?id=999&page=0&sid=abcabcabcabc")
-    found = list(middleware.process_spider_output(None, [request, item]))
-    assert found[0].url == "http://site0.com/s0s/view.php?id=999&page=0"
-    assert found[1] is item
 
 
 CDXJ = b'com,x)/a 20240101000000 {"url": "http://x.com/a", "digest": "AAA", "status": "200", "length": "10"}\n'
@@ -364,7 +344,7 @@ def test_a_run_tells_the_versions_of_a_site_in_one_line(tmp_path: Path) -> None:
     assert lines[2].startswith("  site.com: path_0: stable → v99, v0 → v99, v1 → v99, ")
     assert lines[2].endswith(", v10 → v99 and 9 more")
     assert lines[3:5] == ["      http://site.com/stable/a", "   -> http://site.com/v99/a"]
-    assert lines[5].startswith("  site.com: path_0 becomes 'x' in ")
+    assert lines[5] == "  site.com: /<*> → /x"
 
 
 def test_what_stands_for_an_ignored_part_exists_where_the_evidence_is(tmp_path: Path) -> None:
@@ -391,7 +371,8 @@ def test_rules_by_size_are_told_and_validated_as_such(tmp_path: Path, capsys: py
     assert run("learn", str(table), "--out", str(out)) == 0
     said = capsys.readouterr().out
     assert "80 URLs, only their sizes are known" in said
-    assert "40 of one size, 0 of another  [dust]" in said
+    assert "  drop ?print=1 at the end in http://x.com/<**> (shadow: not applied)\n" in said
+    assert "by dust: rewrites 40: 40 of one size, 0 of another" in said
     assert "1 rule by sizes alone not applied" in said
     assert [rule.stage for rule in read_rules(out)[0].rules] == ["shadow"]
     assert run("rules", "show", str(out)) == 0
@@ -489,3 +470,24 @@ def test_an_import_of_which_nothing_is_understood_writes_nothing(kind: str, text
     with pytest.raises(UnreadableInput, match=f"understood as {kind}"):
         run("rules", "import", str(listed), "--format", kind, "--out", str(out))
     assert not out.exists()
+
+
+def test_rules_are_shown_by_what_they_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def rule(name: str, saved: int, support: int) -> UrlRule:
+        rewrite = PatternRewrite((KeyTest("path_0", "is", name),), (KeyWrite("path_0", "set", "x"),))
+        return UrlRule(
+            id=name, rewrite=rewrite, pattern="", replacement="", stage="active", learner="tree", support=support,
+            saved=saved, against=((f"http://a.com/{name}", "http://a.com/x"),),
+        )  # fmt: skip
+
+    few = RuleSet(site="few.com", version=1, rules=(rule("f", 3, 9),))
+    many = RuleSet(site="many.com", version=1, rules=(rule("a", 5, 90), rule("b", 50, 60), rule("c", 0, 7)))
+    path = tmp_path / "rules.json"
+    write_rules(path, [few, many])
+    run("rules", "show", str(path))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if "→" in line or "version" in line] == [
+        "many.com", "/b", "/c", "/a", "few.com", "/f",
+    ]  # fmt: skip
+    assert "      active, 2 of 3 in order, by tree, id b" in lines and "      saves 50 URLs; rewrites 60:" in str(lines)
+    assert "      against http://a.com/b" in lines

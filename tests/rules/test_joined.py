@@ -10,8 +10,8 @@ import pytest
 from dustream.core.rules.landing import LandingSettings
 from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
 from dustream.core.rules.normalize import Normalizer
-from dustream.core.rules.rewrite import describe
 from dustream.core.rules.scores import Score, micro_average, score
+from dustream.core.rules.wording import describe
 from dustream.schemas.rules import RuleSet, UrlRule
 
 SITE = "shop.com"
@@ -38,7 +38,7 @@ LOGIN = [SiteUrl(f"http://shop.com/login?q=word{i}", "login") for i in range(9)]
 
 def test_a_key_that_one_page_speaks_for_is_not_joined_to_others() -> None:
     rules = learned([*articles(7, "&session_id=s{0}"), SiteUrl("http://shop.com/login", "login"), *LOGIN])
-    assert {rule.stage for rule in rules if "drop ?q" in describe(rule.rewrite)} <= {"shadow"}
+    assert {rule.stage for rule in rules if "drop ?q" in describe(rule)} <= {"shadow"}
     assert normal(rules, "http://shop.com/login?q=new") == "http://shop.com/login?q=new"
     assert normal(rules, "http://shop.com/a1/article.php?id=3&session_id=x") == "http://shop.com/a1/article.php?id=3"
 

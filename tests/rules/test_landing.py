@@ -22,8 +22,8 @@ from dustream.core.rules.landing import (
 )
 from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
 from dustream.core.rules.normalize import SiteRules
-from dustream.core.rules.rewrite import evidence_words
 from dustream.core.rules.scores import Normalized, landing
+from dustream.core.rules.wording import evidence_words
 
 Page = tuple[int, bool]
 """A cluster (−1: not known), and whether the URL redirects or is gone."""

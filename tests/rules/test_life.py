@@ -15,7 +15,7 @@ from dustream.core.rules.evidence import EvidenceIndex
 from dustream.core.rules.known_site import RulesSettings, is_held_out
 from dustream.core.rules.landing import MEETS, UNKNOWN, WRONG, Landing, LandingSettings
 from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
-from dustream.core.rules.life import LifeSettings, lived, record, reviewed
+from dustream.core.rules.life import LifeSettings, RuleRecord, lived, record, reviewed
 from dustream.core.rules.normalize import Normalizer
 from dustream.core.rules.processor import TABLES, RulesProcessor
 from dustream.core.rules.training import KnownUrl, training_set
@@ -320,7 +320,7 @@ def test_what_leads_nowhere_makes_no_active_rule() -> None:
 
 
 def _lived(told: list[int], support: int = 50, **fields: Any) -> UrlRule:
-    return lived(_rule(**fields), Landing(support, 0, 0), told, LifeSettings(), LandingSettings())
+    return lived(_rule(**fields), RuleRecord(Landing(support, 0, 0), told), LifeSettings(), LandingSettings())
 
 
 def test_old_predictions_fade() -> None:
@@ -348,7 +348,8 @@ def test_a_target_that_redirects_speaks_against_a_rule() -> None:
     known = training_set(KnownUrl(f"http://x.com/a?id={i}{s}", i, avoid=not s) for i in range(9) for s in ("", "&s=1"))
     held_out = np.ones(known.size, np.bool_)
     since = np.arange(known.size, dtype=np.int32)
-    assert record(_rule(), EvidenceIndex(known), since, held_out) == (Landing(0, 0, 9), [WRONG] * 9)
+    against = tuple((f"http://x.com/a?id={i}&s=1", f"http://x.com/a?id={i}") for i in range(3))
+    assert record(_rule(), EvidenceIndex(known), since, held_out) == (Landing(0, 0, 9), [WRONG] * 9, 0, against)
 
 
 def test_in_a_run_a_rule_is_active_only_if_it_lands() -> None:

@@ -64,7 +64,7 @@ def test_figure_4_patterns() -> None:
     common = {"scheme": "http", "host_0": "com", "host_1": "example", "path_0": "*"}
     assert {**common, "path_1": "show", "?pageid=": "*"} in patterns
     assert {**common, "path_1": "*", "path_2": "display", "?sid=": "*"} in patterns
-    assert any(r"/display\?sid=" in node_regex(tree, node) for node in tree.nodes)
+    assert any(r"/display(?:\?sid=" in node_regex(tree, node) for node in tree.nodes)
 
 
 @pytest.mark.parametrize("missing", [None, 0, 5, 7])
