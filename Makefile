@@ -1,7 +1,7 @@
 # The doors of the project. Each sets up what it needs in .venv, from a fresh clone.
 #   make demo    run the main job embedded, on a generated web
 #   make test    all tests; those of the Kafka engine need Java 17 and Maven, installed if that is possible (Debian, root)
-#   make check   ruff, mypy (strict on core and schemas)
+#   make check   ruff, mypy --strict
 #   make model   many more random histories through the real processors, and each rule disabled once
 #   make fuzz    100,000 mutated pages through the scanner, compiled with bounds checks; 20,000 damaged inputs
 #   make bench   benchmarks, as ratios in one run
@@ -78,8 +78,10 @@ model: $(DEV)
 	$(BIN)/python tests/model/run.py --mutations
 
 # Type checkers do not follow the editable install's mapping of folders to packages: links show them the same tree.
-$(TYPES):
-	mkdir -p $(TYPES)/dustream
+$(TYPES): $(wildcard api/*)
+	mkdir -p $(TYPES)
+	rm -rf $(TYPES)/dustream && mkdir $(TYPES)/dustream
+	for file in $(notdir $(wildcard api/*)); do ln -sfn ../../../api/$$file $(TYPES)/dustream/$$file; done
 	ln -sfn ../../../core $(TYPES)/dustream/core
 	ln -sfn ../../../schemas $(TYPES)/dustream/schemas
 	ln -sfn ../../../streams $(TYPES)/dustream/streams
@@ -87,7 +89,7 @@ $(TYPES):
 check: $(DEV) $(TYPES)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	MYPYPATH=$(TYPES) $(BIN)/mypy -p dustream.core -p dustream.schemas -p dustream.streams
+	MYPYPATH=$(TYPES) $(BIN)/mypy -p dustream
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .

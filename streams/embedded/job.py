@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from dustream.core.errors import BadSetting, StateMismatch, UnreadableInput
+from dustream.core.intake import Intake
 from dustream.core.pipeline import PAGES, pipeline, require_fitting
 from dustream.core.processor import Send
 from dustream.core.settings import Settings, differing
@@ -140,7 +141,7 @@ def run_job(request: RunRequest, watcher: Watcher | None = None) -> RunSummary:
         return _run_once(request, paths, watcher)
     store = open_state(request.state, request.settings)
     try:
-        cells = state_map(store, request, request.state)
+        cells = state_map(store, request.settings, request.partition_map, request.state)
         topology = pipeline(request.settings, cells)
         open_engine = partial(EmbeddedEngine, topology, store, on_open=watcher.opening)
         results = StoredResults(store, request.settings.partitions)
@@ -179,12 +180,11 @@ def open_state(path: Path, settings: Settings) -> MeasuredStore:
     return store
 
 
-def state_map(store: Store, request: RunRequest, path: Path) -> PartitionMap:
+def state_map(store: Store, settings: Settings, wanted: bytes | None, path: Path) -> PartitionMap:
     """The partition map of a state. Pages lie where it says, so it is chosen once, when the state is fresh."""
     stored = store.get(MAP_KEY)
-    wanted = request.partition_map
     if stored is None:
-        cells = fitting_map(wanted, request.settings)
+        cells = fitting_map(wanted, settings)
         store.write([(MAP_KEY, map_to_bytes(cells))])
         return cells
     if wanted is not None and wanted != stored:
@@ -325,12 +325,8 @@ class _Run:
         used = len(signed.chunk.events) + len(place.rejections) - len(letters)
         if used or place.skipped:
             self._rejections.use(place.path)
-        counts.records += len(signed.chunk.events) + len(place.rejections)
-        counts.pages_taken += len(signed.intake.crawls)
-        counts.truncated += sum(crawl.truncated for crawl in signed.intake.crawls)
-        counts.rejected += len(letters)
-        counts.rejected_by_reason = _added_bounded(counts.rejected_by_reason, letters)
-        counts.ignored = _added(counts.ignored, signed.intake.ignored)
+        records = len(signed.chunk.events) + len(place.rejections)
+        add_counts(counts, records, signed.intake, letters)
         counts.skipped = _added(counts.skipped, place.skipped)
 
     def _report(self, chunk: Chunk[Place]) -> None:
@@ -385,6 +381,16 @@ def outcome_fields(outcome: Outcome) -> dict[str, Any]:
         "alarms": outcome.alarms[:ALARMS_SHOWN],
         "state_hash": outcome.state_hash,
     }
+
+
+def add_counts(counts: Counts, records: int, intake: Intake, letters: list[DeadLetter]) -> None:
+    """Count what so many records became."""
+    counts.records += records
+    counts.pages_taken += len(intake.crawls)
+    counts.truncated += sum(crawl.truncated for crawl in intake.crawls)
+    counts.rejected += len(letters)
+    counts.rejected_by_reason = _added_bounded(counts.rejected_by_reason, letters)
+    counts.ignored = _added(counts.ignored, intake.ignored)
 
 
 def _added(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:

@@ -23,7 +23,7 @@ COPY_AGE_S_MAX = TOMBSTONE_RETENTION_H * 3_600 // 2
 
 
 @contextmanager
-def _reader(
+def reader(
     cluster: Cluster, places: list[TopicPartition], reset: str, isolation: str = "read_committed"
 ) -> Iterator[Consumer]:
     """A consumer that belongs to no group, placed where it is to begin."""
@@ -53,7 +53,7 @@ def read_to_end(
     isolation: str = "read_committed",
 ) -> Iterator[list[Any]]:
     """The records from an offset to the end, in lists; Unreachable if the broker is silent."""
-    with _reader(cluster, [TopicPartition(topic, partition, offset)], reset, isolation) as consumer:
+    with reader(cluster, [TopicPartition(topic, partition, offset)], reset, isolation) as consumer:
         heard_at_s = time.monotonic()
         while True:
             records, ended = _sort(consumer.consume(READ_RECORDS, READ_WAIT_S))
@@ -85,7 +85,7 @@ def read_all_to_end(cluster: Cluster, logs: list[tuple[str, int]]) -> Iterator[l
     when its end was reached. By one consumer: each takes a while to connect, whatever there is to read."""
     places = [TopicPartition(topic, partition, 0) for topic, partition in logs]
     left = set(logs)
-    with _reader(cluster, places, "earliest") as consumer:
+    with reader(cluster, places, "earliest") as consumer:
         heard_at_s = time.monotonic()
         while left:
             messages = consumer.consume(READ_RECORDS, READ_WAIT_S)
@@ -115,7 +115,7 @@ def _of_open_logs(messages: list[Any], left: set[tuple[str, int]]) -> list[Any]:
 def any_record(cluster: Cluster, places: list[TopicPartition]) -> bool:
     """Whether there is a committed record at or after any of the places."""
     silent = {(place.topic, place.partition) for place in places}
-    with _reader(cluster, places, "earliest") as consumer:
+    with reader(cluster, places, "earliest") as consumer:
         heard_at_s = time.monotonic()
         while silent:
             for message in consumer.consume(READ_RECORDS, READ_WAIT_S):

@@ -5,7 +5,7 @@ with Client("127.0.0.1:9092") as client:
 for status in Client("127.0.0.1:9092").statuses():
     print(status.url, status.role, status.winner)
 
-What to keep of the URLs: those whose `is_kept(status.role)` (dustream.schemas.status) is true.
+Keep the URLs for which `dustream.is_kept(status.role)` is true.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from dustream.core.errors import BadEvent
 from dustream.core.events import page_identity
-from dustream.core.pipeline import STATUS
+from dustream.core.pipeline import STATUS, URL_RULES
 from dustream.core.topology import partition_of
+from dustream.schemas import wire
 from dustream.schemas.crawl import CrawlEvent
+from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import DuplicateStatus
 from dustream.streams.kafka.application import DEFAULT_NAME, Application
-from dustream.streams.kafka.changelog import read_to_end
+from dustream.streams.kafka.changelog import read_all_to_end, read_to_end
 from dustream.streams.kafka.cluster import Unreachable, read_cluster
 from dustream.streams.kafka.publish import Publisher
 from dustream.streams.kafka.topics import partition_counts
@@ -93,6 +95,17 @@ class Client:
     def newest(self) -> dict[str, DuplicateStatus]:
         """The newest status of every URL."""
         return {status.url: status for status in self.statuses()}
+
+    def rules(self) -> dict[str, RuleSet]:
+        """The newest rules of every site that has any. `RuleBook.follow` applies them, and those that come later."""
+        topic = self._application.topic(URL_RULES)
+        logs = [(topic, partition) for partition in range(self._partitions(topic))]
+        found: dict[str, RuleSet] = {}
+        for records in read_all_to_end(self._cluster, logs):
+            for record in records:
+                rules = wire.decode(RuleSet, record.value())
+                found[rules.site] = rules
+        return {site: rules for site, rules in sorted(found.items()) if rules.rules}
 
     def _partitions(self, topic: str) -> int:
         counts = partition_counts(self._cluster)

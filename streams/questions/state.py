@@ -115,32 +115,12 @@ class StoredRows(Generic[Row]):
                 yield key[len(self._prefix) :].decode(), self._decode(data)
 
 
-class EmbeddedState:
-    """The state of `dustream run`, opened for reading; a run may be writing it meanwhile."""
+class StoredState:
+    """The state in a store of the embedded engine."""
 
-    def __init__(self, path: Path) -> None:
-        folder = state_folder(path)
-        self.in_use = is_in_use(folder)
-        self._store = self._open(folder)
-        try:
-            self._settings = _read_settings(self._store, path)
-        except StateMismatch:
-            self._store.close()
-            raise
-
-    def _open(self, folder: Path) -> Store:
-        try:
-            return open_to_read(folder)
-        except StateMismatch as error:
-            if not self.in_use:
-                raise
-            raise StateMismatch(f"a run is writing the state in {folder}: ask again in a moment ({error})") from error
-
-    def __enter__(self) -> EmbeddedState:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._store.close()
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
 
     @property
     def settings(self) -> Settings:
@@ -172,6 +152,34 @@ class EmbeddedState:
         return dict(read_inputs(self._store))
 
 
+class EmbeddedState(StoredState):
+    """The state of `dustream run`, opened for reading; a run may be writing it meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        folder = state_folder(path)
+        self.in_use = is_in_use(folder)
+        store = self._open(folder)
+        try:
+            super().__init__(store, read_settings(store, path))
+        except StateMismatch:
+            store.close()
+            raise
+
+    def _open(self, folder: Path) -> Store:
+        try:
+            return open_to_read(folder)
+        except StateMismatch as error:
+            if not self.in_use:
+                raise
+            raise StateMismatch(f"a run is writing the state in {folder}: ask again in a moment ({error})") from error
+
+    def __enter__(self) -> EmbeddedState:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._store.close()
+
+
 def state_folder(path: Path) -> Path:
     """The state itself, whether its folder or the result folder around it was named."""
     return path / "state" if (path / "state" / "CURRENT").exists() else path
@@ -189,7 +197,7 @@ def is_in_use(folder: Path) -> bool:
     return False
 
 
-def _read_settings(store: Store, path: Path) -> Settings:
+def read_settings(store: Store, path: Path) -> Settings:
     row = store.get(STATE_KEY)
     if row is None:
         raise StateMismatch(f"the state in {path} does not tell its settings: name the folder of a `dustream run`")

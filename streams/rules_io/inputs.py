@@ -12,7 +12,7 @@ Plain or compressed with gzip or zstd.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin
@@ -154,7 +154,12 @@ def _from_json(line: bytes) -> SiteUrl | None:
         fields = msgspec.json.decode(line)
     except msgspec.DecodeError:
         return None
-    if not isinstance(fields, dict) or not isinstance(fields.get("url"), str):
+    return known_url(fields) if isinstance(fields, dict) else None
+
+
+def known_url(fields: Mapping[str, Any]) -> SiteUrl | None:
+    """What named fields tell about a URL; None if nothing."""
+    if not isinstance(fields.get("url"), str):
         return None
     if "role" in fields:
         return _from_labelled(fields) if any(name in fields for name in LABEL_NAMES) else _from_status(fields)
@@ -163,7 +168,7 @@ def _from_json(line: bytes) -> SiteUrl | None:
     return _entry(fields["url"], cluster, size, fields.get("status"))
 
 
-def _from_status(fields: dict[str, Any]) -> SiteUrl:
+def _from_status(fields: Mapping[str, Any]) -> SiteUrl:
     """A line of a run's status.jsonl. What is similar to one winner is a cluster: a group is linked by chains."""
     role = fields["role"]
     named = [fields[name] for name in ("winner", "group") if isinstance(fields.get(name), str)]
@@ -172,7 +177,7 @@ def _from_status(fields: dict[str, Any]) -> SiteUrl:
     return SiteUrl(fields["url"], known, avoid=role in ("redirect", "gone"))
 
 
-def _from_labelled(fields: dict[str, Any]) -> SiteUrl | None:
+def _from_labelled(fields: Mapping[str, Any]) -> SiteUrl | None:
     """A role and a cluster or digest, as in the truth of a generated web: the cluster counts, the role says what is no
     page. A page without one is alone."""
     role, url = fields["role"], fields["url"]

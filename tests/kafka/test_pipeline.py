@@ -16,6 +16,7 @@ import pytest
 from chaos import REAL, REPRINTED, Plan, run_chaos, undisturbed, write_web
 from confluent_kafka.admin import AdminClient, NewTopic
 
+import dustream
 from dustream.core.errors import BadInput, StateMismatch
 from dustream.core.settings import Settings
 from dustream.core.tier2.partition_map import default_map, map_id
@@ -183,6 +184,25 @@ def test_an_operator_splits_a_group_through_the_crawl_topic(site: Site) -> None:
     settle(site)
     status = client.status(other)
     assert status is not None and (status.role, status.winner) == ("winner", other)
+
+
+def test_a_rule_book_follows_what_is_learned(site: Site) -> None:
+    client = dustream.Client(site.cluster.bootstrap, site.application.name)
+    with client, dustream.RuleBook.follow(site.cluster.bootstrap, site.application.name) as book:
+        assert {rules.site: rules for rules in book if rules.rules} == client.rules()
+        assert book.rules("learned.example") is None
+        for page in range(30):
+            text = " ".join(f"page{page}word{number}" for number in range(40))
+            for query in ("", f"?sid={page}1", f"?sid={page}2"):
+                url = f"https://learned.example/{page}{query}"
+                client.publish({"url": url, "fetched_at": 1, "text": text})
+        client.flush()
+        settle(site)
+        deadline_s = time.monotonic() + 30
+        while book.rules("learned.example") is None and time.monotonic() < deadline_s:
+            book.refresh()
+        assert book.rules("learned.example") == client.rules()["learned.example"]
+        assert book.normalize("https://learned.example/99?sid=5") == "https://learned.example/99"
 
 
 def test_redriven_dead_letter_is_taken_in_again_and_only_once(site: Site, capsys: pytest.CaptureFixture[str]) -> None:

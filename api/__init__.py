@@ -1,0 +1,122 @@
+"""Near-duplicate detection for web crawls and text corpora.
+
+Compare two texts or pages:
+
+>>> import dustream
+>>> words = " ".join(map(str, range(100)))
+>>> dustream.sign(words).jaccard(dustream.sign(f"<html><p>{words} and more"))
+0.90...
+
+Remove the near-duplicates of a corpus, a table or a data set:
+
+>>> found = dustream.dedupe(["a text", "another text", "a text"])
+>>> list(found.kept())
+['a text', 'another text']
+
+Keep the groups of a crawl up to date while pages arrive, change and die: `dustream.open`. Rewrite URLs by rules learned
+from duplicates: `dustream.learn`, `dustream.RuleBook`, `dustream.normalize`. Talk to an application on Kafka:
+`dustream.Client`.
+
+Everything listed here is public and typed. Everything else in the package is internal and may change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dustream._client import Client
+    from dustream._deduped import Cluster, Deduped, PairReport, RecordVerdict, dedupe
+    from dustream._pages import Page, Signature, extract, sign
+    from dustream._rules import RuleBook, learn, normalize
+    from dustream._state import Added, State, open
+    from dustream.core.errors import (
+        BadEvent,
+        BadInput,
+        BadSetting,
+        DiskFailure,
+        DustreamError,
+        Interrupted,
+        StateMismatch,
+        UnreadableInput,
+    )
+    from dustream.schemas.crawl import CrawlEvent
+    from dustream.schemas.rules import RuleSet, UrlRule
+    from dustream.schemas.status import DuplicateStatus, is_kept
+
+    __version__: str
+
+__all__ = [
+    "Added",
+    "BadEvent",
+    "BadInput",
+    "BadSetting",
+    "Client",
+    "Cluster",
+    "CrawlEvent",
+    "Deduped",
+    "DiskFailure",
+    "DuplicateStatus",
+    "DustreamError",
+    "Interrupted",
+    "Page",
+    "PairReport",
+    "RecordVerdict",
+    "RuleBook",
+    "RuleSet",
+    "Signature",
+    "State",
+    "StateMismatch",
+    "UnreadableInput",
+    "UrlRule",
+    "__version__",
+    "dedupe",
+    "extract",
+    "is_kept",
+    "learn",
+    "normalize",
+    "open",
+    "sign",
+]
+
+_MODULES = {
+    "dustream._client": ("Client",),
+    "dustream._deduped": ("Cluster", "Deduped", "PairReport", "RecordVerdict", "dedupe"),
+    "dustream._pages": ("Page", "Signature", "extract", "sign"),
+    "dustream._rules": ("RuleBook", "learn", "normalize"),
+    "dustream._state": ("Added", "State", "open"),
+    "dustream.core.errors": (
+        "BadEvent",
+        "BadInput",
+        "BadSetting",
+        "DiskFailure",
+        "DustreamError",
+        "Interrupted",
+        "StateMismatch",
+        "UnreadableInput",
+    ),
+    "dustream.schemas.crawl": ("CrawlEvent",),
+    "dustream.schemas.rules": ("RuleSet", "UrlRule"),
+    "dustream.schemas.status": ("DuplicateStatus", "is_kept"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Modules are imported when a name of theirs is first used: `import dustream` loads no compiled code."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("dustream")
+    elif name in _MODULE_OF:
+        from importlib import import_module
+
+        value = getattr(import_module(_MODULE_OF[name]), name)
+    else:
+        raise AttributeError(f"module 'dustream' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,68 @@
+"""The embedded engine on a state that stays open: events from a program instead of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from dustream.core.intake import Rejected, take_in
+from dustream.core.pipeline import PAGES, pipeline
+from dustream.core.processor import Send
+from dustream.core.settings import Settings
+from dustream.schemas.crawl import CrawlEvent
+from dustream.schemas.dead_letter import DeadLetter
+from dustream.streams.embedded.engine import EmbeddedEngine, Feed
+from dustream.streams.embedded.job import add_counts, open_state, state_map
+from dustream.streams.embedded.rejections import Rejections
+from dustream.streams.embedded.sources import CHUNK_EVENTS_MAX
+from dustream.streams.embedded.state_rows import COUNTS_KEY, Counts
+
+SOURCE = "a program"  # in dead letters, where a file would be named
+
+
+class Session:
+    """A state, written by this process alone. When `add` returns, everything it was given is in the state."""
+
+    def __init__(self, path: Path, settings: Settings) -> None:
+        self.settings = settings
+        self.store = open_state(path, settings)
+        try:
+            cells = state_map(self.store, settings, None, path)
+            self._engine = EmbeddedEngine(pipeline(settings, cells), self.store)
+        except BaseException:
+            self.store.close()
+            raise
+        row = self.store.get(COUNTS_KEY)
+        self._counts = msgspec.json.decode(row, type=Counts) if row else Counts()
+        self._rejections = Rejections(self.store)
+
+    def add(self, events: Iterable[CrawlEvent]) -> list[Rejected]:
+        """Take in events and come to rest; those that cannot be used, by their number."""
+        rejected: list[Rejected] = []
+        self._engine.run(self._feeds(iter(events), rejected))
+        return rejected
+
+    def close(self) -> None:
+        self.store.close()
+
+    def _feeds(self, events: Iterator[CrawlEvent], rejected: list[Rejected]) -> Iterator[Feed]:
+        first = 0
+        while chunk := list(islice(events, CHUNK_EVENTS_MAX)):
+            intake = take_in(chunk, self.settings.text_source)
+            now = [Rejected(first + each.index, each.url, each.reason) for each in intake.rejected]
+            letters = [
+                DeadLetter(source=SOURCE, position=self._counts.records + each.index, reason=each.reason, url=each.url)
+                for each in intake.rejected
+            ]
+            add_counts(self._counts, len(chunk), intake, letters)
+            kept = [letter for letter in letters if self._rejections.keep(SOURCE, letter.reason)]
+            sends = [Send(PAGES, crawl.url, crawl) for crawl in intake.crawls]
+            sends += [Send(PAGES, decision.url, decision) for decision in intake.decisions]
+            sends += [Send("dead.letters", letter.source, letter) for letter in kept]
+            changes = [self._rejections.change(SOURCE), (COUNTS_KEY, msgspec.json.encode(self._counts))]
+            yield Feed(sends, changes)
+            rejected += now
+            first += len(chunk)

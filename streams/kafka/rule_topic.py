@@ -1,0 +1,53 @@
+"""The rules topic, followed: the rule sets written since it was last read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+from confluent_kafka import KafkaError, TopicPartition
+
+from dustream.core.pipeline import URL_RULES
+from dustream.schemas import wire
+from dustream.schemas.rules import RuleSet
+from dustream.streams.kafka.application import Application
+from dustream.streams.kafka.changelog import READ_RECORDS, READ_WAIT_S, SILENCE_S_MAX, reader
+from dustream.streams.kafka.cluster import Unreachable, read_cluster
+from dustream.streams.kafka.topics import partition_counts
+
+
+class RuleTopic:
+    """Reads the rule sets of an application, oldest first; a later one of a site replaces an earlier one."""
+
+    def __init__(self, bootstrap: str | None, name: str) -> None:
+        cluster = read_cluster(bootstrap)
+        self._topic = Application(name).topic(URL_RULES)
+        counts = partition_counts(cluster)
+        if self._topic not in counts:
+            raise Unreachable(f"the topic {self._topic} does not exist: run `dustream topics create` first")
+        places = [TopicPartition(self._topic, partition, 0) for partition in range(counts[self._topic])]
+        self._unread = {place.partition for place in places}
+        self._open = ExitStack()
+        self._consumer = self._open.enter_context(reader(cluster, places, "earliest"))
+
+    def read(self) -> Iterator[RuleSet]:
+        """The first time everything up to the end of the topic, then what has arrived since."""
+        heard_at_s = time.monotonic()
+        while True:
+            messages = self._consumer.consume(READ_RECORDS, READ_WAIT_S if self._unread else 0.0)
+            for message in messages:
+                error, value = message.error(), message.value()
+                if error is None and value is not None:
+                    yield wire.decode(RuleSet, value)
+                elif error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    self._unread.discard(message.partition())
+            if messages:
+                heard_at_s = time.monotonic()
+            elif not self._unread:
+                return
+            elif time.monotonic() - heard_at_s > SILENCE_S_MAX:
+                raise Unreachable(f"{self._topic} does not answer: is the broker up?")
+
+    def close(self) -> None:
+        self._open.close()

@@ -1,0 +1,132 @@
+"""`dustream.dedupe` on every kind of data it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import datasets
+import hypothesis.strategies as st
+import pandas
+import polars
+import pyarrow
+import pytest
+from hypothesis import given
+
+import dustream
+
+WORDS = [f"word{number}" for number in range(120)]
+NEAR, FAR = " ".join([*WORDS, "end"]), " ".join(reversed(WORDS))
+TEXTS = [" ".join(WORDS), FAR, NEAR, None, " ".join(WORDS), "", FAR.upper()]
+ROLES = ["winner", "winner", "duplicate", "unique", "duplicate", "unique", "duplicate"]
+
+TABLES: dict[str, Callable[[dict[str, list[Any]]], Any]] = {
+    "pandas": pandas.DataFrame,
+    "polars": polars.DataFrame,
+    "pyarrow": pyarrow.table,
+    "datasets": datasets.Dataset.from_dict,
+}
+
+
+def column(table: Any, name: str) -> list[Any]:
+    values = table[name]
+    return values.to_pylist() if hasattr(values, "to_pylist") else list(values)
+
+
+def test_texts_and_dicts() -> None:
+    found = dustream.dedupe(TEXTS)
+    assert [verdict.role for verdict in found.verdicts] == ROLES
+    assert list(found.kept()) == [TEXTS[0], FAR, None, ""]
+    assert list(found.dropped()) == [NEAR, TEXTS[4], FAR.upper()]
+    records = [{"name": name, "text": text} for name, text in zip("abcdefg", TEXTS, strict=True)]
+    by_name = dustream.dedupe(iter(records), id="name")
+    assert [verdict.winner for verdict in by_name.verdicts] == ["a", "b", "a", "d", "a", "f", "b"]
+    assert [verdict.relation for verdict in by_name.verdicts] == [None, None, "near", None, "exact", None, "exact"]
+    assert [cluster.members for cluster in by_name.clusters()] == [["a", "c", "e"], ["b", "g"]]
+    assert list(by_name.kept()) == [records[0], records[1], records[3], records[5]]
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_table_comes_back_as_it_was_with_four_columns_more(kind: str) -> None:
+    table = TABLES[kind]({"name": list("abcdefg"), "body": TEXTS, "size": list(range(7))})
+    found = dustream.dedupe(table, text="body", id="name")
+    assert type(found.kept()) is type(table) and type(found.table) is type(table)
+    assert column(found.kept(), "name") == ["a", "b", "d", "f"]
+    assert column(found.dropped(), "size") == [2, 4, 6]
+    assert column(found.table, "name") == list("abcdefg")
+    assert column(found.table, "role") == ROLES
+    assert column(found.table, "group") == ["a", "b", "a", "d", "a", "f", "b"]
+    assert column(found.table, "winner") == ["a", "b", "a", "d", "a", "f", "b"]
+    assert column(found.table, "similarity")[2] == found.verdicts[2].similarity
+    again = dustream.dedupe(found.table, text="body", id="name")
+    assert column(again.table, "role") == ROLES
+
+
+def test_similarities_are_those_of_the_signatures() -> None:
+    found = dustream.dedupe(TEXTS)
+    assert found.verdicts[2].similarity == dustream.sign(NEAR).jaccard(dustream.sign(TEXTS[0] or ""))
+
+
+def test_a_threshold_decides() -> None:
+    similarity = dustream.dedupe(TEXTS).verdicts[2].similarity
+    assert dustream.dedupe(TEXTS, threshold=similarity + 0.001).verdicts[2].role == "unique"
+    with pytest.raises(dustream.BadSetting, match="between 0 and 1"):
+        dustream.dedupe(TEXTS, threshold=1.0)
+
+
+@pytest.mark.parametrize(("prefer", "kept"), [("first", 0), ("last", 2), ("longest", 1)])
+def test_which_record_is_kept(prefer: Any, kept: int) -> None:
+    texts = [" ".join(WORDS), NEAR, " ".join(WORDS)]
+    assert [each.winner for each in dustream.dedupe(texts, prefer=prefer).verdicts] == [kept] * 3
+
+
+def test_pages_are_compared_by_their_main_text() -> None:
+    pages = [f"<html><nav><a href=/>{menu}</a></nav><p>{' '.join(WORDS)}.</p>" for menu in ("Home", "News")]
+    found = dustream.dedupe([{"page": page} for page in pages], html="page")
+    assert found.verdicts[1].relation == "exact"
+    assert found.why(0, 1).words == "the same text"
+
+
+def test_reasons() -> None:
+    found = dustream.dedupe([{"id": name, "text": text} for name, text in zip("abcdefg", TEXTS, strict=True)], id="id")
+    near = found.why("a", "c")
+    assert near.same_group and near.similarity > 0.9 and near.words.startswith("near-duplicates")
+    assert near.diff.words_added == 1 and near.a_in_b > near.b_in_a * 0.9
+    assert found.why("a", "b").words.startswith("no near-duplicates: 0.0")
+    assert found.why("a", "d").words == "not comparable: one of them has no text"
+    with pytest.raises(KeyError, match="no record"):
+        found.why("a", "nobody")
+
+
+@pytest.mark.parametrize("data", ["one text", 7, {"text": "a"}])
+def test_what_is_no_collection_of_records_is_refused(data: Any) -> None:
+    with pytest.raises(dustream.BadInput, match="no collection of records"):
+        dustream.dedupe(data)
+
+
+def test_wrong_names_and_types_are_told() -> None:
+    with pytest.raises(dustream.BadInput, match="no record has 'text'; there are body"):
+        dustream.dedupe([{"body": "a"}])
+    with pytest.raises(dustream.BadInput, match="no column 'text'; there are body"):
+        dustream.dedupe(pandas.DataFrame({"body": ["a"]}))
+    with pytest.raises(dustream.BadInput, match="record 1 is a int"):
+        dustream.dedupe([{"text": "a"}, {"text": 5}])
+
+
+def test_nothing_in_nothing_out() -> None:
+    found = dustream.dedupe([])
+    assert (len(found), found.verdicts, list(found.kept()), list(found.clusters())) == (0, [], [], [])
+
+
+@given(st.lists(st.sampled_from([" ".join(WORDS[:end]) for end in range(90, 120)]), max_size=20))
+def test_no_record_is_dropped_but_for_a_kept_one_that_it_matches(texts: list[str]) -> None:
+    found = dustream.dedupe(texts)
+    signatures = [dustream.sign(text) for text in texts]
+    for number, verdict in enumerate(found.verdicts):
+        winner = found.verdicts[verdict.winner]
+        assert winner.role != "duplicate"
+        assert verdict.similarity == signatures[number].jaccard(signatures[verdict.winner])
+        assert verdict.similarity >= 0.9
+    kept = [number for number, verdict in enumerate(found.verdicts) if verdict.role != "duplicate"]
+    for place, one in enumerate(kept):
+        assert all(signatures[one].jaccard(signatures[other]) < 0.9 for other in kept[place + 1 :])
