@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from dustream.core.rules.learn import LearnedSite, LearnSettings
 
 DESCRIPTION = """\
-Learn, site by site, how the duplicate URLs of a site are made, and write rules that rewrite them to one URL each.
+Learn URL rewrite rules for each site from URLs whose duplicates are known, and write them to a file.
 
   dustream learn result --out rules.json                 from the groups that a run found (its --out folder)
   dustream learn urls.tsv --out rules.json               from a table: url, and cluster, digest or size
   dustream learn index.cdxj --out rules.json             from a CDX index: digests are enough, no pages needed
   dustream learn access.log --host https://www.x.com --out rules.json
-                                                         from an access log: sizes are all there is
+                                                         from an access log, by sizes alone
 
 Then:  dustream rules show rules.json;  dustream rules score rules.json other.tsv;
        dustream normalize --rules rules.json < urls.txt
@@ -52,31 +52,31 @@ def add_parser(subparsers: Any) -> None:
         type=int,
         default=5,
         metavar="N",
-        help="a rule that fewer pages speak for is written as a shadow: it is not applied (5; at least 2)",
+        help="a rule supported by fewer pages is a shadow, which is not applied (5; at least 2)",
     )
     parser.add_argument(
         "--unknown-max",
         type=float,
         default=0.05,
         metavar="SHARE",
-        help="a rule that leads more of its URLs to where nothing is known is a shadow (0.05)",
+        help="a rule that rewrites a larger share of its URLs to unknown URLs is a shadow (0.05)",
     )
     parser.add_argument(
         "--wrong-max",
         type=float,
         default=0.02,
         metavar="SHARE",
-        help="a rule that leads more of its URLs to other pages is a shadow (0.02)",
+        help="a rule that rewrites a larger share of its URLs to other content is a shadow (0.02)",
     )
     parser.add_argument(
         "--known-share",
         type=float,
         default=1.0,
         metavar="SHARE",
-        help="share of the site's URLs that the input has, if it is a sample of them (1)",
+        help="share of the site's URLs that the input has, if it is a sample (1)",
     )
     parser.add_argument(
-        "--host", metavar="URL", help="for access logs: where the paths live, as https://www.example.com"
+        "--host", metavar="URL", help="for access logs: scheme and host of the paths, as https://www.example.com"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object per site")
     parser.set_defaults(run=run)
