@@ -14,7 +14,7 @@ DecisionName = Literal["release_group", "split_group", "hold_group", "release_si
 class CrawlEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One fetch of one URL. Content comes as `html` (decoded), `body` (bytes as fetched) or `text` (extracted).
 
-    An event with a `decision` is no fetch but an operator's word on a group or site that the circuit breaker holds.
+    An event with a `decision` is no fetch: an operator decides about a group or site that the circuit breaker holds.
     """
 
     url: Annotated[str, Meta(description="absolute http or https URL that was fetched")]
@@ -25,10 +25,10 @@ class CrawlEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
     ] = None
     status: Annotated[int, Meta(description="HTTP status")] = 200
     html: Annotated[str | None, Meta(description="the page, decoded")] = None
-    body: Annotated[bytes | None, Meta(description="the page as fetched (base64 in JSON); charset is worked out")] = (
+    body: Annotated[bytes | None, Meta(description="the page as fetched (base64 in JSON); its charset is detected")] = (
         None
     )
-    text: Annotated[str | None, Meta(description="plain text, taken as it is")] = None
+    text: Annotated[str | None, Meta(description="plain text, used as it is")] = None
     digest: Annotated[str | None, Meta(description="payload digest, where no body is known (CDX)")] = None
     redirect_to: Annotated[str | None, Meta(description="target of a redirect, absolute or relative to url")] = None
     revisit_of: Annotated[str | None, Meta(description="URL whose content this fetch found again, unchanged")] = None
@@ -38,7 +38,9 @@ class CrawlEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
     truncated: Annotated[bool, Meta(description="the content is only the beginning of the page")] = False
     decision: Annotated[
         DecisionName | None,
-        Meta(description="an operator's word on the group whose id is url, or on the site of url; the latest counts"),
+        Meta(
+            description="an operator's decision on the group with the id url, or on the site of url; the latest counts"
+        ),
     ] = None
     pass_from: Annotated[
         float | None, Meta(description="of split_group: similarity to the winner below which pages are kept")

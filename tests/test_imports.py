@@ -54,7 +54,7 @@ ARROWS = {
     "streams.questions": {"core", "core.groups", "core.pages", "core.sites", "core.text", "core.tier2", "core.urls",
                           "schemas", "streams.engine", "streams.readers", "streams.store"},
     "streams.readers": {"core", "core.text", "core.urls", "schemas"},
-    "streams.reference": {"core", "core.rules", "core.text", "schemas", "streams", "streams.cli", "streams.engine",
+    "streams.reference": {"core", "schemas", "streams", "streams.cli", "streams.engine",
                           "streams.kafka"},
     "streams.rules_io": {"core", "core.rules", "core.text", "core.urls", "schemas", "streams.readers"},
     "streams.store": {"core", "streams"},

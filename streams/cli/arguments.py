@@ -15,14 +15,14 @@ def port(text: str) -> int:
 
 
 def count(text: str) -> int:
-    """How many, perhaps none."""
+    """A number from 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text} is no number from 0")
     return int(text)
 
 
 def seconds(text: str) -> float:
-    """How long something may take."""
+    """A duration above 0."""
     try:
         value = float(text)
     except ValueError:

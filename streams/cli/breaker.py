@@ -1,4 +1,4 @@
-"""`dustream breaker`: what the circuit breaker holds, and an operator's word on it."""
+"""`dustream breaker`: what the circuit breaker holds, and operators' decisions about it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from dustream.streams.engine.alarms import AlarmLine
 
 DESCRIPTION = """\
-A group that is too big to be believed, and a site that would lose most of its pages to winners on other sites, are
-held: what would be dropped has the role `held` and is not dropped. They pass by themselves when they are so no more.
+The circuit breaker holds groups that are too large, and sites that would lose most of their pages to winners on other
+sites. Pages that would be dropped get the role `held` and are kept. A hold ends by itself when its condition no longer
+applies.
 
   list     what is held now
   release  let NAME pass: a group (by its id, a URL) or a site (by its name)
-  split    let a group pass, but only pages at least --pass-from similar to their winner are duplicates; the others
-           of the group are kept
-  hold     take back what was said of NAME: the circuit breaker decides again
+  split    let a group pass, but only pages at least --pass-from similar to their winner become duplicates; its other
+           pages are kept
+  hold     withdraw the decision about NAME: the circuit breaker decides again
   log      the decisions in force, as events: give them to `dustream run` with the same inputs for the same result
 
-A decision is about a name, now and later; of two the later one counts. On a state (--state) it is worked through at
-once, and if --state is the folder of a run, its results are written anew. Without --state it is published to the
-application on Kafka.
+A decision applies to the name from now on; a later one replaces it. With --state it is applied at once, and if --state
+is the folder of a run, its results are written again. Without --state it is published to the application on Kafka.
 """
 
 EXAMPLES = """\
@@ -43,7 +43,7 @@ def add_parser(subparsers: Any) -> None:
 
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "breaker",
-        help="see what is held back, and release or split it",
+        help="list what the circuit breaker holds, and release or split it",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -139,7 +139,7 @@ class _Known(NamedTuple):
 
 
 def _known(path: Path, event: CrawlEvent) -> _Known:
-    """Reads all statuses: a site's URLs stand together no more than a group's."""
+    """Reads all statuses: the URLs of a site or group are not adjacent in the store."""
     from dustream.core.urls.identity import page_identity
     from dustream.core.urls.sites import site_of
     from dustream.streams.engine.results import StoredResults

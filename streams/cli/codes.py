@@ -1,4 +1,4 @@
-"""`dustream codes`: what stands for a page when containment is looked for."""
+"""`dustream codes`: the feature codes by which containers are proposed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 PARAGRAPH_CHARS_SHOWN = 60
 
 DESCRIPTION = """\
-Print the feature code of each page (Guo et al.): a short string made of the characters beside anchors, which are marks
-that every text is full of. Only long paragraphs count ("units": 300 characters, or 3/4 of the page), so what surrounds
-an article does not change its code. Pages whose codes have runs in common are compared: whether one of them contains
-the other is measured on their texts.
+Print the feature code of each page (Guo et al.): a short string of the characters beside anchors, which are punctuation
+marks. Only long paragraphs count ("units": 300 characters, or 3/4 of the page), so text around an article does not
+change its code. Pages whose codes have runs in common are compared by their shingles.
 
 Each page's paragraphs are listed, of its first 1,000 characters; units are marked with *. Spaces, control characters
 and icons (private-use characters) do not count and are left out. "taken from" says how the code was made:
@@ -43,7 +42,7 @@ def add_parser(subparsers: Any) -> None:
 
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "codes",
-        help="show the feature codes of pages, which propose what may contain what",
+        help="show the feature codes of pages",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -77,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _items(inputs: list[str], field_map: FieldMap | None) -> Iterator[Item]:
-    """All items of the inputs; a bar shows how far they are read if the pages go elsewhere than to a terminal."""
+    """All items of the inputs, with a progress bar if the pages are not printed to a terminal."""
     from tqdm import tqdm
 
     from dustream.streams.readers import open_inputs
@@ -91,7 +90,7 @@ def _items(inputs: list[str], field_map: FieldMap | None) -> Iterator[Item]:
 
 
 def _show(event: CrawlEvent, source: TextSource, as_json: bool) -> tuple[bool, bool]:
-    """Print a page's code: (it was shown, it was rejected). What is no page is neither."""
+    """Print a page's code: (shown, rejected). Both are false for a record that is no page."""
     from dustream.core.errors import BadEvent
     from dustream.core.events import check_event
     from dustream.core.intake import text_of

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dustream.streams.compare import Comparison
 
 DESCRIPTION = """\
-Compare two outcomes: which URLs changed their status, and why. Before switching over to other settings, say.
+Compare two outcomes: which URLs changed their status, and why. Use it before you switch to other settings.
 
 BEFORE and AFTER are each a status.jsonl, the --out folder of a run, or the name of an application on Kafka.
 Exit status: 0 if they are equal, 1 if not, 2 if they could not be compared.
@@ -26,7 +26,7 @@ examples:
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "compare",
-        help="tell which URLs changed their status, and why",
+        help="compare two outcomes: which URLs changed their status, and why",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

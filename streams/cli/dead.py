@@ -1,4 +1,4 @@
-"""`dustream dead`: what could not be used, and sending it again."""
+"""`dustream dead`: list records that could not be used, and send them again."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from dustream.streams.kafka.dead import FoundLetter
 
 DESCRIPTION = """\
-List the dead letters of an application (records and messages that could not be used, with where they stood and why), or
-send them again once the cause is gone.
+List the dead letters of an application (records and messages that could not be used, with position and reason), or send
+them again once the cause is fixed.
 
-Name letters by partition:offset as `list` shows them; without names, all are meant. --reason narrows to those whose
-reason contains a text. A letter that was sent again is marked so by `list`, and not sent once more without --again; if
-it failed again, that is a letter of its own.
+Name letters by partition:offset as `list` shows them. --reason selects those whose reason contains a text. `list` marks
+letters that were sent again; `redrive` leaves them out unless --again is given. A letter that fails again is a new
+letter.
 """
 
 EXAMPLES = """\
@@ -41,7 +41,7 @@ def add_parser(subparsers: Any) -> None:
     add_cluster(parser)
     parser.add_argument("--reason", metavar="TEXT", help="only letters whose reason contains this")
     parser.add_argument("--all", action="store_true", help="redrive without naming letters")
-    parser.add_argument("--again", action="store_true", help="redrive what was sent again before, too")
+    parser.add_argument("--again", action="store_true", help="also redrive letters that were sent again before")
     parser.add_argument("--originals", action="store_true", help="with --json: the original bytes too, as base64")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.set_defaults(run=run)

@@ -1,4 +1,4 @@
-"""`dustream demo`: the whole way on a small generated web, judged by its truth."""
+"""`dustream demo`: the pipeline on a small generated web, scored against its truth."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ WORST_SHOWN = 3
 
 DESCRIPTION = """\
 Generate a small web with known duplicates (mirrors, session ids, print versions, syndicated articles in several
-languages, redirects, updates, deaths), run it through the pipeline, show URL rules that it learned on the way, and
-compare the outcome with the truth.
+languages, redirects, updates, deaths), run it through the pipeline, show the URL rules learned, and score the outcome
+against the truth.
 """
 
 
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "demo",
-        help="see it work on a small generated web",
+        help="run the pipeline on a small generated web",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -33,9 +33,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--seed", type=int, default=SEED, metavar="S", help=f"another seed, another web (default {SEED})"
     )
-    parser.add_argument(
-        "--out", type=Path, default=Path("demo"), metavar="DIR", help="where everything goes (default ./demo)"
-    )
+    parser.add_argument("--out", type=Path, default=Path("demo"), metavar="DIR", help="output folder (default ./demo)")
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes that parse and sign pages"
     )

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from dustream.streams.questions.state import ReadableState
 
 DESCRIPTION = """\
-List groups of near-duplicate pages: the largest, or those changed last, with their winners, their sites, and the
-weakest of the links that hold them together. A group's size counts pages with content; redirects to them come beside.
+List groups of near-duplicate pages: the largest, or those changed last, with their winners, their sites and the weakest
+match that connects them. A group's size counts pages with content; redirects to them are counted separately.
 
-A group has changed when one of its pages got its present content, by the times in the log. Of a group of more than
-10,000 pages the first 10,000 are looked at for winners, sites and links.
+A group changes when one of its pages gets new content, by the times in the log. Of a group of more than 10,000 pages
+the first 10,000 are read for winners, sites and matches.
 
 A page that is a part of a longer one (relation `contained`) stays in its own group. It is listed with the group whose
 winner contains it; --contained lists all pages that contain others, whether or not they have near duplicates.
@@ -41,19 +41,19 @@ examples:
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "groups",
-        help="list the largest groups, those changed last, those held",
+        help="list the largest groups, those changed last, or those held",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_state_or_application(parser)
     parser.add_argument("--top", type=int, default=20, metavar="N", help="how many (default 20)")
-    parser.add_argument("--by", choices=("size", "changed"), default="size", help="which come first (default: size)")
+    parser.add_argument("--by", choices=("size", "changed"), default="size", help="order (default: size)")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--held", action="store_true", help="only groups that are held")
     which.add_argument("--contained", action="store_true", help="pages that contain others, those with most first")
     parser.add_argument("--site", metavar="SITE", help="only groups with a page of this site, such as example.com")
-    parser.add_argument("--market", metavar="M", help="whose winners (default: the first market)")
+    parser.add_argument("--market", metavar="M", help="market whose winners are shown (default: the first)")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.set_defaults(run=run)
 
@@ -88,7 +88,7 @@ def _tell(answers: Sequence[Any], described: Callable[[Any], str], as_json: bool
 
 
 def _nothing_contained(state: ReadableState) -> str:
-    """Why the list may be empty: pages in few languages are looked at by default."""
+    """Why the list may be empty."""
     looked_at = {
         "off": "containment was not looked for: run with --containment all",
         "cjk": "no page in Chinese, Japanese or Korean is contained in another; others: run with --containment all",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dustream.schemas.rules import RuleSet, UrlRule
 
 DESCRIPTION = """\
-Learn, site by site, how the duplicate URLs of a site are made, and write rules that rewrite them to one URL each.
+Learn URL rewrite rules for each site from URLs whose duplicates are known, and write them to a file.
 
   dustream learn result --out rules.json                 from the groups that a run found (its --out folder)
   dustream learn urls.tsv --out rules.json               from a table: url, and cluster, digest or size
@@ -54,7 +54,7 @@ def add_parser(subparsers: Any) -> None:
         type=int,
         default=5,
         metavar="N",
-        help="a rule that fewer pages speak for is written as a shadow: it is not applied (5; at least 2)",
+        help="a rule supported by fewer pages is a shadow, which is not applied (5; at least 2)",
     )
     parser.add_argument(
         "--known-share",
@@ -63,7 +63,7 @@ def add_parser(subparsers: Any) -> None:
         help="share of a site's URLs that the input has, if it is a sample of them (estimated from each site's URLs)",
     )
     parser.add_argument(
-        "--host", metavar="URL", help="for access logs: where the paths live, as https://www.example.com"
+        "--host", metavar="URL", help="for access logs: scheme and host of the paths, as https://www.example.com"
     )
     parser.add_argument(
         "--fan-out",

@@ -37,10 +37,10 @@ COMMANDS = (
 DESCRIPTION = """\
 Near-duplicate groups of crawled pages, kept up to date while pages arrive, change, redirect and die.
 
-  dustream demo                            see it work on a small generated web
+  dustream demo                            run the pipeline on a small generated web
   dustream run crawl.warc.gz --out result  find the duplicates in your own crawl
-  dustream status URL --state result       ask what a URL is
-  dustream why URL --state result          and why
+  dustream status URL --state result       show the role of a URL
+  dustream why URL --state result          explain it
 """
 
 
@@ -56,7 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Whatever happens, people get one line that says what to do; a traceback is a fault of this program."""
+    """Errors are one line that says what to do; a traceback is a bug."""
     try:
         code = _run(argv)
         sys.stdout.flush()
@@ -90,7 +90,7 @@ def _run(argv: list[str] | None) -> int:
 
 
 def _close_stdout() -> None:
-    """What could not be written is not tried again at exit."""
+    """Python flushes stdout at exit; a second attempt must not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

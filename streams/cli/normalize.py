@@ -19,25 +19,24 @@ first the standard steps that are safe on every site, then the active rules of t
 
   dustream normalize < urls.txt
   dustream normalize --rules rules.json < urls.txt
-  dustream normalize --state result < urls.txt               by the rules that a run learned as it went
+  dustream normalize --state result < urls.txt               by the rules of a run
   echo 'HTTP://www.Example.com:80/a/../b?sid=1' | dustream normalize --rules rules.json --explain
 
-A normal form that rules made is a key to compare URLs by, not an address: it may not exist. Compare the normal forms,
-and fetch the original URL. --explain and --json say which to fetch: the normal form only if the run of --state has
-seen it.
+A normal form made by rules is a key to compare URLs by; it may not exist as a page. Compare the normal forms and fetch
+the original URL. --explain and --json name the URL to fetch: the normal form only if the run of --state has seen it.
 """
 
 
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "normalize",
-        help="rewrite URLs to the one URL of their content",
+        help="rewrite URLs to their normal form",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--rules", type=Path, metavar="FILE", help="rules to apply after the standard steps")
     parser.add_argument("--state", type=Path, metavar="DIR", help="state or result folder of a run, also with --once")
-    parser.add_argument("--explain", action="store_true", help="tell every step that changed something")
+    parser.add_argument("--explain", action="store_true", help="show every step that changed the URL")
     parser.add_argument("--json", action="store_true", help="one JSON object per URL, with its steps")
     parser.set_defaults(run=run)
 
@@ -59,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _state_rules(folder: Path | None) -> Iterator[tuple[list[RuleSet], Callable[[str], bool]]]:
-    """The rules of a run, and whether it knows a URL. A run with --once leaves its rules, and no state to ask."""
+    """The rules of a run, and whether it knows a URL. A run with --once has rules, but no state."""
     from dustream.streams.engine.results import find_status, read_rule_sets
     from dustream.streams.questions.state import state_folder
     from dustream.streams.rules_io.files import read_rules

@@ -17,7 +17,7 @@ SAMPLE_PAGES_PER_PARTITION = 6_000  # chance then moves a partition's load by li
 SAMPLE_PAGES_MAX = 1_000_000
 
 DESCRIPTION = """\
-Build a partition map from a sample of pages: which partition each page lives in, and which others may hold near
+Build a partition map from a sample of pages: the home partition of each page, and the partitions that may hold near
 duplicates of it. Prints the load of each partition, the imbalance factor (fullest over mean) and the mean number of
 partitions a page contacts (its own included), measured on the sample. Other pages spread as evenly as chance allows:
 with n sample pages for each partition, loads differ by about 1/sqrt(n). `dustream run --partition-map` uses the map.
@@ -66,12 +66,12 @@ def add_parser(subparsers: Any) -> None:
         "--sample",
         type=int,
         metavar="N",
-        help=f"pages to look at, chosen by the hash of their URL (default {SAMPLE_PAGES_DEFAULT}, or "
+        help=f"sample size; pages are chosen by the hash of their URL (default {SAMPLE_PAGES_DEFAULT}, or "
         f"{SAMPLE_PAGES_PER_PARTITION} for each partition where that is more)",
     )
     add_field_map(parser)
     parser.add_argument("--text", choices=("main", "full"), default="main", help="main text of a page, or all of it")
-    parser.add_argument("--extractor", choices=("scan", "resiliparse"), help="who reads the text out of a page")
+    parser.add_argument("--extractor", choices=("scan", "resiliparse"), help="extractor of the text")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the map to this file")
     parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw lengths, cuts and loads")
     parser.add_argument("--describe", action="store_true", help="print every cut")
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def sample_size(partitions: int) -> int:
-    """Pages that make a map even on other pages, too: a cut can only be as right as its sample is large."""
+    """Sample pages for a map that is even on unseen pages, too: the error of a cut falls with the sample's size."""
     return min(max(SAMPLE_PAGES_DEFAULT, SAMPLE_PAGES_PER_PARTITION * partitions), SAMPLE_PAGES_MAX)
 
 
@@ -131,7 +131,7 @@ def _read_sample(args: argparse.Namespace, pages_max: int) -> PageSample:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """All or nothing: a reader never sees half a map."""
+    """Atomic: a reader never sees half a map."""
     from dustream.core.errors import BadSetting
 
     partial = path.with_name(path.name + ".part")

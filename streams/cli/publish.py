@@ -18,7 +18,7 @@ DESCRIPTION = """\
 Read crawled pages and publish them as crawl events. INPUT is as for `dustream run`.
 
 Events are keyed by URL and packed, many to a record; --single publishes one JSON event a record, as other Kafka clients
-do. Interrupted, the same command goes on where it was (an event that arrives twice changes nothing).
+do. If interrupted, run the same command again: it resumes (an event that arrives twice changes nothing).
 """
 
 EXAMPLES = """\
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 def publish_shown(
     args: argparse.Namespace, cluster: KafkaCluster, application: Application, state: Path, *, single: bool = False
 ) -> Published:
-    """Publish the inputs with a bar; what was."""
+    """Publish the inputs with a progress bar; the counts."""
     from dustream.streams.kafka.publish import publish_files
     from dustream.streams.readers import parse_field_map
 

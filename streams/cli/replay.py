@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 POLL_S = 1.0
 
 DESCRIPTION = """\
-Feed a historical log into a fresh application with its own topics and state, perhaps with other settings, and work it
-through. The application that runs is not touched; compare the two before you switch over.
+Process a historical log in a fresh application with its own topics and state, perhaps with other settings. The running
+application is not touched; compare the two before you switch over.
 
 The log is the crawl topic of --name (or --input-topic), all of it or a part: --since and --until are times at which
 records were written, --offsets are PARTITION:FROM-TO. With INPUT, it is read from files instead.
@@ -43,7 +43,7 @@ def add_parser(subparsers: Any) -> None:
 
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "replay",
-        help="work a historical log through a fresh application",
+        help="process a historical log in a fresh application",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -63,9 +63,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--since", metavar="TIME", help="records written at or after this time (RFC 3339, or a day)")
     parser.add_argument("--until", metavar="TIME", help="records written before this time")
     parser.add_argument("--offsets", action="append", default=[], metavar="P:FROM-TO", help="only these offsets")
-    parser.add_argument("--fresh", action="store_true", help="throw away what an earlier replay into NAME left")
+    parser.add_argument("--fresh", action="store_true", help="delete what an earlier replay into NAME left")
     parser.add_argument(
-        "--workers", type=count, default=1, metavar="N", help="workers to run; 0: only feed (default 1)"
+        "--workers", type=count, default=1, metavar="N", help="workers to start; 0: only publish (default 1)"
     )
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="local state of the workers (default: a temporary folder)"

@@ -1,4 +1,4 @@
-"""`dustream rules`: look at rules, score them, give them to other programs and take theirs."""
+"""`dustream rules`: show, score, export and import URL rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SITES_NAMED_MAX: Final = 20
 DIFFERENCES_SHOWN_MAX: Final = 10
 
 DESCRIPTION = """\
-Rules are in a JSON file that `dustream learn` writes, or in the --out folder of a run, which learns as it goes.
+Rules are in a JSON file written by `dustream learn`, or in the --out folder of a run.
 
   dustream rules show rules.json                     what each rule does, with its evidence and URLs for and against
   dustream rules score rules.json urls.tsv           how much it compresses URLs whose clusters are known, and how often
@@ -46,7 +46,7 @@ Each rule as what URLs look like before and after it, with its evidence; those t
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "rules",
-        help="show, score, export and import URL rules; the pattern tree of a site",
+        help="show, score, export and import URL rules; show pattern trees",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -62,9 +62,9 @@ def add_parser(subparsers: Any) -> None:
     score = actions.add_parser("score", help="compression, dup-reduction and false-positive rate on known clusters")
     score.add_argument("rules", type=Path, metavar="FILE")
     score.add_argument(
-        "inputs", nargs="+", metavar="INPUT", help="as for learn; of sizes alone, only if they are equal"
+        "inputs", nargs="+", metavar="INPUT", help="as for learn; if only sizes are known, whether they are equal"
     )
-    score.add_argument("--shadows", action="store_true", help="as if rules that are not applied yet were active")
+    score.add_argument("--shadows", action="store_true", help="also apply candidates and shadows")
     score.add_argument("--host", metavar="URL", help="for access logs, as for learn")
     validate = actions.add_parser(
         "validate",
@@ -97,7 +97,7 @@ def add_parser(subparsers: Any) -> None:
     imported.add_argument("input", type=Path, metavar="FILE")
     imported.add_argument("--format", required=True, choices=("nutch", "adguard", "clearurls"))
     imported.add_argument("--out", type=Path, required=True, metavar="FILE", help="rule file to write or add to")
-    imported.add_argument("--active", action="store_true", help="apply them at once, unproven")
+    imported.add_argument("--active", action="store_true", help="make them active at once, without evidence")
     tree = actions.add_parser("tree", help="the pattern tree of a site, as text or picture")
     tree.add_argument("inputs", nargs="+", metavar="INPUT", help="as for learn")
     tree.add_argument("--site", help="which site; default: the one with the most URLs")
@@ -215,7 +215,7 @@ def _score_by_size(args: argparse.Namespace, normalizer: Normalizer, known: list
         rates = {"compression_rate": found.compression_rate}
         print(msgspec.json.encode({"by": "size", **found._asdict(), **rates}).decode())
         return 0
-    print("Only sizes are known: this tells whether what becomes one URL is of one size, not whether it is one page.")
+    print("Only sizes are known: equal sizes do not prove that URLs that become one are one page.")
     print(f"URLs                 {found.urls_before} -> {found.urls_after}")
     print(f"compression rate     {found.compression_rate:.4f}")
     print(f"of other sizes       {found.pairs_of_other_sizes} of {found.pairs} pairs that become one URL")
@@ -329,7 +329,7 @@ def _import(args: argparse.Namespace) -> int:
 
 
 def _added(before: list[RuleSet], more: list[RuleSet]) -> list[RuleSet]:
-    """More rules after those that are there; the same rule is not added twice."""
+    """The new rules after the old ones; the same rule is not added twice."""
     from msgspec.structs import replace
 
     sites = {rules.site: rules for rules in before}

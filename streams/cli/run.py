@@ -26,29 +26,28 @@ UNUSED_FETCHES = {
 SETTING_OPTIONS = ("threshold", "text", "extractor", "partitions", "anchor_distance", "small_changes", "containment")
 
 DESCRIPTION = """\
-Read crawled pages and tell for each URL whether to keep it.
+Find the near-duplicates in crawled pages and decide for each URL whether to keep it.
 
 INPUT is one or more files, folders, patterns, or - for standard input: WARC, WET, ARC, WACZ, JSON lines, Parquet,
-CDX, CDXJ; gzip and zstd are seen through. The format is found out from the content.
+CDX, CDXJ; plain, gzip or zstd. The content decides the format.
 
 Written to --out:
   status.jsonl    one line per URL: its role, group, winner and the similarity to it
   groups.jsonl    one line per group of more than one page
   keep.txt        the URLs to keep: unique pages, winners, and pages that are held
-  alarms.jsonl    groups and sites held back by the circuit breaker (see dustream breaker --help)
-  rules.jsonl     one line per site: how its duplicate URLs are made (see `dustream rules show OUT`)
+  alarms.jsonl    groups and sites held by the circuit breaker (see dustream breaker --help)
+  rules.jsonl     one line per site: its URL rewrite rules (see `dustream rules show OUT`)
   rejected.jsonl  what could not be used, with file, offset and reason
   summary.json    counts, times, and a hash over the statuses, groups and rules
 
-The state stays in OUT/state (or --state). Killed at any moment, the same command goes on where it was; with more
-inputs, it adds them to what it knows.
+The state stays in OUT/state (or --state). After a kill, the same command resumes; with more inputs, it adds them to the
+state.
 
 Exit status 0: all inputs were read. 1: nothing could be read at all, or the run failed. 2: wrong settings. 3: done, but
-of some inputs nothing could be read; they are named.
+nothing could be read of some inputs; they are named.
 
---once keeps no state and computes the outcome of these inputs from all their pages together: the same results, several
-times sooner. For a corpus that is deduplicated once. There is nothing to add to later, and nothing for `dustream why`,
-`status` and `groups` to look into.
+--once computes the final result directly and keeps no state: the same results, several times sooner, for a corpus that
+is deduplicated once. Pages cannot be added later, and `dustream why`, `status` and `groups` need a state.
 """
 
 EXAMPLES = """\
@@ -112,36 +111,42 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--text", choices=("main", "full"), help="compare the main text of a page (default) or all of it"
     )
-    parser.add_argument("--extractor", choices=("scan", "resiliparse"), help="who reads the text out of a page")
+    parser.add_argument(
+        "--extractor",
+        choices=("scan", "resiliparse"),
+        help="extractor of the text: our scanner (default), or resiliparse",
+    )
     parser.add_argument("--partitions", type=int, metavar="P", help="partitions of every processor (default 8)")
     parser.add_argument(
         "--anchor-distance",
         type=float,
         metavar="D",
-        help="a page that changes no more than this (Jaccard distance to the version that was last compared) keeps its "
-        "verdict without a search. Default 0: every change is searched. The outcome is the same in "
-        "every run; pairs within D of the threshold may be judged by an older version",
+        help="a page within this Jaccard distance of the version that was last compared keeps its verdict without a "
+        "search (default 0: every change is searched). The outcome is the same in every run; pairs within D of the "
+        "threshold may be judged by an older version",
     )
     parser.add_argument(
         "--small-changes",
         choices=("anchor", "representative"),
-        help="who decides that a changed page keeps its verdict: its own anchor, by --anchor-distance (default), or "
-        "the winner of its group, if the page still matches it (Zhu et al., for comparison). With representatives the "
-        "outcome depends on who was the winner when the fetch came: runs may differ, and similarities may be those of "
-        "older versions",
+        help="what a changed page must be close to in order to keep its verdict: its last compared version, by "
+        "--anchor-distance (anchor, default), or the winner of its group (representative, as in Zhu et al.). With "
+        "representatives the outcome depends on timing: runs may differ",
     )
     parser.add_argument(
         "--containment",
         choices=("all", "cjk", "off"),
-        help="look for pages that are a part of a longer one, such as reprints and excerpts: pages in any language "
-        "(all, the default), in Chinese, Japanese and Korean (cjk), or none (off). They are duplicates with relation "
-        "`contained`, and stay in their own groups",
+        help="find pages that are a part of a longer one, such as reprints and excerpts: in any language (all, "
+        "default), in Chinese, Japanese and Korean (cjk), or not at all (off). They are duplicates with the relation "
+        "`contained` and stay in their own groups",
     )
 
 
 def add_partition_map(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--partition-map", type=Path, metavar="FILE", help="map by `dustream partitions --out` for a fresh state"
+        "--partition-map",
+        type=Path,
+        metavar="FILE",
+        help="partition map, written by `dustream partitions --out`; only for a fresh state",
     )
 
 
@@ -211,7 +216,7 @@ def read_map(path: Path | None) -> bytes | None:
 
 
 class TerminalWatcher:
-    """A progress bar on the terminal, and what people should know on stderr."""
+    """A progress bar on the terminal, and messages on stderr."""
 
     def __init__(self, *, show_bar: bool) -> None:
         self._show_bar = show_bar
@@ -327,8 +332,8 @@ def _relations(summary: RunSummary) -> str:
 
 
 def describe_rules(out: Path) -> str:
-    """The rules by which most of the known URLs were made, for people. Rules that replace values of one key are told
-    together: a site with many versions has one for each."""
+    """The active rules with the most support. Rules that replace values of one key are shown together: a site with many
+    versions has one for each."""
     from dustream.core.rules.wording import describe as describe_rule
     from dustream.core.rules.wording import evidence_words
     from dustream.streams.rules_io.files import read_rules

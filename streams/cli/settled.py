@@ -1,4 +1,4 @@
-"""`dustream settled`: whether all that was published is in the statuses."""
+"""`dustream settled`: whether everything published is in the statuses."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dustream.streams.cli.arguments import seconds
 POLL_S = 0.5
 
 DESCRIPTION = """\
-Tell whether everything published so far has been worked through to the last status, the work that workers do when they
-come to rest included. A lag of 0 does not say that: the last statuses of a crawl are written after it.
+Check whether everything published so far is in the statuses, including work that workers do at rest. A lag of 0 does
+not mean that: the last statuses of a crawl are written after it.
 
-Exit status 0: it has. 1: not yet. Printed is, by topic, how many records are not handled yet (transaction markers
-included), or how many tasks have work left. --wait waits until it has.
+Exit status 0: it is. 1: not yet. Prints, by topic, the records not handled yet (transaction markers included) and the
+tasks with work left. --wait waits until nothing is left.
 """
 
 EXAMPLES = """\
@@ -31,14 +31,14 @@ def add_parser(subparsers: Any) -> None:
 
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "settled",
-        help="tell whether all that was published is in the statuses",
+        help="check whether everything published is in the statuses",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_cluster(parser)
-    parser.add_argument("--wait", action="store_true", help="wait until it is so")
-    parser.add_argument("--timeout", type=seconds, metavar="S", help="with --wait: give up after so many seconds")
+    parser.add_argument("--wait", action="store_true", help="wait until everything is in the statuses")
+    parser.add_argument("--timeout", type=seconds, metavar="S", help="with --wait: give up after this many seconds")
     parser.add_argument("--json", action="store_true", help="print what is left as JSON")
     parser.set_defaults(run=run)
 

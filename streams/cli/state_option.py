@@ -1,4 +1,4 @@
-"""--state, for the commands that read what a run knows, and the application on Kafka that may be asked instead."""
+"""--state, for the commands that read a state, and --bootstrap and --name for an application on Kafka instead."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_state_or_application(parser: argparse.ArgumentParser) -> None:
 
 
 def open_state(path: Path) -> EmbeddedState:
-    """The state to be asked; a word of caution if a run is writing it."""
+    """The state to read; warns if a run is writing it."""
     from dustream.streams.questions.state import EmbeddedState
 
     state = EmbeddedState(path)
@@ -65,7 +65,7 @@ def open_asked(args: argparse.Namespace) -> Iterator[EmbeddedState]:
 
 
 def read_asked_application(args: argparse.Namespace) -> tuple[KafkaCluster, Application]:
-    """The application on Kafka that is asked where no --state is named."""
+    """The application on Kafka to read if there is no --state."""
     import os
 
     from dustream.core.errors import BadSetting

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from dustream.schemas.status import DuplicateStatus, MarketStatus
 
 DESCRIPTION = """\
-Tell what is known about URLs: their role, group, winner, and the similarity to the winner; with several markets,
-for each of them. `dustream why URL` tells the reasons.
+Show the role, group and winner of URLs, and the similarity to the winner; with several markets, for each of them.
+`dustream why URL` explains it.
 
---state asks what a run left; --bootstrap (or DUSTREAM_BOOTSTRAP) asks the application that runs on a Kafka cluster.
+--state reads the state of a run; --bootstrap (or DUSTREAM_BOOTSTRAP) asks an application on Kafka.
 """
 
 EXAMPLES = """\
@@ -32,14 +32,16 @@ examples:
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "status",
-        help="tell what a URL is: unique, winner, duplicate, held, redirect or gone",
+        help="show the role of a URL: unique, winner, duplicate, held, redirect or gone",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("urls", nargs="+", metavar="URL")
     add_state_or_application(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object per line (role unknown: not known)")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object per line; the role of an unknown URL is `unknown`"
+    )
     parser.set_defaults(run=run)
 
 

@@ -1,4 +1,4 @@
-"""What goes to a terminal. URLs and texts come from strangers: nothing of theirs may command the terminal."""
+"""Terminal output. URLs and texts are untrusted: control characters in them must not reach the terminal."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ UNREAD_SHOWN = 5
 
 
 def shown(text: str) -> str:
-    """Printable characters as they are, others by their code: no control character, escape sequence or change of the
-    writing direction gets through."""
+    """Printable characters as they are, others as codes: no control character, escape sequence or bidi mark."""
     if text.isprintable():
         return text
     return "".join(
@@ -35,8 +34,8 @@ def _code(character: str) -> str:
 
 
 def end_with_reader() -> None:
-    """From now on the process ends when nobody reads its output any more, even while it has nothing to write: who
-    follows a log would else notice with the next line only, perhaps never."""
+    """End the process when the reader of its output has gone, even while there is nothing to write: a command that
+    follows a log would otherwise notice with its next line only."""
     import select
     import signal
     from threading import Thread
@@ -57,7 +56,7 @@ def number_of(count: int, what: str) -> str:
 
 
 def say_unread(paths: list[str]) -> int:
-    """Name the inputs of which nothing could be read; the exit status that says so, 0 if there are none."""
+    """Name the inputs of which nothing could be read; the exit status: 3, or 0 if there are none."""
     if not paths:
         return 0
     named = ", ".join(map(shown, paths[:UNREAD_SHOWN])) + (", …" if len(paths) > UNREAD_SHOWN else "")
@@ -66,7 +65,7 @@ def say_unread(paths: list[str]) -> int:
 
 
 def painted(text: str, *styles: str) -> str:
-    """In colour, if a person is looking who has not said otherwise (no-color.org)."""
+    """In colour on a terminal, unless NO_COLOR is set (no-color.org)."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return text
     return f"\x1b[{';'.join(styles)}m{text}\x1b[0m"
@@ -82,7 +81,7 @@ def print_json(answer: Any) -> None:
 
 
 def counted(items: list[Item], unit: str) -> Iterable[Item]:
-    """The items, with a progress bar if a person is looking and it takes long."""
+    """The items, with a progress bar on a terminal if it takes long."""
     if not sys.stderr.isatty():
         return items
     from tqdm import tqdm
@@ -93,7 +92,7 @@ def counted(items: list[Item], unit: str) -> Iterable[Item]:
 
 @contextmanager
 def searching(opened: Input) -> Iterator[None]:
-    """A progress bar while an input is searched, if a person is looking."""
+    """A progress bar on a terminal while an input is searched."""
     if not sys.stderr.isatty():
         yield
         return

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from dustream.streams.kafka.topics import TopicPlans
 
 DESCRIPTION = """\
-Create, describe or check the topics of an application: its crawl topic, what runs between its stages, what it tells the
-world, and the changelogs of its state.
+Create, describe or check the topics of an application: its crawl topic, the topics between stages, the public outputs
+and the changelogs of its state.
 
-  create    make what is missing; what is there must fit
+  create    create missing topics; existing ones must fit
   describe  print the topology and every topic as it should be
-  check     compare that, and the settings the application was made with, with the cluster
+  check     compare topics and settings with those on the cluster
 
-Partitions and the partition map cannot be changed later: choose --partitions at least as high as the workers you will
-ever need. The map is kept on the maps topic, and all workers use it.
+Partitions and the partition map cannot be changed later: choose at least as many partitions as the workers you will
+ever need. The map is stored on the maps topic, and all workers use it.
 """
 
 EXAMPLES = """\
@@ -48,7 +48,7 @@ def add_parser(subparsers: Any) -> None:
     add_settings(parser)
     add_partition_map(parser)
     parser.add_argument(
-        "--replication", type=int, default=-1, metavar="N", help="copies of each (default: the cluster's)"
+        "--replication", type=int, default=-1, metavar="N", help="replicas of each topic (default: the cluster's)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)

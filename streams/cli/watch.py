@@ -31,7 +31,7 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_cluster(parser)
-    parser.add_argument("--from-beginning", action="store_true", help="begin with what is there already")
+    parser.add_argument("--from-beginning", action="store_true", help="begin with the statuses that are already there")
     parser.add_argument("--until-end", action="store_true", help="stop at the end, do not wait for more")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.set_defaults(run=run)

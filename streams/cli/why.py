@@ -1,4 +1,4 @@
-"""`dustream why`: what a URL is and why; how two URLs relate, or why they do not."""
+"""`dustream why`: why a URL has its role, and how two URLs relate."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ LINKS_SHOWN_MAX = 12
 _LABELS = {"versions": "compared", "verdicts": "verdict"}
 
 DESCRIPTION = """\
-Tell why a URL is what it is: which fetch made it so, its winner and the exact similarity to it, the criterion that made
-the other one win, the group, the matches that link it to the winner, the weakest of them, and what differs in the text.
+Explain the role of a URL: the fetch that decided it, the winner and the exact similarity to it, the criterion by which
+the winner won, the group, the matches that link the two, and a diff of their texts.
 
-With two URLs, tell how they relate; if they are no duplicates, why not: similarity against the threshold, lengths,
+With two URLs, show how they relate; if they are not duplicates, why not: similarity below the threshold, lengths,
 partitions that never meet, nothing to compare.
 
-The state keeps no texts: they are read again from the run's inputs, as long as those are there, and checked.
+A state keeps no texts: they are read again from the inputs of the run, and checked against their hash.
 
---bootstrap (or DUSTREAM_BOOTSTRAP) asks the application that runs on a Kafka cluster: its changelogs are read first,
-which takes as long as the recovery of a worker, and texts are not compared.
+--bootstrap (or DUSTREAM_BOOTSTRAP) asks an application on Kafka: its changelogs are read first, which takes as long as
+the recovery of a worker, and texts are not compared.
 """
 
 EXAMPLES = """\
@@ -46,15 +46,15 @@ examples:
 def add_parser(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "why",
-        help="tell why a URL is what it is, or how two URLs relate",
+        help="explain the role of a URL, or how two URLs relate",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("url", metavar="URL")
-    parser.add_argument("other", metavar="URL", nargs="?", help="tell how the first one relates to this")
+    parser.add_argument("other", metavar="URL", nargs="?", help="compare the first URL with this one")
     add_state_or_application(parser)
-    parser.add_argument("--market", metavar="M", help="by whose winner order (default: the first market)")
+    parser.add_argument("--market", metavar="M", help="market whose verdict is explained (default: the first)")
     parser.add_argument("--no-text", action="store_true", help="do not read the texts again")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(run=run)
@@ -83,7 +83,7 @@ def _tell(
     words: str,
     pair: tuple[str, str] | None,
 ) -> None:
-    """The answer at once, and then, since texts take longer, what differs in them."""
+    """Print the answer at once, then the diff, which takes longer."""
     import msgspec
 
     if not args.json:
@@ -151,7 +151,7 @@ def _decision(decision: CriterionDecision) -> str:
 
 
 def _evidence_lines(evidence: EvidencePath) -> list[str]:
-    """All links, or the first and last ones of many and the weakest between."""
+    """All matches, or of many the first, the last and the weakest."""
     path, half = evidence.path, LINKS_SHOWN_MAX // 2
     weakest = path.index(evidence.weakest)
     kept = set(range(len(path))) if len(path) <= LINKS_SHOWN_MAX else {weakest}
@@ -190,7 +190,7 @@ def describe_pair(answer: PairAnswer) -> str:
 
 
 def describe_text(answer: TextAnswer) -> str:
-    """What differs between the texts, or what can be said without them."""
+    """The diff of the texts, or counts where there are no texts."""
     if answer.diff is not None:
         return _describe_diff(answer, answer.diff)
     lines = ["  text        cannot be shown"]

@@ -11,11 +11,11 @@ from dustream.streams.cli.arguments import port, seconds
 PROCESSORS = ("intake", "pages", "tier2", "groups", "sites", "containment", "rules")  # known without loading them
 
 DESCRIPTION = """\
-Work on the application's partitions until told to stop. Start as many workers as you like, on as many machines: they
-share the partitions among them. Whatever is killed when, every event counts exactly once.
+Process the application's partitions until stopped. Start any number of workers on any number of machines: they share
+the partitions. Every event counts exactly once, whatever is killed.
 
---data holds a copy of the state that is rebuilt from Kafka when it is lost; workers on one machine need one each.
-SIGTERM (or Ctrl-C) lets running batches end and stops.
+--data holds a copy of the state, which is rebuilt from Kafka if it is lost; each worker needs its own. SIGTERM (or
+Ctrl-C) ends running batches and stops.
 """
 
 EXAMPLES = """\
@@ -56,21 +56,21 @@ def add_parser(subparsers: Any) -> None:
         "--health-host",
         default="127.0.0.1",
         metavar="ADDRESS",
-        help="address they are served on (default 127.0.0.1: nobody outside this machine can read them)",
+        help="address to serve them on (default 127.0.0.1: only this machine)",
     )
     parser.add_argument(
         "--session-timeout",
         type=seconds,
         default=10.0,
         metavar="S",
-        help="seconds until a silent worker's partitions go to others (default 10)",
+        help="seconds without a heartbeat until a worker's partitions are reassigned (default 10)",
     )
     parser.add_argument(
         "--drain-timeout",
         type=seconds,
         default=20.0,
         metavar="S",
-        help="seconds that running batches get to end after SIGTERM (default 20)",
+        help="seconds for running batches to end after SIGTERM (default 20)",
     )
     parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     parser.add_argument("--json", action="store_true", help="log as JSON lines")
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read_processors(text: str) -> tuple[str, ...]:
-    """The processors named, none for all; BadSetting if there is no such."""
+    """The processors named; empty means all. BadSetting for an unknown name."""
     from dustream.core.errors import BadSetting
 
     names = tuple(name.strip() for name in text.split(",") if name.strip())

@@ -1,4 +1,4 @@
-"""Is this the file that was read before? Told by its size, its beginning and its end."""
+"""Whether a file is the one that was read before: by its size, its beginning and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which format an input has, told by its content; the name only helps where contents look alike."""
+"""Detects the format of an input by its content; the name only helps where contents look alike."""
 
 from __future__ import annotations
 

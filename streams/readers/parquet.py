@@ -1,6 +1,6 @@
 """Parquet: columns named like the fields of a crawl event (or mapped to them); other columns are not read.
 
-Times may be timestamps, strings or numbers; html may be binary (then its charset is worked out). Rows have no byte
+Times may be timestamps, strings or numbers; html may be binary (then its charset is detected). Rows have no byte
 offsets. Rows are read in small batches, so memory is bounded by a few pages of the widest columns; a row group that is
 damaged costs its remaining rows and one rejection.
 """

@@ -1,4 +1,4 @@
-"""HTTP payloads as archives keep them: often still chunked and compressed, often only claiming to be.
+"""HTTP payloads in archives: often still chunked and compressed, often only declared to be.
 
 A coding that does not fit the bytes was removed by the archiver, who left the header: the bytes are taken as they are.
 A coding that breaks off gives what precedes the break, as in a browser.

@@ -68,7 +68,7 @@ class Input(ABC):
 
     def jump_to(self, position: int, offset: int) -> bool:
         """Begin with the record at this position, found before at this offset, without reading what precedes it.
-        False, and nothing changed, where the format cannot: `start_at` then gets there the long way."""
+        False, and nothing changed, where the format cannot: use `start_at` then."""
         return False
 
     @abstractmethod

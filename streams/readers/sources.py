@@ -47,7 +47,7 @@ class Source:
         self.bytes_read = 0
 
     def peek(self, size: int = head_bytes_max) -> bytes:
-        """The first bytes; of a pipe the first line will do, since the next may take its time."""
+        """The first bytes; of a pipe only the first line, since the next may take long to arrive."""
         while len(self._ahead) < size and not (self.bytes_total is None and b"\n" in self._ahead):
             piece = self._read_stream(size - len(self._ahead))
             if not piece:
@@ -190,7 +190,7 @@ class _Ahead:
 
 def _gzip_member(ahead: _Ahead) -> Iterator[Piece]:
     """What precedes a break is won back by going over the last bytes one by one from a copy of the state before them:
-    zlib keeps back the output of a call that fails."""
+    zlib discards the output of a call that fails."""
     member = zlib.decompressobj(wbits=_GZIP_WINDOW)
     before: zlib._Decompress | None = None  # None: the member begins with these bytes
     while stored := ahead.take(_compressed_piece_bytes):

@@ -10,9 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from dustream.core.pipeline import TOPICS
-from dustream.core.rules.parameters import RuleParameters
 from dustream.core.settings import Settings
-from dustream.core.text.code_parameters import CodeParameters
 from dustream.schemas.wire import PUBLIC
 from dustream.streams.cli.run import SETTING_OPTIONS
 from dustream.streams.engine.alarms import AlarmLine
@@ -86,15 +84,16 @@ def settings_page() -> str:
             SETTINGS_INTRODUCTION,
             table(("setting", "option", "type", "default", "meaning"), map(_setting_row, _fields(Settings))),
             "Markets and winner criteria: [choose winners](../howto/choose-winners.md).\n",
-            "## The table `[feature_code]`\n",
-            _field_table(CodeParameters),
-            "## The table `[rules]`\n",
-            "They are options of `dustream learn`, too. [How rules are learned](../explanation/rules.md).\n",
-            _field_table(RuleParameters),
+            *(part for name, kind in _tables() for part in (f"## The table `[{name}]`\n", _field_table(kind))),
             "## All settings with their defaults\n",
             block(_defaults_toml(), "toml"),
         ]
     )
+
+
+def _tables() -> Iterator[tuple[str, type[Struct]]]:
+    """The settings that are tables of their own."""
+    return ((field.name, type(field.default)) for field in _fields(Settings) if isinstance(field.default, Struct))
 
 
 def _setting_row(field: msgspec.structs.FieldInfo) -> tuple[str, ...]:
@@ -108,7 +107,7 @@ def _defaults_toml() -> str:
     """A configuration file that changes nothing."""
     settings = Settings()
     lines = [f"{name} = {_toml(getattr(settings, name))}" for name in _plain_names(settings)]
-    for table_name in ("feature_code", "rules"):
+    for table_name, _ in _tables():
         values = getattr(settings, table_name)
         lines += ["", f"[{table_name}]", *(f"{name} = {_toml(getattr(values, name))}" for name in _plain_names(values))]
     [market] = settings.markets
