@@ -1,6 +1,7 @@
 # The doors of the project. Each sets up what it needs in .venv, from a fresh clone.
 #   make demo    run the main job embedded, on a generated web
 #   make test    all tests; those of the Kafka engine need Java 17 and Maven, installed if that is possible (Debian, root)
+#   make test-quick   those without a broker that take less than ten seconds each
 #   make check   ruff, mypy --strict
 #   make model   many more random histories through the real processors, and each rule disabled once
 #   make fuzz    100,000 mutated pages through the scanner, compiled with bounds checks; 20,000 damaged inputs
@@ -15,7 +16,7 @@ RUN := $(VENV)/.run-ready
 DEV := $(VENV)/.dev-ready
 TYPES := $(VENV)/types
 
-.PHONY: demo test test-kafka kafka-tools chaos fuzz model check format bench bench-kafka schemas reference lock clean help
+.PHONY: demo test test-quick test-kafka kafka-tools chaos fuzz model check format bench bench-kafka schemas reference lock clean help
 
 help:
 	@sed -n '1,/^$$/s/^#  *//p' Makefile
@@ -43,7 +44,7 @@ demo: $(RUN)
 
 # Those on a real broker wait most of the time: they run beside the others, with enough behind them that both sides take
 # about as long, and what they say is shown at the end.
-BESIDE := tests/kafka tests/model
+BESIDE := tests/streams/kafka tests/model
 BESIDE_SAYS := $(VENV)/tests-beside.txt
 test: $(DEV) kafka-tools
 	@echo "the tests on a real Kafka broker, and of the model, run beside the others (so far: $(BESIDE_SAYS))"
@@ -55,8 +56,11 @@ test: $(DEV) kafka-tools
 	[ $$beside = 0 ] || echo "FAILED: the tests on a real Kafka broker, or of the model"; \
 	[ $$others = 0 ] && [ $$beside = 0 ]
 
+test-quick: $(DEV)
+	$(BIN)/pytest -m "not kafka and not slow"
+
 test-kafka: $(DEV) kafka-tools
-	$(BIN)/pytest tests/kafka
+	$(BIN)/pytest -m kafka
 
 APT_INSTALL = apt-get -qq install -y --no-install-recommends >/dev/null
 # Elsewhere than on Debian as root, `dustream broker start` and the tests say what is missing.
@@ -67,11 +71,11 @@ kafka-tools:
 		echo "no Java and Maven here: the tests on a real Kafka broker will not run"
 
 chaos: $(DEV) kafka-tools
-	$(BIN)/python tests/kafka/chaos.py
+	$(BIN)/python tests/streams/kafka/chaos.py
 
 fuzz: $(DEV)
-	$(BIN)/python tests/text/fuzz.py
-	$(BIN)/python tests/readers/fuzz.py --cases 20000
+	$(BIN)/python bench/fuzz_scanner.py
+	$(BIN)/python tests/support/reader_fuzz.py --cases 20000
 
 HISTORIES ?= 20000
 model: $(DEV)

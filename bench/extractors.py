@@ -15,7 +15,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 import msgspec
 from pages import data_folder
 

@@ -33,8 +33,6 @@ from pathlib import Path
 from statistics import median
 
 import msgspec
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 from pages import sample_pages
 
 from dustream.core.settings import Settings

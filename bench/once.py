@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 from big_groups import signature
 
 from dustream.core.pipeline import PAGES

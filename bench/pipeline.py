@@ -10,7 +10,6 @@ python bench/pipeline.py [--pages 1500] [--rounds 3]
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 import warnings
@@ -19,7 +18,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 from pages import sample_pages
 
 from dustream.core.intake import take_in

@@ -21,8 +21,6 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from line_chart import line_chart
 from recrawl_streams import Recrawl, first_fetches, flink, generated, url_of_page
 from recrawl_truth import Answer, Collection, Errors, errors, match_count, recompute, said

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable
@@ -25,12 +24,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import zstandard
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "rules"))
-
 from line_chart import line_chart
 from pages import data_folder
-from planted_sites import PlantedSite, big_site, mislabelled, planted_site, sectioned_site
 from rules_huge import huge
 from rules_updates import updates_part
 
@@ -47,6 +42,7 @@ from dustream.core.rules.selection import select_by_graph, select_naively
 from dustream.core.rules.training import KnownUrl, TrainingSet, training_set
 from dustream.core.urls.standard import standard_form
 from dustream.schemas.rules import RuleSet, UrlRule
+from dustream.streams.generate.planted_sites import PlantedSite, big_site, mislabelled, planted_site, sectioned_site
 
 TRAINED_SHARE = 5  # one in five
 DRAWS = 5

@@ -18,13 +18,9 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "rules"))
-
 from pages import data_folder
-from planted_sites import planted_site
 from result_files import Table, write_result
 from rules import Known, real_lists
 
@@ -33,6 +29,7 @@ from dustream.core.rules.learn import LearnSettings, learn_site
 from dustream.core.rules.normalize import SiteRules
 from dustream.core.urls.sites import site_of
 from dustream.core.urls.standard import standard_form
+from dustream.streams.generate.planted_sites import planted_site
 
 SHARES = (10, 20, 50)
 DRAWS = 3

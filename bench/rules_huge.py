@@ -15,8 +15,6 @@ from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 
-from planted_sites import big_site_urls
-
 from dustream.core.pipeline import UPDATES, pipeline
 from dustream.core.processor import Send
 from dustream.core.rules.known_site import RulesSettings, SiteUrlRow, learned_rules
@@ -27,6 +25,7 @@ from dustream.schemas.cluster import ClusterMember, ClusterUpdate
 from dustream.streams.embedded.engine import EmbeddedEngine
 from dustream.streams.engine.feed import Feed
 from dustream.streams.engine.results import read_rule_sets
+from dustream.streams.generate.planted_sites import big_site_urls
 from dustream.streams.store.rocks import RocksStore
 
 SITE = "example.com"

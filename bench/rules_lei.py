@@ -15,14 +15,10 @@ from the folder that DUSTREAM_DATA names, small ones are learned from all their 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from line_chart import line_chart
 from pages import data_folder

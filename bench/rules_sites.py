@@ -7,17 +7,12 @@ one threshold allows and fewer than another. Deterministic: a site is its number
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "rules"))
-
-from planted_sites import KINDS, Draw
-
 from dustream.core.rules.learn import SiteUrl
+from dustream.streams.generate.planted_sites import KINDS, Draw
 
 SECTIONS = 12
 WRONG_PERCENTS = (0, 0, 0, 1, 2, 3, 4, 6, 8, 15, 30, 60)

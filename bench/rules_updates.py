@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 
-from planted_sites import Draw
-
 from dustream.core.pipeline import UPDATES, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
 from dustream.streams.embedded.engine import EmbeddedEngine
 from dustream.streams.engine.feed import Feed
+from dustream.streams.generate.planted_sites import Draw
 from dustream.streams.store.rocks import RocksStore
 
 SITES = 97

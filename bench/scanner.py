@@ -20,10 +20,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numba import njit
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "text"))
-from fuzz import mutated
+from fuzz_scanner import mutated
 from main_text_peers import PEERS
 from main_text_truth import (
     articles,
@@ -34,6 +31,7 @@ from main_text_truth import (
     segments,
     shingle_score,
 )
+from numba import njit
 from pages import data_folder, read_jsonl_zst, sample_pages
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree

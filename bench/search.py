@@ -14,15 +14,11 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from datasketch import MinHashLSH
 from numba import njit
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 from pages import sample_pages
 
 from dustream.core.errors import BadInput

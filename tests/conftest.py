@@ -6,8 +6,11 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+TESTS = Path(__file__).parent
 
 
 @pytest.fixture
@@ -27,3 +30,11 @@ def _child_seconds(arguments: tuple[object, ...]) -> float:
     subprocess.run(command, capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests get their markers by where they are."""
+    for item in items:
+        for folder, marker in (("streams/kafka", "kafka"), ("model", "slow"), ("streams/embedded", "slow")):
+            if item.path.is_relative_to(TESTS / folder):
+                item.add_marker(marker)

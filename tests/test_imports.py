@@ -46,7 +46,7 @@ ARROWS = {
     "streams.embedded": {"core", "schemas", "streams.engine", "streams.store"},
     "streams.engine": {"core", "core.pages", "core.text", "core.tier2", "core.urls", "schemas", "streams",
                        "streams.readers", "streams.store"},
-    "streams.generate": {"core", "schemas", "streams"},
+    "streams.generate": {"core", "core.rules", "schemas", "streams"},
     "streams.kafka": {"core", "core.groups", "core.pages", "core.sites", "core.text", "core.tier2", "core.urls",
                       "schemas", "streams", "streams.engine", "streams.readers", "streams.store"},
     "streams.once": {"core", "core.once", "core.pages", "core.rules", "core.urls", "schemas", "streams",

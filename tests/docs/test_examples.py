@@ -1,4 +1,4 @@
-"""Every script in examples/ does what it says. The one for Kafka is run by tests/kafka/test_examples.py."""
+"""Every script in examples/ does what it says. The one for Kafka is run by tests/streams/kafka/test_examples.py."""
 
 from __future__ import annotations
 
