@@ -14,7 +14,7 @@ DESCRIPTION = """\
 Learn, site by site, how the duplicate URLs of a site are made, and write rules that rewrite them to one URL each.
 
   dustream learn result --out rules.json                 from the groups that a run found (its --out folder)
-  dustream learn urls.tsv --out rules.json               from a table: url, and cluster, digest or size
+  dustream learn urls.tsv --out rules.json               from a table: url, and cluster, digest, canonical or size
   dustream learn index.cdxj --out rules.json             from a CDX index: digests are enough, no pages needed
   dustream learn access.log --host https://www.x.com --out rules.json
                                                          from an access log: sizes are all there is
