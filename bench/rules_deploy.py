@@ -1,7 +1,8 @@
 """URL rules as a crawler uses them: learned from a part of a list, applied to the rest.
 
-The crawler has fetched the URLs that rules are learned from (10, 20 or 50 % of a list, drawn URL by URL as Lei does).
-Of the rest it fetches a URL unless one with the same normal form was fetched before. Counted over all lists and draws:
+The crawler has fetched the URLs that rules are learned from: 10, 20 or 50 % of a list, drawn URL by URL as Lei does, or
+of manuals, all but the newest version. Of the rest it fetches a URL unless one with the same normal form was fetched
+before. Counted over all lists and draws:
 
     rewritten      URLs of the rest that active rules change
     no such URL    of those, how many become a URL that the whole list does not have
@@ -35,6 +36,7 @@ SHARES = (10, 20, 50)
 DRAWS = 3
 URLS_MIN = 200
 GENERATED = 12
+NEWEST = {"networkx": "/networkx-3.4.2/", "kafka": "/39/", "dolphinscheduler": "/3.1.2/"}
 
 
 class Outcome(NamedTuple):
@@ -46,21 +48,26 @@ class Outcome(NamedTuple):
     contents: int
 
 
-def settings_of(percent: int) -> dict[str, LearnSettings]:
-    """Any rule that five pages speak for; rules that land; the same, if the learner is told that it has a sample."""
-    known_share = LandingSettings(known_share=percent / 100)
-    return {
-        "anywhere": LearnSettings().with_landing(LandingSettings(wrong_share_max=1, unknown_share_max=1)),
-        "lands": LearnSettings(),
-        "lands, known share told": LearnSettings().with_landing(known_share),
-    }
+SETTINGS = {
+    "anywhere": LearnSettings().with_landing(LandingSettings(wrong_share_max=1, unknown_share_max=1)),
+    "lands, all URLs known": LearnSettings().with_landing(LandingSettings(known_share=1)),
+    "lands": LearnSettings(),
+}
+"""Any rule that five pages speak for; rules that land if the list is taken for the whole site; what `learn` does."""
 
 
-def deployed(known: Known, percent: int, draw: int, settings: LearnSettings) -> Outcome:
-    """One list, one draw."""
+def sample(known: Known, percent: int, draw: int) -> Known:
+    return tuple(entry for entry in known if zlib.crc32(f"{draw} {entry.url}".encode()) % 100 < percent)
+
+
+def but_newest(name: str, known: Known) -> Known:
+    return tuple(entry for entry in known if NEWEST[name] not in entry.url)
+
+
+def deployed(known: Known, drawn: Known, settings: LearnSettings) -> Outcome:
+    """One list, and what is learned from."""
     cluster_of = {standard_form(entry.url): entry.cluster for entry in known}
     site = site_of(next(iter(cluster_of)))
-    drawn = [entry for entry in known if zlib.crc32(f"{draw} {entry.url}".encode()) % 100 < percent]
     rules = learn_site(site, drawn, settings=settings).rules
     run = SiteRules(site, rules)
     first = {standard_form(entry.url) for entry in drawn}
@@ -97,14 +104,21 @@ def main() -> int:
         lists: dict[str, Known] = {f"site {n}": tuple(planted_site(n).known) for n in range(GENERATED)}
     else:
         lists = {name: known for name, known in real_lists().items() if len(known) >= URLS_MIN}
+    parts: dict[str, list[tuple[Known, Known]]] = {
+        f"{percent} %": [(known, sample(known, percent, draw)) for known in lists.values() for draw in range(DRAWS)]
+        for percent in SHARES
+    }
+    manuals = [name for name in NEWEST if name in lists]
+    if manuals:
+        parts["all but the newest version"] = [(lists[name], but_newest(name, lists[name])) for name in manuals]
     tables = []
     columns = ["learned from, rules", "active", "rewritten", "no such URL", "saved", "lost", "no such URL", "lost"]
-    for percent in SHARES:
-        rows = []
-        for name, settings in settings_of(percent).items():
-            outcomes = [deployed(known, percent, draw, settings) for known in lists.values() for draw in range(DRAWS)]
-            rows.append(row(f"{percent} %, {name}", outcomes))
-        tables.append(Table(f"Learned from {percent} % of {len(lists)} lists, {DRAWS} draws", columns, rows))
+    for part, pairs in parts.items():
+        rows = [
+            row(f"{part}, {name}", [deployed(known, drawn, settings) for known, drawn in pairs])
+            for name, settings in SETTINGS.items()
+        ]
+        tables.append(Table(f"Learned from {part}: {len(pairs)} times", columns, rows))
         print(f"\n{tables[-1].title}\n\n{tables[-1].markdown()}", flush=True)
     print(f"\n{write_result('rules_deploy', tables)}")
     return 0

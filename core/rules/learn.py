@@ -541,10 +541,10 @@ def _parts(
     if len(speaking) == 0:
         return
     stand_ins = with_stand_ins(index, speaking, pattern, operations, settings.landing.known_share or 1.0)
-    if stand_ins is None:
-        return
     if stand_ins is not operations:
         operations, speaking = stand_ins, index.speaking_rows(rows, stand_ins)
+    if len(speaking) == 0:
+        return
     hosts = hosts_replaced(training, speaking, pattern, operations)
     if hosts:
         for host in hosts:

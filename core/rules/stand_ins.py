@@ -18,6 +18,7 @@ import numpy as np
 from dustream.core.rules.evidence import EvidenceIndex, Operations, rewritten_hashes
 from dustream.core.rules.growth import summary
 from dustream.core.rules.hash_slots import Ints
+from dustream.core.rules.joined import without
 from dustream.core.rules.pattern_tree import Kind
 from dustream.core.rules.reasons import text_order
 from dustream.core.rules.rewrite import Pattern, matching_rows
@@ -33,8 +34,8 @@ Values = tuple[int, ...]
 
 def with_stand_ins(
     index: EvidenceIndex, speaking: Ints, pattern: Pattern, operations: Operations, known_share: float
-) -> Operations | None:
-    """The operations with values that lead to URLs that exist; None if no such URL is known.
+) -> Operations:
+    """The operations with values that lead to URLs that exist; keys for which no such URL is known are left alone.
 
     `speaking`: the rows that speak for the rule. `known_share`: of the site's URLs.
     """
@@ -46,7 +47,7 @@ def with_stand_ins(
     existing = _existing(training, _alike(training, speaking, ignored), ignored, operations)
     there = Counter(map(tuple, training.values[ignored][:, existing].T.tolist()))
     if not there:
-        return None
+        return without(operations, ignored)
     chosen = min(_frequent(training, ignored, there, known_share), key=lambda values: _order(training, values))
     written = operations.fixed.copy()
     written[ignored] = chosen

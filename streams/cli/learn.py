@@ -17,7 +17,7 @@ DESCRIPTION = """\
 Learn URL rewrite rules for each site from URLs whose duplicates are known, and write them to a file.
 
   dustream learn result --out rules.json                 from the groups that a run found (its --out folder)
-  dustream learn urls.tsv --out rules.json               from a table: url, and cluster, digest or size
+  dustream learn urls.tsv --out rules.json               from a table: url, and cluster, digest, canonical or size
   dustream learn index.cdxj --out rules.json             from a CDX index: digests are enough, no pages needed
   dustream learn access.log --host https://www.x.com --out rules.json
                                                          from an access log: sizes are all there is

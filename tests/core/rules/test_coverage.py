@@ -79,3 +79,23 @@ def test_what_stands_for_all_exists_where_the_rule_is_about() -> None:
     ends = {run.apply(entry.url)[0] for entry in tutorial}
     assert len(ends) == 12
     assert ends <= {entry.url for entry in tutorial}
+
+
+def test_where_nothing_stands_for_all_the_rest_of_the_rule_is_left() -> None:
+    """Every URL has a session id, so no directory is known to have a URL that the whole rule would make."""
+    known = [
+        SiteUrl(f"https://x.org/{place}/page{i}?sid={place}{i}{n}", f"page {i}")
+        for place in ("a", "b", "c")
+        for i in range(40)
+        for n in range(2)
+    ]
+    run = SiteRules("x.org", learn_site("x.org", known).rules)
+    assert len({run.apply(entry.url)[0] for entry in known}) <= 120
+
+
+def test_rules_do_not_depend_on_the_order_of_urls() -> None:
+    known = drawn(manual(400), 50, 1)
+    rules = learn_site("x.org", known).rules
+    for draw in range(3):
+        shuffled = sorted(known, key=lambda entry: zlib.crc32(f"{draw} {entry.url}".encode()))
+        assert learn_site("x.org", shuffled).rules == rules
