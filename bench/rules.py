@@ -1,14 +1,12 @@
-"""URL rules: Lei's Tables 2 to 4 and Figures 9 to 12 in shape, on real sites and on 50 generated ones.
+"""URL rules: planted rules found, Lei's Figure 9 and other speeds, updates, and a huge site. Lei's tables are in
+rules_lei.py, DustBuster's in rules_dust.py, rules as a crawler uses them in rules_deploy.py.
 
 Real sites come from the folder that DUSTREAM_DATA names; without it only generated sites are measured, and this says
-so. Methods learn from 20 % of the URLs of a site, drawn by chance as in the paper (from all of them on small and
-generated sites), and are scored on all its URLs; all numbers are over several draws. A draw of whole clusters is
-measured beside it: it shows a fifth of the pairs that speak for a rule, but a 25th of those that speak against it.
-Times are CPU seconds of this run: only their ratios mean anything.
+so. Times are CPU seconds of this run: only their ratios mean anything.
 
     python bench/rules.py                all of it; figures go to docs/img
-    python bench/rules.py --quick        fewer generated sites, no sweep of fpr_max, no huge site; docs are left alone
-    python bench/rules.py --only huge    one part (sites, planted, speed, updates, huge)
+    python bench/rules.py --quick        fewer generated sites, no huge site; docs are left alone
+    python bench/rules.py --only huge    one part (planted, speed, updates, huge)
 """
 
 from __future__ import annotations
@@ -216,97 +214,7 @@ def _scored(site: str, known: Known, rewrites: tuple[Rewrite, ...]) -> Score:
     return score((run.apply(standard_form(entry.url))[0], entry.cluster) for entry in known)
 
 
-# ---------------------------------------------------------------- tables
-
-
-def table_2(sites: list[Site]) -> None:
-    nodes, heights, seconds = [], [], []
-    for site in sites:
-        start = time.process_time()
-        tree = build_pattern_tree(site.training)
-        nodes.append(len(tree.nodes))  # it grows when it is asked for them
-        seconds.append(time.process_time() - start)
-        heights.append(tree.height)
-    print(f"\nTable 2: pattern trees of {len(sites)} sites     min       max   average")
-    for name, values, form in (("nodes", nodes, "8d"), ("height", heights, "8d"), ("seconds", seconds, "8.4f")):
-        average = sum(values) / len(values)
-        print(f"  {name:<28}{min(values):{form}}  {max(values):{form}}  {average:8.4g}")
-
-
-def tables_3_and_4(draws: list[list[Site]], settings: CandidateSettings) -> None:
-    """Rules are counted per draw, rates over all of them."""
-    print(f"\nTables 3, 4 and Figure 9 (fpr_max {settings.fpr_max}; draws: {len(draws)})")
-    print(f"  {'':<20} {'raw':>7} {'qualified':>9} {'rate':>6} {'deployed':>8} {'compr.':>7} {'dup-red.':>8} {'fpr':>7}"
-          f" {'s/site':>7} {'macro compr.':>12}")  # fmt: skip
-    sites = [site for draw in draws for site in draw]
-    for name, method in METHODS.items():
-        deployed = [method(site, settings) for site in sites]
-        scores = [scored(site, each.rewrites) for site, each in zip(sites, deployed, strict=True)]
-        raw, qualified = sum(d.raw for d in deployed), sum(d.qualified for d in deployed)
-        micro = micro_average(scores)
-        macro = sum(each.compression_rate for each in scores) / len(scores)
-        print(
-            f"  {name:<20} {raw / len(draws):>7.0f} {qualified / len(draws):>9.0f} {qualified / max(1, raw):>6.1%}"
-            f" {sum(len(d.rewrites) for d in deployed) / len(draws):>8.0f}"
-            f" {micro.compression_rate:>7.2%} {micro.dup_reduction_rate:>8.2%} {micro.false_positive_rate:>7.3%}"
-            f" {sum(d.seconds for d in deployed) / len(sites):>7.3f} {macro:>12.2%}"
-            f"   {_rates_of_draws(scores, len(draws))}"
-        )
-
-
-def _rates_of_draws(scores: list[Score], draws: int) -> str:
-    """The false-positive rate of each draw, where there are several."""
-    size = len(scores) // draws
-    rates = [micro_average(scores[i * size : (i + 1) * size]).false_positive_rate for i in range(draws)]
-    return "fpr by draw: " + ", ".join(f"{rate:.2%}" for rate in rates) if draws > 1 else ""
-
-
-FPR_STEPS = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1)
-
-
-class Swept(NamedTuple):
-    """What one method gives over the sites at one fpr_max."""
-
-    qualified: float
-    compression: tuple[float, float]
-    dup_reduction: tuple[float, float]
-
-
-def swept(method: Method, sites: list[Site], fpr_max: float) -> Swept:
-    """Rates as micro and macro averages."""
-    deployed = [method(site, CandidateSettings(fpr_max=fpr_max)) for site in sites]
-    scores = [scored(site, each.rewrites) for site, each in zip(sites, deployed, strict=True)]
-    micro = micro_average(scores)
-    return Swept(
-        sum(d.qualified for d in deployed) / max(1, sum(d.raw for d in deployed)),
-        (micro.compression_rate, sum(s.compression_rate for s in scores) / len(scores)),
-        (micro.dup_reduction_rate, sum(s.dup_reduction_rate for s in scores) / len(scores)),
-    )
-
-
-def figures_10_to_12(sites: list[Site], pictures: Path | None) -> None:
-    print("\nFigures 10, 11, 12: qualified rate; compression micro/macro; dup-reduction micro/macro, by fpr_max")
-    found = {name: [swept(method, sites, fpr_max) for fpr_max in FPR_STEPS] for name, method in SWEPT_METHODS.items()}
-    for i, fpr_max in enumerate(FPR_STEPS):
-        for name, steps in found.items():
-            rate, compression, reduction = steps[i]
-            print(
-                f"  {fpr_max:4.2f} {name:<20} {rate:>6.1%}   {compression[0]:>7.2%} {compression[1]:>7.2%}"
-                f"   {reduction[0]:>7.2%} {reduction[1]:>7.2%}"
-            )
-    if pictures is None:
-        return
-    charts: dict[str, tuple[str, Callable[[Swept], float]]] = {
-        "10": ("Figure 10: qualified rate, %", lambda step: step.qualified),
-        "11a": ("Figure 11 a: compression, micro-average, %", lambda step: step.compression[0]),
-        "11b": ("Figure 11 b: compression, macro-average, %", lambda step: step.compression[1]),
-        "12a": ("Figure 12 a: dup-reduction, micro-average, %", lambda step: step.dup_reduction[0]),
-        "12b": ("Figure 12 b: dup-reduction, macro-average, %", lambda step: step.dup_reduction[1]),
-    }
-    for number, (title, rate_of) in charts.items():
-        series = {name: [100 * rate_of(step) for step in steps] for name, steps in found.items()}
-        chart = line_chart(title, "fpr_max", [f"{step:g}" for step in FPR_STEPS], series)
-        (pictures / f"rules-figure-{number}.svg").write_text(chart)
+# ---------------------------------------------------------------- planted rules
 
 
 def planted_rules(count: int) -> None:
@@ -427,35 +335,6 @@ def _timed(work: Callable[[], Result]) -> tuple[Result, float]:
     return result, time.process_time() - start
 
 
-def sites_part(count: int, quick: bool, pictures: Path | None) -> None:
-    generated = [generated_site(planted_site(number)) for number in range(count)]
-    by_tree(graph=True)(generated[0], CandidateSettings())  # compile before anything is timed
-    by_fanout(5)(generated[0], CandidateSettings())
-    _tables_of(f"{count} generated sites", [generated], None if quick else Figures(None))
-    if data_folder() is None:
-        print("Real sites were not measured: DUSTREAM_DATA names no folder.")
-        return
-    draws = [real_sites(by_url, number) for number in range(1 if quick else DRAWS)]
-    _tables_of("real sites, learned from one URL in five", draws, None if quick else Figures(pictures))
-    if not quick:
-        draws = [real_sites(by_cluster, number) for number in range(DRAWS)]
-        _tables_of("real sites, learned from one cluster in five", draws, None)
-
-
-class Figures(NamedTuple):
-    """Where pictures go, if anywhere."""
-
-    pictures: Path | None
-
-
-def _tables_of(name: str, draws: list[list[Site]], figures: Figures | None) -> None:
-    print(f"\n=== {name}: {len(draws[0])} sites, {sum(len(site.known) for site in draws[0])} URLs ===")
-    table_2(draws[0])
-    tables_3_and_4(draws, CandidateSettings())
-    if figures is not None:
-        figures_10_to_12([site for draw in draws for site in draw], figures.pictures)
-
-
 def speed_part(pictures: Path | None) -> None:
     for make in SPEED_SITES.values():
         _warm_up(_whole("small", make(2_000)))
@@ -472,13 +351,12 @@ def _warm_up(site: Site) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", choices=("sites", "planted", "speed", "updates", "huge"))
+    parser.add_argument("--only", choices=("planted", "speed", "updates", "huge"))
     parser.add_argument("--pictures", type=Path, metavar="DIR", help="where figures go (docs/img, if all is measured)")
     options = parser.parse_args()
     pictures = options.pictures or (None if options.quick or options.only else DOCS / "img")
     count = 12 if options.quick else 50
     parts: dict[str, Callable[[], None]] = {
-        "sites": lambda: sites_part(count, options.quick, pictures),
         "planted": lambda: planted_rules(count),
         "speed": lambda: speed_part(pictures),
         "updates": lambda: updates_part(UPDATED_URLS[:1] if options.quick else UPDATED_URLS),

@@ -25,12 +25,14 @@ BENCHMARKS = (
     "speedup",
     "partitions",
     "rules",
+    "rules_lei",
+    "rules_dust",
     "rules_deploy",
     "big_groups",
     "breaker",
     "recrawl",
 )
-QUICK = ("codes", "containment", "partitions", "big_groups", "recrawl", "rules")
+QUICK = ("codes", "containment", "partitions", "big_groups", "recrawl", "rules", "rules_lei")
 
 
 def run(name: str, out: Path, *, quick: bool) -> int:

@@ -180,6 +180,7 @@ def _report(site: str, counts: SiteCounts, rules: tuple[UrlRule, ...], as_json: 
     import msgspec
 
     from dustream.core.rules.wording import describe, evidence_words
+    from dustream.streams.cli.rule_text import example_lines
     from dustream.streams.cli.terminal import shown
 
     if as_json:
@@ -191,6 +192,4 @@ def _report(site: str, counts: SiteCounts, rules: tuple[UrlRule, ...], as_json: 
             held = "" if rule.stage == "active" else f" ({rule.stage}: not applied)"
             print(f"  {shown(describe(rule))}{held}")
             print(f"      by {rule.learner}: {evidence_words(rule)}")
-            for word, pairs in (("for", rule.examples), ("against", rule.against)):
-                for before, after in pairs:
-                    print(f"      {word:8}{shown(before)}\n           -> {shown(after)}")
+            print("\n".join(example_lines(rule)))

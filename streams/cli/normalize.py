@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dustream.core.rules.normalize import Explanation
+    from dustream.core.rules.normalize import Explanation, Step
     from dustream.schemas.rules import RuleSet
 
 DESCRIPTION = """\
@@ -85,12 +85,34 @@ def _told(explanation: Explanation, is_known: Callable[[str], bool], as_json: bo
     is_key = is_ruled and not is_known(explanation.normalized)
     fetch = explanation.url if is_key else explanation.normalized
     if as_json:
-        steps = [{"name": step.name, "url": step.url, "rule": step.rule} for step in explanation.steps]
+        steps = [
+            {"name": step.name, "url": step.url, "rule": step.rule, **_evidence(step)} for step in explanation.steps
+        ]
         return msgspec.json.encode({**explanation._asdict(), "fetch": fetch, "steps": steps}).decode()
     lines = [explanation.normalized, f"  from {explanation.url}"]
-    lines += [
-        f"  {step.name}{f' [rule {step.rule}]' if step.rule else ''}\n    {step.url}" for step in explanation.steps
-    ]
+    for step in explanation.steps:
+        lines += [
+            f"  {step.name}{f' [rule {step.rule}]' if step.rule else ''}",
+            f"    {step.url}",
+            *_evidence_lines(step),
+        ]
     if is_key:
         lines.append("  a key to compare by, not known to exist: fetch the URL it is from")
     return "\n".join(lines if explanation.steps else [explanation.normalized, "  unchanged"])
+
+
+def _evidence(step: Step) -> dict[str, object]:
+    """What speaks for a rule, and what against it; nothing for a standard step."""
+    if isinstance(step.by, str):
+        return {}
+    return {"support": step.by.support, "unknown": step.by.unknown, "false_positives": step.by.false_positives,
+            "examples": step.by.examples, "against": step.by.against}  # fmt: skip
+
+
+def _evidence_lines(step: Step) -> list[str]:
+    from dustream.core.rules.wording import evidence_words
+    from dustream.streams.cli.rule_text import example_lines
+
+    if isinstance(step.by, str):
+        return []
+    return [f"      {evidence_words(step.by)}", *example_lines(step.by)]

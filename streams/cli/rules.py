@@ -135,6 +135,7 @@ def _show(args: argparse.Namespace) -> int:
 def _described(rules: RuleSet) -> str:
     """Those that save most come first; a number says when each is applied."""
     from dustream.core.rules.wording import describe, evidence_words
+    from dustream.streams.cli.rule_text import example_lines
     from dustream.streams.cli.terminal import number_of, shown
 
     lines = [f"{rules.site}  (version {rules.version}, {number_of(len(rules.rules), 'rule')})"]
@@ -144,8 +145,7 @@ def _described(rules: RuleSet) -> str:
         lines.append(f"      saves {number_of(_saved(rule), 'URL')}; {evidence_words(rule)}")
         if rule.right + rule.unsettled + rule.wrong:
             lines.append(f"      predictions: {rule.right} right, {rule.unsettled} unknown, {rule.wrong} wrong")
-        for word, pairs in (("for", rule.examples), ("against", rule.against)):
-            lines += [f"      {word:8}{shown(before)}\n           -> {shown(after)}" for before, after in pairs]
+        lines += example_lines(rule)
     return "\n".join(lines)
 
 

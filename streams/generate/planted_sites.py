@@ -45,7 +45,7 @@ Variants = Callable[[Draw, str], list[str]]
 
 
 @dataclass(frozen=True)
-class Kind:
+class PlantedKind:
     """How a section's pages are addressed (by number), and which other URLs lead to the same page."""
 
     name: str
@@ -59,18 +59,18 @@ def _with(path: str, extra: str) -> str:
 
 TOPICS = ["red", "green", "blue", "black"]
 KINDS = [
-    Kind("session", lambda i: f"view.php?id={i}&page={i % 3}", lambda d, p: [_with(p, f"sid={d.hex(12)}")]),
-    Kind("tracking", lambda i: f"{i}/story.html", lambda d, p: [_with(p, f"utm_source={d.choice(TOPICS)}")]),
-    Kind("print view", lambda i: f"item?id={i}&color={TOPICS[i % 4]}", lambda d, p: [_with(p, "print=1")]),
-    Kind("two parameters", lambda i: f"t?n={i}", lambda d, p: [_with(p, f"s={d.hex(8)}"), _with(p, f"s={d.hex(8)}&ref={d.choice(TOPICS)}")]),  # noqa: E501
-    Kind("mirror directory", lambda i: f"m1/{i}/page", lambda d, p: [p.replace("m1/", f"m{2 + d.below(3)}/")]),
-    Kind("directory index", lambda i: f"d{i}/", lambda d, p: [p + "index.html"]),
-    Kind("trailing slash", lambda i: f"a{i}", lambda d, p: [p + "/"]),
-    Kind("query to path", lambda i: f"show/{i}", lambda d, p: [p.replace("show/", "show.php?pageid=")]),
-    Kind("version alias", lambda i: f"v{1 + i % 3}/topic{i // 3}.html", lambda d, p: [p.replace("v3/", "latest/")] if "v3/" in p else []),  # noqa: E501
-    Kind("extension", lambda i: f"n{i}.html", lambda d, p: [p.replace(".html", ".php")]),
-    Kind("print directory", lambda i: f"article/{i}", lambda d, p: [p.replace("article/", "print/article/")]),
-    Kind("path parameter", lambda i: f"cart/{i}.do?lang={'en' if i % 2 else 'de'}", lambda d, p: [p.replace(".do", f".do;jsessionid={d.hex(10)}")]),  # noqa: E501
+    PlantedKind("session", lambda i: f"view.php?id={i}&page={i % 3}", lambda d, p: [_with(p, f"sid={d.hex(12)}")]),
+    PlantedKind("tracking", lambda i: f"{i}/story.html", lambda d, p: [_with(p, f"utm_source={d.choice(TOPICS)}")]),
+    PlantedKind("print view", lambda i: f"item?id={i}&color={TOPICS[i % 4]}", lambda d, p: [_with(p, "print=1")]),
+    PlantedKind("two parameters", lambda i: f"t?n={i}", lambda d, p: [_with(p, f"s={d.hex(8)}"), _with(p, f"s={d.hex(8)}&ref={d.choice(TOPICS)}")]),  # noqa: E501
+    PlantedKind("mirror directory", lambda i: f"m1/{i}/page", lambda d, p: [p.replace("m1/", f"m{2 + d.below(3)}/")]),
+    PlantedKind("directory index", lambda i: f"d{i}/", lambda d, p: [p + "index.html"]),
+    PlantedKind("trailing slash", lambda i: f"a{i}", lambda d, p: [p + "/"]),
+    PlantedKind("query to path", lambda i: f"show/{i}", lambda d, p: [p.replace("show/", "show.php?pageid=")]),
+    PlantedKind("version alias", lambda i: f"v{1 + i % 3}/topic{i // 3}.html", lambda d, p: [p.replace("v3/", "latest/")] if "v3/" in p else []),  # noqa: E501
+    PlantedKind("extension", lambda i: f"n{i}.html", lambda d, p: [p.replace(".html", ".php")]),
+    PlantedKind("print directory", lambda i: f"article/{i}", lambda d, p: [p.replace("article/", "print/article/")]),
+    PlantedKind("path parameter", lambda i: f"cart/{i}.do?lang={'en' if i % 2 else 'de'}", lambda d, p: [p.replace(".do", f".do;jsessionid={d.hex(10)}")]),  # noqa: E501
 ]  # fmt: skip
 SITE_WIDE = ["none", "www", "scheme", "none"]
 
@@ -120,7 +120,7 @@ def planted_site(number: int, pages: int = PAGES_PER_SECTION, duplicates_percent
     return PlantedSite(site, [SiteUrl(url, cluster) for url, cluster in known.items()], rules, fresh)
 
 
-def _add(known: dict[str, str], draw: Draw, kind: Kind, section: str, i: int, wide: str, percent: int) -> None:
+def _add(known: dict[str, str], draw: Draw, kind: PlantedKind, section: str, i: int, wide: str, percent: int) -> None:
     order = section.rsplit("/s", 1)[1][0]
     urls = [section + kind.path(i)]
     if draw.chance(percent):

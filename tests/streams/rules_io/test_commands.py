@@ -120,6 +120,7 @@ def test_normalize_takes_the_folder_of_a_run_without_state(
         said = capsys.readouterr().out
         assert said.splitlines()[0] == Normalizer([rules]).normalize(before) != before
     assert "a key to compare by, not known to exist: fetch the URL it is from" in said
+    assert "meet their duplicates, 0 unknown, 0 wrong\n      for     " in said
 
 
 def test_score_and_show(learned: Path, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
