@@ -235,6 +235,8 @@ def reference(w: Writer) -> str:
                     lambda c: w.phrase(1, 9) if c > 1 else signature(w) if w.rng.random() < 0.6 else w.link(w.word()),
                 )
             )
+        elif kind < 0.5:  # names of a program, one below the other
+            section.append(w.table(w.rng.randint(2, 14), 1, lambda _: w.link(w.word().upper())))
         elif kind < 0.6:
             terms = (
                 f"<dt>{w.element('code b span', w.phrase(1, 4))}</dt><dd>{w.described()}</dd>"
@@ -314,6 +316,17 @@ def forum(w: Writer) -> str:
     name = w.rng.choice(names)
     posts = (f'<div class="{name}"><b>{w.word()}</b><div>{w.said()}</div></div>' for _ in range(w.rng.randint(2, 14)))
     return w.heading("h1 h2") + "".join(posts)
+
+
+def comments(w: Writer) -> str:
+    """What readers say below an article, which is not its text."""
+    name = w.rng.choice(("comment", "comment-body", "reply", "response", "post"))
+    said = "".join(
+        f'<div class="{name}"><b>{w.word()}</b>{w.element("p div", w.said())}</div>'
+        for _ in range(w.rng.randint(1, 12))
+    )
+    holder = w.rng.choice(("comments", "comment-list", "respond", "discussion", "responses"))
+    return f'<div {w.rng.choice(("class", "id"))}="{holder}">{w.heading("h2 h3")}{said}</div>'
 
 
 def index(w: Writer) -> str:
@@ -408,6 +421,8 @@ def parts(kind: str, rng: random.Random) -> tuple[str, str, str]:
         )
     if rng.random() < 0.4:
         behind.insert(0, w.element("div nav", w.menu(2, 8), AROUND_NAMES))
+    if kind == "article" and rng.random() < 0.4:
+        behind.insert(0, comments(w))
     before += [boilerplate(w) for _ in range(rng.choice((0, 0, 1, 1, 2)))]
     behind = [boilerplate(w) for _ in range(rng.choice((0, 0, 1, 1, 2)))] + behind
     tag = rng.choice(("main", "div", "div", "div", "article", "section"))

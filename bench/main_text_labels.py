@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from numba import njit
 
 from dustream.core.text.encoding import decode_to_utf8
 from dustream.core.text.one_pass import MAIN, READ, Blocks, scan_blocks
-from dustream.core.text.scan_blocks import CONTAINER, END, KINDS, START
+from dustream.core.text.scan_blocks import CONTAINER, END, KINDS, START, TAG, WORDS, WORDS_BYTES_MAX
 from dustream.core.text.scan_features import (
     FEATURES,
     MARGIN,
@@ -28,6 +29,7 @@ from dustream.core.text.scan_features import (
     sum_up,
 )
 from dustream.core.text.scan_main import choose
+from dustream.core.text.scan_vectors import WIDTH
 from dustream.core.text.tokens import explain_tokens
 
 UNKNOWN, LEFT, KEPT = -1, 0, 1
@@ -37,11 +39,11 @@ SEGMENT_CHARS_MIN = 20
 
 
 class Described(NamedTuple):
-    """A page's blocks: their text, their features, and labels by people and by other extractors."""
+    """A page's blocks: their text, the words of their containers, and labels by people and by other extractors."""
 
     texts: list[str]
     found: Blocks
-    rows: np.ndarray
+    words: list[list[str]]  # of each container's class, id, role and itemprop
     labels: np.ndarray
     agreed: np.ndarray
 
@@ -55,7 +57,7 @@ def _describe(text: Any, blocks: Any, containers: Any) -> Any:
     totals = np.zeros((count + 1, TOTALS), dtype=np.int64)
     own = np.zeros(len(OWN_FEATURES) * (count + 2 * MARGIN), dtype=np.uint8)
     places, tile = np.zeros(PLACES, dtype=np.int64), np.zeros(len(FEATURES) * TILE, dtype=np.uint8)
-    seen = np.zeros(3 * TILE, dtype=np.int32)
+    seen = np.zeros(2 * TILE, dtype=np.int32)
     rows = np.zeros((count, len(FEATURES)), dtype=np.uint8)
     count_blocks(text, blocks, containers, sums, is_paragraph, totals, own)
     sum_up(containers, sums, masks, shapes)
@@ -66,6 +68,32 @@ def _describe(text: Any, blocks: Any, containers: Any) -> Any:
             for j in range(len(FEATURES)):
                 rows[i, j] = tile[j * TILE + i - start]
     return rows
+
+
+def rows_of(found: Blocks, words: np.ndarray) -> np.ndarray:
+    """The features of each block, where the words of the containers have these weights."""
+    containers = found.containers.copy()
+    containers[:, WORDS] = words
+    text = np.concatenate([found.text, np.zeros(WIDTH, dtype=np.uint8)])
+    return _describe(text, found.blocks, containers)
+
+
+_NAMES = re.compile(rb"""\s(class|id|role|itemprop)\s*=\s*("[^"]*"|'[^']*'|[^\s>"']+)""", re.I)
+_WORD = re.compile(r"(?:[A-Z0-9]|[a-z](?![A-Z]))*[A-Za-z0-9]")
+
+
+def container_words(page: bytes, found: Blocks) -> list[list[str]]:
+    """The words of each container's names, cut as the scanner cuts them; an id is a word as a whole."""
+    words: list[list[str]] = []
+    for start in found.containers[:, TAG].tolist():
+        names = dict(reversed([(n.lower(), v) for n, v in _NAMES.findall(page[start : page.find(b">", start)])]))
+        texts = {
+            name: value.strip(b"\"'").decode("utf-8", "replace")[:WORDS_BYTES_MAX] for name, value in names.items()
+        }
+        whole = "".join(texts.pop(b"id", "").lower().split())
+        found_words = [word.lower() for value in texts.values() for word in _WORD.findall(value)]
+        words.append([*found_words, whole] if whole else found_words)
+    return words
 
 
 @njit
@@ -89,14 +117,14 @@ def described(truth: Truth, peers: list[str]) -> Described:
     """A page as the scanner sees it. `peers` are the main texts other extractors found, if they were asked."""
     page = decode_to_utf8(truth.page, None)
     found = scan_blocks(page, READ | MAIN)
-    rows = _describe(found.text, found.blocks, found.containers)
+    words = container_words(bytes(page), found)
     texts = block_texts(found)
     is_top = (found.containers[found.blocks[:, CONTAINER], KINDS] & TOP_HEADING) != 0
     agreed = np.full(len(texts), UNKNOWN)
     if peers:
         sides = np.array([_inside(texts, peer) for peer in peers])
         agreed = np.where((sides == KEPT).all(0), KEPT, np.where((sides == LEFT).all(0), LEFT, UNKNOWN))
-    return Described(texts, found, rows, _labels(truth, texts, is_top), agreed)
+    return Described(texts, found, words, _labels(truth, texts, is_top), agreed)
 
 
 def _labels(truth: Truth, texts: list[str], is_top: np.ndarray) -> np.ndarray:

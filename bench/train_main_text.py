@@ -1,5 +1,9 @@
 """Learns the model of main text from pages of which it is known: python bench/train_main_text.py [--write]
 
+The model has two parts. Each word of the names of containers (class, id, role) has weights, learned by logistic
+regression beside some features of the blocks. Trees are learned over all features; the sums of these weights are three
+of them. On each page the trees learn from weights of other sites, so that they do not trust words too much.
+
 Without --write it cross-validates: pages of a site are judged by a model that saw none of that site, each documentation
 site by a model that saw none of its pages; the scores go to bench/results/main_text.json. With --write it learns from
 all pages and writes core/text/main_model.py.
@@ -14,14 +18,16 @@ import pickle
 import sys
 import textwrap
 import zlib
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import lightgbm
 import numpy as np
+import scipy.sparse
 from main_text_kinds import GENERATED, generated
-from main_text_labels import KEPT, UNKNOWN, Described, chosen_of, described
+from main_text_labels import KEPT, UNKNOWN, Described, chosen_of, described, rows_of
 from main_text_peers import PEERS
 from main_text_truth import (
     ARTICLES,
@@ -39,15 +45,19 @@ from main_text_truth import (
 from pages import data_folder
 from result_files import Table as ResultTable
 from result_files import write_result
+from scipy.optimize import minimize
 
+from dustream.core.text.scan_blocks import CONTAINER, PARENT
 from dustream.core.text.scan_features import FEATURES
+from dustream.core.text.scan_features import LEVELS as FEATURE_LEVELS
 from dustream.core.text.scan_model import ANSWERS_PER_TREE, LEVELS, QUESTIONS_PER_TREE
+from dustream.core.text.scan_tables import FIRST_WEIGHT
 
 MODEL_FILE = Path(__file__).resolve().parents[1] / "core" / "text" / "main_model.py"
 SEED = 17
 FOLDS = 5
-SCALE = 24  # a logit is so many steps of a score
-TREES = 300
+SCALE = 64  # a logit is so many steps of a score
+TREES = 240
 GENERATED_PAGES = 900
 JUDGED_SITES = ("A_networkx_doc", "A_kafka_site", "A_dolphinscheduler_zh_en")
 
@@ -57,6 +67,19 @@ CHOSEN_WEIGHT, AGREED_WEIGHT = 8.0, 0.1
 PAGE_WEIGHT = {ARTICLES: 320.0, MANY_SITES: 10.0, GENERATED: 25.0, **dict.fromkeys(BODIES, 30.0)}
 LONG_WEIGHT_MAX = 4.0  # a long block weighs up to so much more than one of a word or two
 BACKGROUND_ONE_IN = 4  # of the blocks that both other extractors leave on pages of many sites, each weighing more
+
+# A word counts if it is on so many sites. Its two weights are in eighths of a logit; small ones are none.
+WORD_SITES_MIN = 6
+WORD_STEPS, WORD_WEIGHT_MIN, WORD_WEIGHT_MAX = 8, 0.2, 5.0
+WORD_FOLDS = 3
+NEAR_LEVELS = 3  # a block's own container and two around it are near
+# Logistic regression: how much all blocks weigh, as a share of their number (those of a page say much the same), and
+# what it costs to give a word, or a level of a feature, a weight.
+BLOCKS_SHARE, WORD_PENALTY, LEVEL_PENALTY = 0.15, 3.0, 1.0
+BESIDE_WORDS = (
+    "length", "link_share", "kind", "last_char", "down", "up", "c1_of_page_prose", "c1_links", "c2_links",
+    "c2_of_page_prose", "w3_links", "w3_prose", "w7_links", "in_table", "path_boilerplate", "path_main",
+)  # fmt: skip
 
 PARAMETERS = {
     "objective": "binary", "boost_from_average": False, "max_depth": LEVELS, "num_leaves": ANSWERS_PER_TREE,
@@ -90,6 +113,19 @@ class Table(NamedTuple):
                 node = 2 * node + 1 + is_above
             total += answers[node - QUESTIONS_PER_TREE]
         return total.astype(np.int16)
+
+
+Weights = dict[str, tuple[int, int]]
+
+
+class Learned(NamedTuple):
+    """What the model is made of."""
+
+    weights: Weights
+    table: Table
+
+    def scores(self, page: Page) -> np.ndarray:
+        return self.table.scores(page_rows(page, self.weights))
 
 
 # --- pages
@@ -136,14 +172,116 @@ def labelled(truth: Truth, blocks: Described, chance: np.random.Generator) -> Pa
 # --- learning
 
 
-def learned(pages: list[Page]) -> Table:
-    rows, labels, weights = (
-        np.concatenate(parts)
-        for parts in zip(*((page.blocks.rows, page.labels, page.weights) for page in pages), strict=True)
+class Words(NamedTuple):
+    """What the weights of words are learned from: for each block that counts, how often each known word is near it, how
+    often further up, and its features beside words."""
+
+    known: list[str]
+    pages: dict[int, tuple[int, int]]
+    rows: Any
+    labels: np.ndarray
+    weights: np.ndarray
+
+
+def words_of(pages: list[Page]) -> Words:
+    sites = defaultdict[str, set[str]](set)
+    for page in pages:
+        for word in {word for words in page.blocks.words for word in words}:
+            sites[word].add(GENERATED if page.truth.collection == GENERATED else page.truth.site)
+    known = sorted(word for word, where in sites.items() if len(where) >= WORD_SITES_MIN and len(word) > 1)
+    number, places, end = {word: i for i, word in enumerate(known)}, dict[int, tuple[int, int]](), 0
+    for page in pages:
+        start, end = end, end + int((page.weights > 0).sum())
+        places[id(page)] = start, end
+    counts = scipy.sparse.vstack([word_counts(page, number) for page in pages])
+    beside = np.concatenate([page_rows(page, {})[page.weights > 0] for page in pages])
+    labels, weights = (
+        np.concatenate([getattr(page, name)[page.weights > 0] for page in pages]) for name in ("labels", "weights")
     )
-    used = weights > 0
-    data = lightgbm.Dataset(rows[used], labels[used], weight=weights[used] / weights[used].mean())
-    return table_of(lightgbm.train(PARAMETERS, data, TREES))
+    return Words(known, places, scipy.sparse.hstack([counts, levels_of(beside)]).tocsr(), labels, weights)
+
+
+def levels_of(beside: np.ndarray) -> Any:
+    """A column for each level of each feature that is looked at beside words."""
+    found = beside[:, [FEATURES.index(name) for name in BESIDE_WORDS]].astype(np.int32)
+    columns = (found + FEATURE_LEVELS * np.arange(found.shape[1])).reshape(-1)
+    ones, starts = np.ones(columns.size, dtype=np.float32), np.arange(0, columns.size + 1, found.shape[1])
+    return scipy.sparse.csr_matrix((ones, columns, starts), (len(found), FEATURE_LEVELS * found.shape[1]))
+
+
+def word_counts(page: Page, number: dict[str, int]) -> Any:
+    """For each block that counts, how often each word is near it, and behind these columns, further up."""
+    own = [Counter(number[word] for word in words if word in number) for words in page.blocks.words]
+    near, far = list[Counter[int]](), list[Counter[int]]()
+    parents = page.blocks.found.containers[:, PARENT].tolist()
+    for i in range(len(own)):
+        above, around = i, Counter[int]()
+        for _ in range(NEAR_LEVELS):
+            around.update(own[above] if above >= 0 else {})
+            above = parents[above] if above >= 0 else -1
+        near.append(around)
+        further = far[parents[i]] if parents[i] >= 0 else Counter[int]()
+        far.append(further + own[above] if above >= 0 and own[above] else further)
+    columns, values, starts = list[int](), list[int](), [0]
+    for container in page.blocks.found.blocks[page.weights > 0, CONTAINER].tolist():
+        columns += [*near[container], *(len(number) + word for word in far[container])]
+        values += [*near[container].values(), *far[container].values()]
+        starts.append(len(columns))
+    return scipy.sparse.csr_matrix(
+        (np.array(values, dtype=np.float32), columns, starts), shape=(len(starts) - 1, 2 * len(number))
+    )
+
+
+def word_weights(words: Words, pages: list[Page]) -> Weights:
+    """How much each word speaks for main text, near a block and further up, beside what other features say."""
+    used = np.concatenate([np.arange(*words.pages[id(page)]) for page in pages])
+    count = len(words.known)
+    penalties = np.repeat([WORD_PENALTY, LEVEL_PENALTY], [2 * count, words.rows.shape[1] - 2 * count])
+    found = logistic(words.rows[used], words.labels[used], words.weights[used], penalties)
+    steps = np.where(np.abs(found) < WORD_WEIGHT_MIN, 0.0, np.clip(found, -WORD_WEIGHT_MAX, WORD_WEIGHT_MAX))
+    whole = np.round(WORD_STEPS * steps).astype(int).tolist()
+    pairs = zip(words.known, whole[:count], whole[count : 2 * count], strict=True)
+    return {word: (near, far) for word, near, far in pairs if near or far}
+
+
+def learned(pages: list[Page], words: Words) -> Learned:
+    rows: dict[int, np.ndarray] = {}
+    for fold in range(WORD_FOLDS):
+        weights = word_weights(words, [page for page in pages if word_fold_of(page) != fold])
+        rows |= {id(page): page_rows(page, weights) for page in pages if word_fold_of(page) == fold}
+    labels, page_weights = (np.concatenate([getattr(page, name) for page in pages]) for name in ("labels", "weights"))
+    used = page_weights > 0
+    data = lightgbm.Dataset(
+        np.concatenate([rows[id(page)] for page in pages])[used],
+        labels[used],
+        weight=page_weights[used] / page_weights[used].mean(),
+    )
+    return Learned(word_weights(words, pages), table_of(lightgbm.train(PARAMETERS, data, TREES)))
+
+
+def word_fold_of(page: Page) -> int:
+    return zlib.crc32(f"words of {page.truth.site}".encode()) % WORD_FOLDS
+
+
+def page_rows(page: Page, weights: Weights) -> np.ndarray:
+    sums = [
+        sum(near * FIRST_WEIGHT + far for near, far in (weights.get(word, (0, 0)) for word in words))
+        for words in page.blocks.words
+    ]
+    return rows_of(page.blocks.found, np.array(sums, dtype=np.int32))
+
+
+def logistic(rows: Any, labels: np.ndarray, weights: np.ndarray, penalties: np.ndarray) -> np.ndarray:
+    """The weights of the columns by logistic regression."""
+    weights, columns = weights / weights.mean() * BLOCKS_SHARE, rows.T.tocsr()
+
+    def loss(found: np.ndarray) -> tuple[float, np.ndarray]:
+        logits = rows @ found
+        slope = columns @ (weights * (1 / (1 + np.exp(-logits)) - labels))
+        error = weights @ (np.logaddexp(0, logits) - labels * logits)
+        return float(error + 0.5 * penalties @ found**2), slope + penalties * found
+
+    return minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 40}).x
 
 
 def table_of(booster: Any) -> Table:
@@ -175,14 +313,15 @@ def fold_of(page: Page) -> int:
 
 def judged(pages: list[Page]) -> Iterator[tuple[Page, np.ndarray]]:
     """Each page that is judged, with the scores of its blocks by a model that has not seen its site."""
+    words = words_of(pages)
     for fold in range(FOLDS):
-        table = learned([page for page in pages if page.truth.collection in BODIES or fold_of(page) != fold])
+        model = learned([page for page in pages if page.truth.collection in BODIES or fold_of(page) != fold], words)
         for page in pages:
             if page.truth.collection in (SEGMENTS, ARTICLES) and fold_of(page) == fold:
-                yield page, table.scores(page.blocks.rows)
+                yield page, model.scores(page)
     for site in JUDGED_SITES:
-        table = learned([page for page in pages if page.truth.collection != site])
-        yield from ((page, table.scores(page.blocks.rows)) for page in pages if page.truth.collection == site)
+        model = learned([page for page in pages if page.truth.collection != site], words)
+        yield from ((page, model.scores(page)) for page in pages if page.truth.collection == site)
 
 
 def text_of(blocks: Described, chosen: np.ndarray) -> str:
@@ -217,14 +356,17 @@ def scores_of(found: list[tuple[Page, np.ndarray]]) -> dict[str, Any]:
 # --- writing
 
 
-def written(table: Table, pages: list[Page]) -> str:
+def written(model: Learned, pages: list[Page]) -> str:
     counts = {name: sum(page.truth.collection == name for page in pages) for name in (*PAGE_WEIGHT, SEGMENTS)}
     provenance = (
         f"Learned with lightgbm {lightgbm.__version__}, seed {SEED}, {TREES} trees of {LEVELS} levels, from pages: "
         + ", ".join(f"{count} of {name}" for name, count in counts.items())
         + ". Each question is a feature and a threshold, in the order root, its two children, their four; each answer "
-        "a number of 1 / SCALE logits, those below a question that is answered with no first."
+        "a number of 1 / SCALE logits, those below a question that is answered with no first. Each word has two "
+        "weights, in eighths of a logit: on the containers next to a block, and on those further up."
     )
+    items = (f"{word} {near} {far}" for word, (near, far) in sorted(model.weights.items()))
+    words = textwrap.fill("  ".join(items), 118, break_long_words=False, break_on_hyphens=False)
     names = textwrap.fill(" ".join(f'"{name}",' for name in FEATURES), 112)
     return f'''"""The trees of the model of main text. Written by bench/train_main_text.py: learned, not edited.
 
@@ -236,10 +378,13 @@ FEATURE_NAMES = (
 {textwrap.indent(names, "    ")}
 )  # fmt: skip
 QUESTIONS = """
-{lines(table.questions)}
+{lines(model.table.questions)}
 """
 ANSWERS = """
-{lines(table.answers)}
+{lines(model.table.answers)}
+"""
+WORDS = """
+{words}
 """
 '''
 
@@ -262,7 +407,7 @@ def main() -> int:
     if args.cache:
         args.cache.write_bytes(pickle.dumps(cache))
     if args.write:
-        MODEL_FILE.write_text(written(learned(pages), pages), "utf-8")
+        MODEL_FILE.write_text(written(learned(pages, words_of(pages)), pages), "utf-8")
         return 0
     scores = scores_of(list(judged(pages)))
     rows = [[name, measure, round(float(value), 4)] for name, each in scores.items() for measure, value in each.items()]

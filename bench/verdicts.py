@@ -11,6 +11,7 @@ import argparse
 import random
 import sys
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,18 @@ def verdicts(folder: Path) -> dict[str, tuple[str, str]]:
     return {row["url"]: (row["relation"] or "kept", row["winner"] or row["url"]) for row in rows}
 
 
+def _fetched_s(row: dict[str, Any]) -> float:
+    return datetime.fromisoformat(row["t"]).timestamp() if "t" in row else 0.0
+
+
 class Visible:
     """The shingles of pages' visible texts, each made once."""
 
     def __init__(self, path: Path, wanted: set[str]) -> None:
         rows = (msgspec.json.decode(line) for line in read_jsonl_zst(path))
-        self._pages = {row["url"]: row["html"] for row in rows if row.get("url") in wanted and row.get("html")}
+        shown = [row for row in rows if row.get("url") in wanted and row.get("html")]
+        shown.sort(key=_fetched_s)  # of a page that was fetched again, the last version counts
+        self._pages = {row["url"]: row["html"] for row in shown}
         self._sets: dict[str, Any] = {}
 
     def similarity(self, first: str, second: str) -> float:

@@ -24,6 +24,7 @@ from dustream.core.text.scan_blocks import (
     AT_BLOCKS,
     AT_CONTAINERS,
     AT_LEFT_OUT,
+    CONTAINER_COLUMNS,
     COUNTS,
     FACT_LANG,
     FACT_REFRESH,
@@ -77,6 +78,7 @@ _bytes, _int8s, _bools, _int16s, _int32s, _uint32s, _int64s, _uint64s = (
     part_of(types.uint32), part_of(types.int64), part_of(types.uint64),
 )  # fmt: skip
 _sums, _shapes = part_of(types.int32, SUMS), part_of(types.uint8, SHAPES)
+_containers = part_of(types.int32, CONTAINER_COLUMNS)
 _rows32, _rows64, _pairs, _memo = (
     part_of(types.int32, 4), part_of(types.int64, 4), part_of(types.int64, 2), part_of(types.uint64, MEMO_COLUMNS),
 )  # fmt: skip
@@ -123,11 +125,12 @@ def _room_for(page_bytes: int) -> Room:
     tokens = tokens_max(text)
     memory, parts = laid_out([
         (NUMBERS, "<i8"), (DIMENSIONS, "<i8"), (2, "<u8"), (PERMUTATIONS, "<u4"), (2 * FACTS, "<i8"), (text, "u1"),
-        (text, "u1"), (4 * rows, "<i4"), (4 * rows, "<i4"), (2 * len(ATTRIBUTES), "<i8"), (4 * OPEN_MAX, "<i8"),
+        (text, "u1"), (4 * rows, "<i4"), (CONTAINER_COLUMNS * rows, "<i4"), (2 * len(ATTRIBUTES), "<i8"),
+        (4 * OPEN_MAX, "<i8"),
         (COUNTS, "<i4"), (STATE, "<i8"), (MEMO_ROWS * MEMO_COLUMNS, "<u8"), (SUMS * rows, "<i4"),
         (MASKS * rows, "<i4"), (SHAPES * rows, "u1"), (rows, "?"), (TOTALS * (rows + 1), "<i8"),
         (len(OWN_FEATURES) * (rows + 2 * MARGIN), "u1"),
-        (PAGE_PLACES, "<i8"), (3 * TILE, "<i4"), (len(FEATURES) * TILE, "u1"), (rows + TILE, "<i2"), (rows, "?"),
+        (PAGE_PLACES, "<i8"), (2 * TILE, "<i4"), (len(FEATURES) * TILE, "u1"), (rows + TILE, "<i2"), (rows, "?"),
         (tokens, "<u8"), (tokens, "<u8"), (tokens, "<u8"), (PLACES, "<u4"), (page_bytes + WIDTH, "u1"),
     ])  # fmt: skip
     parts[FACTS_PART] = parts[FACTS_PART].reshape(-1, 2)
@@ -147,9 +150,9 @@ def _scan(page: NDArray[np.uint8], no_controls: bool, memory: NDArray[np.uint8],
     """Fill TEXT, BLOCKS and CONTAINERS: the size of the text."""
     state = _int64s(memory, STATE_PART)
     scan_into(
-        page, _bytes(memory, TEXT), _rows32(memory, BLOCKS), _rows32(memory, CONTAINERS), _pairs(memory, FACTS_PART),
-        _pairs(memory, FOUND), _rows64(memory, STACK), _int32s(memory, COUNTS_PART), state, _memo(memory, MEMO),
-        _uint64s(tables, KEYS), _pairs(tables, VALUES), no_controls,
+        page, _bytes(memory, TEXT), _rows32(memory, BLOCKS), _containers(memory, CONTAINERS),
+        _pairs(memory, FACTS_PART), _pairs(memory, FOUND), _rows64(memory, STACK), _int32s(memory, COUNTS_PART), state,
+        _memo(memory, MEMO), _uint64s(tables, KEYS), _pairs(tables, VALUES), no_controls,
     )  # fmt: skip
     return max(0, int(state[AT_BLOCK]) - 1)
 
@@ -159,7 +162,7 @@ def _choose(memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> int:
     """Write the main text of a scanned page to JOINED: its size."""
     state, text = _int64s(memory, STATE_PART), _bytes(memory, TEXT)
     blocks, chosen = _rows32(memory, BLOCKS)[: state[AT_BLOCKS]], _bools(memory, CHOSEN)
-    containers, scores = _rows32(memory, CONTAINERS)[: state[AT_CONTAINERS]], _int16s(memory, SCORES)
+    containers, scores = _containers(memory, CONTAINERS)[: state[AT_CONTAINERS]], _int16s(memory, SCORES)
     score_blocks(
         text, blocks, containers, _sums(memory, SUMS_PART), _rows32(memory, MASKS_PART), _shapes(memory, SHAPES_PART),
         _bools(memory, IS_PARAGRAPH), _rows64(memory, TOTALS_PART), _bytes(memory, OWN),
@@ -325,11 +328,12 @@ def scan_blocks(page: bytes, task: int = READ) -> Blocks:
     """Scan a page in UTF-8. Any bytes will do; text that is not UTF-8 comes out as it went in. Controls of forms are
     blocks, too, where the task is the main text."""
     room = one_pass(np.frombuffer(page, dtype=np.uint8), task)
-    state, rows = room.parts[STATE_PART].tolist(), [room.parts[part].reshape(-1, 4) for part in (BLOCKS, CONTAINERS)]
+    state, blocks = room.parts[STATE_PART].tolist(), room.parts[BLOCKS].reshape(-1, 4)
+    containers = room.parts[CONTAINERS].reshape(-1, CONTAINER_COLUMNS)
     text = room.parts[TEXT][: max(0, state[AT_BLOCK] - 1)].copy()
     return Blocks(
         text,
-        rows[0][: state[AT_BLOCKS]].copy(),
-        rows[1][: state[AT_CONTAINERS]].copy(),
+        blocks[: state[AT_BLOCKS]].copy(),
+        containers[: state[AT_CONTAINERS]].copy(),
         room.facts.copy(),
     )

@@ -58,9 +58,10 @@ TAG_BYTES_MIN = 3  # each block and each container but the first takes a tag
 WORDS_BYTES_MAX = 400  # of a class or id; what follows is not looked at
 COUNTS = 256  # of open elements, by the lowest bits of their names
 
-# A row of the memo: roles and length of a value, its last bytes, its whole words. Longer values are not in it.
+# A row of the memo: weights, roles and length of a value, its last bytes, its whole words. Longer values are not in it.
 MEMO_ROWS, MEMO_COLUMNS = 1024, 16
 MEMO_BYTES_MAX = (MEMO_COLUMNS - 2) * 8 + 7
+MEMO_LENGTHS, ROLES_MASK = (1 << 8) - 1, (1 << 24) - 1
 
 BLOCK, VOID, RAW_TEXT = KIND["BLOCK"], KIND["VOID"], KIND["RAW_TEXT"]
 SHOWN_RAW_TEXT, SCRIPT, TITLE, REFERENCED = KIND["SHOWN_RAW_TEXT"], KIND["SCRIPT"], KIND["TITLE"], KIND["REFERENCED"]
@@ -89,7 +90,9 @@ FACTS = FACT_REFRESH + REFRESHES_MAX
 
 # Columns of the blocks (text range, bytes of it inside links, container), the containers and the stack.
 START, END, LINK_BYTES, CONTAINER = range(4)
-PARENT, KINDS, ROLES, DEPTH = range(4)
+# WORDS is the sum of the weights of the words of a container's names; TAG is where its attributes start in the page.
+PARENT, KINDS, ROLES, WORDS, DEPTH, TAG = range(6)
+CONTAINER_COLUMNS = 6
 STACK_NAME, STACK_KIND, STACK_CONTAINER, STACK_HIDDEN = range(4)
 
 # The scan's own counters.
@@ -145,11 +148,11 @@ def _has_word(page: NDArray[np.uint8], start: int, end: int, word: np.uint64) ->
 @inner
 def word_roles(
     page: NDArray[np.uint8], start: int, end: int, keys: NDArray[np.uint64], values: NDArray[np.int64]
-) -> int:
-    """Roles named by the words of a class: cut at blanks, signs and capitals ("siteNav", "main-menu"). A word is whole:
-    the "ad" of a random "4fad71" is none."""
+) -> tuple[int, int]:
+    """(roles named by the words of a class, the sum of their weights). A class is cut at blanks, signs and capitals
+    ("siteNav", "main-menu"). A word is whole: the "ad" of a random "4fad71" is none."""
     page, keys, values = borrowed(page), borrowed(keys), borrowed(values)
-    roles, of_name, is_negated = 0, 0, False
+    roles, of_name, is_negated, weights = np.int64(0), np.int64(0), False, np.int64(0)
     end = min(end, start + WORDS_BYTES_MAX)
     h, size, was_lower = np.uint64(WORD_DOMAIN), 0, False
     for at in range(start, end + 1):
@@ -161,22 +164,23 @@ def word_roles(
             if slot >= 0:
                 is_negated |= values[slot, 0] == NEGATION
                 of_name |= values[slot, 0]
+                weights += values[slot, 1]
             h, size = np.uint64(WORD_DOMAIN), 0
         if is_part:
             h = mix(h, byte | 0x20)
             size += 1
         elif is_space(byte):
             roles |= 0 if is_negated else of_name
-            of_name, is_negated = 0, False
+            of_name, is_negated = np.int64(0), False
         was_lower = is_letter(byte) and not is_capital
-    return roles & ~NEGATION
+    return roles & ~NEGATION, weights  # type: ignore[return-value]
 
 
 @inner
 def _known_roles(
     page: NDArray[np.uint8], start: int, end: int, memo: NDArray[np.uint64], keys: NDArray[np.uint64],
     values: NDArray[np.int64],
-) -> int:  # fmt: skip
+) -> tuple[int, int]:  # fmt: skip
     """As `word_roles`, which is asked once for each value: sites have few, and each on many tags. A row of the memo
     has the whole value, so that what is in it can be nothing else's."""
     length, whole = end - start, (end - start) // WORD_BYTES
@@ -187,16 +191,18 @@ def _known_roles(
     for i in range(whole):
         h = mix_word(h, word_at(page, np.uint64(start + i * WORD_BYTES)))
     row = np.int64(h & np.uint64(MEMO_ROWS - 1))
-    is_known = memo[row, 0] & np.uint64(ALL) == np.uint64(length + 1) and memo[row, 1] == tail
+    is_known = memo[row, 0] & np.uint64(MEMO_LENGTHS) == np.uint64(length + 1) and memo[row, 1] == tail
     for i in range(whole):
         is_known &= memo[row, 2 + i] == word_at(page, np.uint64(start + i * WORD_BYTES))
     if is_known:
-        return np.int64(memo[row, 0] >> np.uint64(32))  # type: ignore[return-value]
-    roles = word_roles(page, start, end, keys, values)
-    memo[row, 0], memo[row, 1] = np.uint64(roles) << np.uint64(32) | np.uint64(length + 1), tail
+        found = np.int64(memo[row, 0])
+        return (found >> 8) & ROLES_MASK, found >> 32  # type: ignore[return-value]
+    roles, weights = word_roles(page, start, end, keys, values)
+    memo[row, 0] = np.uint64(weights << 32 | roles << 8 | (length + 1))
+    memo[row, 1] = tail
     for i in range(whole):
         memo[row, 2 + i] = word_at(page, np.uint64(start + i * WORD_BYTES))
-    return roles
+    return roles, weights
 
 
 @inner
@@ -548,26 +554,32 @@ def _note_facts(
 def _roles(
     page: NDArray[np.uint8], present: int, found: NDArray[np.int64], memo: NDArray[np.uint64],
     keys: NDArray[np.uint64], values: NDArray[np.int64],
-) -> int:  # fmt: skip
-    """By the words of classes. An id counts only as a whole: those of headings are made of the words of their text."""
-    roles = 0
+) -> tuple[int, int]:  # fmt: skip
+    """(roles, weights) of the words of classes. An id counts only as a whole: those of headings are made of the words
+    of their text."""
+    roles, weights = np.int64(0), np.int64(0)
     if present >> ID & 1:
         slot = slot_of(keys, _lower_hash(page, found[ID, 0], found[ID, 1]))
-        roles = values[slot, 0] & ~NEGATION if slot >= 0 else 0
+        if slot >= 0:
+            roles, weights = values[slot, 0] & ~NEGATION, values[slot, 1]
     for attribute in (CLASS, ROLE_ATTRIBUTE, ITEMPROP):
         if present >> attribute & 1:
-            roles |= _known_roles(page, found[attribute, 0], found[attribute, 1], memo, keys, values)
+            of_words, their_weights = _known_roles(page, found[attribute, 0], found[attribute, 1], memo, keys, values)
+            roles |= of_words
+            weights += their_weights
     if present >> STYLE & 1 and _is_display_none(page, found[STYLE, 0], found[STYLE, 1]):
         roles |= CONCEALED
-    return roles
+    return roles, weights  # type: ignore[return-value]
 
 
 @inlined
-def _add_container(kind: int, roles: int, containers: NDArray[np.int32], state: NDArray[np.int64]) -> int:
+def _add_container(
+    kind: int, roles: int, weights: int, tag: int, containers: NDArray[np.int32], state: NDArray[np.int64]
+) -> int:
     """There is room for one more."""
     row, parent = state[AT_CONTAINERS], state[AT_CONTAINER]
-    containers[row, PARENT], containers[row, KINDS] = parent, kind
-    containers[row, ROLES], containers[row, DEPTH] = roles, state[AT_DEPTH]
+    containers[row, PARENT], containers[row, KINDS], containers[row, ROLES] = parent, kind, roles
+    containers[row, WORDS], containers[row, DEPTH], containers[row, TAG] = weights, state[AT_DEPTH], tag
     state[AT_CONTAINERS] += 1
     return int(row)
 
@@ -591,7 +603,7 @@ def _raw_text(
 
 @inlined
 def _open(
-    page: NDArray[np.uint8], name: np.uint64, kind: int, roles: int, present: int, text: NDArray[np.uint8],
+    page: NDArray[np.uint8], tag: int, name: np.uint64, kind: int, roles: int, present: int, text: NDArray[np.uint8],
     blocks: NDArray[np.int32], containers: NDArray[np.int32], found: NDArray[np.int64], stack: NDArray[np.int64],
     counts: NDArray[np.int32], state: NDArray[np.int64], memo: NDArray[np.uint64], keys: NDArray[np.uint64],
     values: NDArray[np.int64],
@@ -603,7 +615,8 @@ def _open(
     if kind & BLOCK:
         _end_block(text, blocks, state)
         _close_implied(kind, stack, state, counts)
-        container = _add_container(kind, roles | _roles(page, present, found, memo, keys, values), containers, state)
+        of_words, weights = _roles(page, present, found, memo, keys, values)
+        container = _add_container(kind, roles | of_words, weights, tag, containers, state)
     elif kind & ANCHOR and state[AT_LINK] > 0:
         _take_out(state[AT_LINK] - 1, stack, state, counts)
     _push(name, kind, is_hidden, stack, state, counts, container)
@@ -620,8 +633,8 @@ def _start_tag(
     facts: NDArray[np.int64], found: NDArray[np.int64], stack: NDArray[np.int64], counts: NDArray[np.int32],
     state: NDArray[np.int64], memo: NDArray[np.uint64], keys: NDArray[np.uint64], values: NDArray[np.int64],
 ) -> int:  # fmt: skip
-    name, at = tag_name(page, at + 1)
-    present, slash = 0, False
+    name, tag = tag_name(page, at + 1)
+    at, present, slash = tag, 0, False
     if at < page.size and page[at] == 0x3E:
         at += 1
     else:
@@ -641,7 +654,22 @@ def _start_tag(
     is_raw = kind & RAW_TEXT and not (kind & TITLE and state[AT_FOREIGN] > 0)
     if not is_raw or kind & SHOWN_RAW_TEXT:
         _open(
-            page, name, kind, roles, present, text, blocks, containers, found, stack, counts, state, memo, keys, values
+            page,
+            tag,
+            name,
+            kind,
+            roles,
+            present,
+            text,
+            blocks,
+            containers,
+            found,
+            stack,
+            counts,
+            state,
+            memo,
+            keys,
+            values,
         )
     if is_raw:
         return _raw_text(page, at, name, kind, text, state, facts, keys, values)
@@ -731,7 +759,7 @@ def scan_into(
         state[i] = 0
     state[AT_NO_CONTROLS] = no_controls
     at = state[AT_OUT]
-    _add_container(at, at, containers, state)
+    _add_container(at, at, at, at, containers, state)
     containers[0, PARENT] = -1
     while at < page.size:
         at = _step(page, at, text, blocks, containers, facts, found, stack, counts, state, memo, keys, values)

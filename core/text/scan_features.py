@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.text.compiled import inlined, inner
-from dustream.core.text.scan_blocks import CONTAINER, DEPTH, END, KINDS, LINK_BYTES, PARENT, ROLES, START
+from dustream.core.text.scan_blocks import CONTAINER, DEPTH, END, KINDS, LINK_BYTES, PARENT, ROLES, START, WORDS
 from dustream.core.text.scan_memory import borrowed
-from dustream.core.text.scan_tables import KIND, ROLE, Int
+from dustream.core.text.scan_tables import FIRST_WEIGHT, KIND, ROLE, Int
+from dustream.core.text.scan_vectors import ALL, WIDTH, bits_in, equal_mask, mask_of, range_of
 
 LEVELS = 32  # every feature is below
 SHARES = 16
@@ -43,80 +44,70 @@ HEADING_KINDS = 3
 # to a container around both, and from there down.
 BYTES, LINKED, IN_PARAGRAPHS, PARAGRAPHS, BLOCKS, SCORE, UP, DOWN = range(8)
 SUMS = 8
-# Columns of the masks: roles of the containers up to two around, of all around; kinds of all around.
-NEAR_ROLES, PATH_ROLES, PATH_KINDS = range(3)
+# Columns of what holds for a container and all around it: their roles and kinds; the weights of words further up.
+PATH_ROLES, PATH_KINDS, FAR_WORDS = range(3)
 MASKS = 4
-SHAPES = 8  # columns of the containers' own features, some of them not used
+SHAPES = 8  # columns of the containers' own features
 # Columns of the totals of all blocks before one.
 TOTAL_BYTES, TOTAL_LINKED, TOTAL_IN_PARAGRAPHS = range(3)
 TOTALS = 4
 
-LEVELS_UP = 4  # containers around a block that are looked at, its own included
 WINDOWS = (3, 7)  # blocks on either side
-NEIGHBOURS = (-2, -1, 1, 2)
-NEAR_SEEN = (
-    "NAVIGATION", "ASIDE", "FORM", "NOTICE", "ARTICLE", "CAPTION", "SECTION", "COMMENT", "RELATED", "BYLINE", "SHARE",
+PATH_SEEN = (
+    "BOILERPLATE", "FOOTER", "NAVIGATION", "ASIDE", "ARTICLE", "MAIN", "COMMENT", "BYLINE", "RELATED", "CAPTION",
+    "FORM", "LIST", "SHARE", "ADVERT", "SECTION", "QUOTE", "CONCEALED", "HEADER", "NOTICE", "CONSENT",
 )  # fmt: skip
-PATH_SEEN = (*NEAR_SEEN, "BOILERPLATE", "FOOTER", "HEADER", "MAIN", "LIST", "QUOTE", "ADVERT", "CONSENT", "CONCEALED")
-KINDS_SEEN = ("TABLE", "CELL", "LIST_ITEM", "DESCRIPTION", "PREFORMATTED")
+KINDS_SEEN = ("TABLE", "LIST_ITEM", "DESCRIPTION", "CELL", "PREFORMATTED")
 
 OWN_FEATURES = (
-    "length", "link_share", "kind", "last_char", "first_char", "commas", "sentence_ends", "digits", "capitals",
-    "spaces", "marks",
+    "length", "link_share", "kind", "last_char", "first_char", "sentence_ends", "digits", "capitals", "spaces",
 )  # fmt: skip
+LINK_SHARE, BLOCK_KIND = 1, 2
 PLACE_FEATURES = (
-    "from_start", "from_end", "place", "bytes_before", "paragraph_before", "paragraph_behind", "paragraph_range",
-    "heading_before", "heading_level", "top_heading", "up", "down", "depth",
+    "from_start", "from_end", "bytes_before", "paragraph_behind", "heading_before", "heading_level", "top_heading",
+    "down", "up", "depth",
 )  # fmt: skip
 PAGE_FEATURES = ("page_bytes", "page_blocks", "page_links", "page_prose", "page_paragraphs")
-_SHAPE_NAMES = ("links", "of_page", "prose", "of_page_prose", "block_bytes")
-SHAPE_FEATURES = len(_SHAPE_NAMES)
-NEIGHBOUR_FIRST, NEIGHBOUR_FEATURES = 1, 2  # of a block's own
+# Of the container of a block and of the three around it.
+AROUND_FEATURES = (
+    "c0_links", "c0_block_bytes",
+    *(f"c{level}_{name}" for level in (1, 2) for name in ("links", "of_page", "of_page_prose", "block_bytes")),
+    "c3_links", "c3_of_page",
+)  # fmt: skip
+WORD_FEATURES = ("words_near", "words_far", "words")
+# Of blocks so many before or behind.
+NEIGHBOURS = tuple((offset, own) for own in (LINK_SHARE, BLOCK_KIND) for offset in (-2, -1, 1, 2))
 FEATURES = (
     *OWN_FEATURES,
     *PLACE_FEATURES,
     *PAGE_FEATURES,
-    *(f"c{level}_{name}" for level in range(LEVELS_UP) for name in _SHAPE_NAMES),
+    *AROUND_FEATURES,
+    *WORD_FEATURES,
     *(f"w{size}_{name}" for size in WINDOWS for name in ("bytes", "links", "prose")),
-    *(f"n{offset}_{name}" for offset in NEIGHBOURS for name in ("link_share", "kind")),
-    *(f"near_{role.lower()}" for role in NEAR_SEEN),
+    *(f"n{offset}_{OWN_FEATURES[own]}" for offset, own in NEIGHBOURS),
     *(f"path_{role.lower()}" for role in PATH_SEEN),
     *(f"in_{kind.lower()}" for kind in KINDS_SEEN),
 )
 PLACE = len(OWN_FEATURES)
 PAGE = PLACE + len(PLACE_FEATURES)
 AROUND = PAGE + len(PAGE_FEATURES)
-WINDOW = AROUND + LEVELS_UP * SHAPE_FEATURES
-NEIGHBOUR = WINDOW + 3 * len(WINDOWS)
-NEAR = NEIGHBOUR + NEIGHBOUR_FEATURES * len(NEIGHBOURS)
-PATH = NEAR + len(NEAR_SEEN)
+NEIGHBOUR = AROUND + len(AROUND_FEATURES) + len(WORD_FEATURES) + 3 * len(WINDOWS)
+PATH = NEIGHBOUR + len(NEIGHBOURS)
 INSIDE = PATH + len(PATH_SEEN)
 PARAGRAPH_BEHIND = PLACE_FEATURES.index("paragraph_behind")
-NEAR_BITS, PATH_BITS = tuple(ROLE[name] for name in NEAR_SEEN), tuple(ROLE[name] for name in PATH_SEEN)
+PATH_BITS = tuple(ROLE[name] for name in PATH_SEEN)
 KIND_BITS = tuple(KIND[name] for name in KINDS_SEEN)
 MISSING = LEVELS - 1
+HALF_WEIGHT = FIRST_WEIGHT // 2
+WORDS_NONE = LEVELS // 2  # words that say nothing; a step is a quarter of a logit
 
 # Blocks are described in tiles of so many, feature by feature, as the model reads them.
 TILE = 32
 MARGIN = TILE  # places before the first and behind the last block in the columns of own features
 
-# What a byte of text counts as, each kind in bits of its own: commas, sentence ends, digits, capitals, spaces, marks.
-_COUNT_BITS = 10
 # EF leads the full-width forms, which are mostly commas of Chinese and Japanese.
-_COUNTED = (b",;\xef", b".!?", b"0123456789", b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b" \n", b"|/#@<>=_*+~")
-COMMAS, ENDS, DIGITS, CAPITALS, SPACES, MARKS = (_COUNT_BITS * i for i in range(len(_COUNTED)))
-
-
-def _byte_counts() -> NDArray[np.int64]:
-    counts = np.zeros(256, dtype=np.int64)
-    for kind, some in enumerate(_COUNTED):
-        for byte in some:
-            counts[byte] = 1 << (_COUNT_BITS * kind)
-    return counts
-
-
-_BYTE_COUNTS = _byte_counts()
-_COUNT_MASK = (1 << _COUNT_BITS) - 1
+_commas, _ends = mask_of(b",;\xef"), mask_of(b".!?")
+_digits, _capitals = range_of(0x30, 0x39), range_of(0x41, 0x5A)
 
 
 def _log_table() -> NDArray[np.uint8]:
@@ -149,20 +140,34 @@ def share_of(part: Int, whole: Int) -> int:
     return int(SHARES * part / whole) if whole > 0 else 0
 
 
-@inner
-def _counts_in(text: NDArray[np.uint8], start: int, end: int) -> int:
-    """How often each counted kind of byte is in a block's sample."""
-    counts = np.int64(0)
-    for i in range(np.uint64(start), np.uint64(min(end, start + SAMPLE_BYTES))):
-        counts += _BYTE_COUNTS[text[i]]
-    return counts  # type: ignore[return-value]
+@inlined
+def _count_in(text: NDArray[np.uint8], start: int, end: int, own: NDArray[np.uint8], at: int, stride: int) -> bool:
+    """Write how many sentence ends, digits, capitals and blanks are in a block's sample: whether it may be prose. The
+    text has room for a vector behind it."""
+    ends = digits = capitals = blanks = np.uint64(0)
+    commas = np.uint64(0)
+    place, stop = np.uint64(start), np.uint64(min(end, start + SAMPLE_BYTES))
+    while place < stop:
+        seen = np.uint64(ALL)
+        if stop - place < np.uint64(WIDTH):
+            seen = (np.uint64(1) << (stop - place)) - np.uint64(1)
+        commas |= _commas(text, place) & seen
+        ends += bits_in(_ends(text, place) & seen)
+        digits += bits_in(_digits(text, place) & seen)
+        capitals += bits_in(_capitals(text, place) & seen)
+        blanks += bits_in(equal_mask(text, place, np.uint8(0x20)) & seen)
+        place += np.uint64(WIDTH)
+    own[at] = min(np.uint64(LOG_MAX), ends)
+    own[at + stride] = min(np.uint64(LOG_MAX), digits)
+    own[at + 2 * stride] = min(np.uint64(LOG_MAX), capitals)
+    own[at + 3 * stride] = min(np.uint64(LOG_MAX), blanks)
+    return bool(commas | ends)
 
 
 @inner
-def _is_paragraph(length: int, linked: int, kind: int, counts: int) -> bool:
-    has_sentence = counts & ((_COUNT_MASK << ENDS) | (_COUNT_MASK << COMMAS)) != 0
+def _is_paragraph(length: int, linked: int, kind: int, may_be_prose: bool) -> bool:
     is_prose = length >= PARAGRAPH_BYTES_MIN and linked <= PARAGRAPH_LINK_SHARE_MAX * length
-    return bool(is_prose and has_sentence and not kind & HEADING)
+    return bool(is_prose and may_be_prose and not kind & HEADING)
 
 
 # What a block ends with, or begins with.
@@ -197,23 +202,17 @@ def _kind_of(kind: int) -> int:
     return len(_BLOCK_KINDS)
 
 
-@inner
+@inlined
 def _describe_own(
-    text: NDArray[np.uint8], start: int, end: int, linked: int, kind: int, counts: int, own: NDArray[np.uint8],
-    at: int, stride: int,
-) -> None:  # fmt: skip
-    """The features of a block's own text, to place `at` of each column."""
+    text: NDArray[np.uint8], start: int, end: int, linked: int, kind: int, own: NDArray[np.uint8], at: int, stride: int
+) -> bool:
+    """The features of a block's own text, to place `at` of each column: whether it may be prose."""
     own[at] = log_of(end - start)
-    own[at + stride] = share_of(linked, end - start)
-    own[at + 2 * stride] = _kind_of(kind)
+    own[at + LINK_SHARE * stride] = share_of(linked, end - start)
+    own[at + BLOCK_KIND * stride] = _kind_of(kind)
     own[at + 3 * stride] = _last_class(text, start, end)
     own[at + 4 * stride] = _CHAR_CLASS[text[start]]
-    own[at + 5 * stride] = min(LOG_MAX, counts >> COMMAS & _COUNT_MASK)
-    own[at + 6 * stride] = min(LOG_MAX, counts >> ENDS & _COUNT_MASK)
-    own[at + 7 * stride] = min(LOG_MAX, counts >> DIGITS & _COUNT_MASK)
-    own[at + 8 * stride] = min(LOG_MAX, counts >> CAPITALS & _COUNT_MASK)
-    own[at + 9 * stride] = min(LOG_MAX, counts >> SPACES & _COUNT_MASK)
-    own[at + 10 * stride] = min(LOG_MAX, counts >> MARKS & _COUNT_MASK)
+    return _count_in(text, start, end, own, at + 5 * stride, stride)
 
 
 @inner
@@ -248,12 +247,12 @@ def count_blocks(
     totals[0, TOTAL_BYTES] = totals[0, TOTAL_LINKED] = totals[0, TOTAL_IN_PARAGRAPHS] = 0
     for i in range(count):
         start, end, linked, container = blocks[i, START], blocks[i, END], blocks[i, LINK_BYTES], blocks[i, CONTAINER]
-        kind, counts = containers[container, KINDS], _counts_in(text, start, end)
-        _describe_own(text, start, end, linked, kind, counts, own, MARGIN + i, stride)
+        kind = containers[container, KINDS]
+        may_be_prose = _describe_own(text, start, end, linked, kind, own, MARGIN + i, stride)
         sums[container, BYTES] += end - start
         sums[container, LINKED] += linked
         sums[container, BLOCKS] += 1
-        is_paragraph[i] = _is_paragraph(end - start, linked, kind, counts)
+        is_paragraph[i] = _is_paragraph(end - start, linked, kind, may_be_prose)
         if is_paragraph[i]:
             _add_paragraph(containers, container, kind, end - start, sums)
         totals[i + 1, TOTAL_BYTES] = totals[i, TOTAL_BYTES] + (end - start)
@@ -261,14 +260,24 @@ def count_blocks(
         totals[i + 1, TOTAL_IN_PARAGRAPHS] = totals[i, TOTAL_IN_PARAGRAPHS] + (end - start if is_paragraph[i] else 0)
 
 
-@inner
+@inlined
+def _words_level(weights: Int) -> int:
+    """Weights are eighths of a logit; two of them are a step."""
+    return int(min(LEVELS - 1, max(0, ((weights + 1) >> 1) + WORDS_NONE)))
+
+
+@inlined
 def _describe_container(
-    sums: NDArray[np.int32], i: int, of_page: float, of_page_prose: float, shapes: NDArray[np.uint8]
-) -> None:
+    sums: NDArray[np.int32], i: int, of_page: float, of_page_prose: float, near: Int, far: Int,
+    shapes: NDArray[np.uint8],
+) -> None:  # fmt: skip
     size, prose = sums[i, BYTES], sums[i, IN_PARAGRAPHS]
     shapes[i, 0], shapes[i, 1] = share_of(sums[i, LINKED], size), np.int64(of_page * size)
-    shapes[i, 2], shapes[i, 3] = share_of(prose, size), np.int64(of_page_prose * prose)
-    shapes[i, 4] = max(0, log_of(size) - log_of(sums[i, BLOCKS]))
+    shapes[i, 2], shapes[i, 3] = np.int64(of_page_prose * prose), max(0, log_of(size) - log_of(sums[i, BLOCKS]))
+    # Both have two weights for each word. Words next to a block count by the first, the others by the second.
+    near = (near + HALF_WEIGHT) // FIRST_WEIGHT
+    far = ((far + HALF_WEIGHT) & (FIRST_WEIGHT - 1)) - HALF_WEIGHT
+    shapes[i, 4], shapes[i, 5], shapes[i, 6] = _words_level(near), _words_level(far), _words_level(near + far)
 
 
 @inner
@@ -291,21 +300,24 @@ def sum_up(
     of_page = SHARES / max(np.int32(1), sums[0, BYTES])
     of_page_prose = SHARES / max(np.int32(1), sums[0, IN_PARAGRAPHS])
     for i in range(containers.shape[0]):
-        parent, roles = containers[i, PARENT], containers[i, ROLES]
-        masks[i, NEAR_ROLES], masks[i, PATH_ROLES], masks[i, PATH_KINDS] = roles, roles, containers[i, KINDS]
+        parent, near, far = containers[i, PARENT], containers[i, WORDS], np.int64(0)
+        masks[i, PATH_ROLES], masks[i, PATH_KINDS] = containers[i, ROLES], containers[i, KINDS]
         if parent >= 0:
             grandparent = max(np.int32(0), containers[parent, PARENT])
-            masks[i, NEAR_ROLES] |= containers[parent, ROLES] | containers[grandparent, ROLES]
+            further = max(np.int32(0), containers[grandparent, PARENT])
+            near += containers[parent, WORDS] + containers[grandparent, WORDS]
+            far = masks[parent, FAR_WORDS] + containers[further, WORDS]
             masks[i, PATH_ROLES] |= masks[parent, PATH_ROLES]
             masks[i, PATH_KINDS] |= masks[parent, PATH_KINDS]
             if sums[i, UP] < 0:
                 sums[i, UP], sums[i, DOWN] = sums[parent, UP] + 1, sums[parent, DOWN]
+        masks[i, FAR_WORDS] = far
         if sums[i, BYTES] > 0:
-            _describe_container(sums, i, of_page, of_page_prose, shapes)
+            _describe_container(sums, i, of_page, of_page_prose, near, far, shapes)
 
 
 # Where a tile of blocks stands: what was last seen before it, and what the whole page has.
-(FIRST_PARAGRAPH, LAST_PARAGRAPH, TOP, BEFORE, BEHIND, LAST_HEADING, HEADING_LEVEL, PLACES) = range(8)
+LAST_PARAGRAPH, TOP, BEHIND, LAST_HEADING, HEADING_LEVEL, PLACES = range(6)
 
 
 @inner
@@ -315,14 +327,14 @@ def find_places(
 ) -> None:  # fmt: skip
     """Where the page's paragraphs and its first h1 are; and the features of the page as a whole."""
     count = blocks.shape[0]
-    kinds = MARGIN + 2 * (count + 2 * MARGIN)
-    places[FIRST_PARAGRAPH], places[LAST_PARAGRAPH], places[TOP] = count, -1, -1
-    places[BEFORE], places[BEHIND], places[LAST_HEADING], places[HEADING_LEVEL] = -1, 0, -1, 0
-    for i in range(count - 1, -1, -1):
-        if is_paragraph[i]:
-            places[FIRST_PARAGRAPH], places[LAST_PARAGRAPH] = i, max(places[LAST_PARAGRAPH], i)
-        if own[kinds + i] == 0:
-            places[TOP] = i
+    kinds = MARGIN + BLOCK_KIND * (count + 2 * MARGIN)
+    last, top = count - 1, 0
+    while last >= 0 and not is_paragraph[last]:
+        last -= 1
+    while top < count and own[kinds + top] != 0:
+        top += 1
+    places[LAST_PARAGRAPH], places[TOP] = last, top if top < count else -1
+    places[BEHIND], places[LAST_HEADING], places[HEADING_LEVEL] = 0, -1, 0
     page_bytes, page_blocks, page_paragraphs = log_of(sums[0, BYTES]), log_of(count), log_of(sums[0, PARAGRAPHS])
     links, prose = share_of(sums[0, LINKED], sums[0, BYTES]), share_of(sums[0, IN_PARAGRAPHS], sums[0, BYTES])
     for at in range(PAGE * TILE, (PAGE + 1) * TILE):
@@ -330,44 +342,42 @@ def find_places(
         tile[at + 3 * TILE], tile[at + 4 * TILE] = prose, page_paragraphs
 
 
-@inner
+@inlined
 def _describe_place(
     i: int, lane: int, blocks: NDArray[np.int32], containers: NDArray[np.int32], sums: NDArray[np.int32],
-    totals: NDArray[np.int64], places: NDArray[np.int64], of_blocks: float, of_bytes: float, tile: NDArray[np.uint8],
+    totals: NDArray[np.int64], places: NDArray[np.int64], of_bytes: float, tile: NDArray[np.uint8],
 ) -> None:  # fmt: skip
-    count, container = blocks.shape[0], blocks[i, CONTAINER]
-    first, last, top = places[FIRST_PARAGRAPH], places[LAST_PARAGRAPH], places[TOP]
-    if i < first:
-        in_range = 15 - min(15, log_of(first - i))
-    else:
-        in_range = 16 if i <= last else 16 + min(15, log_of(i - last))
+    count, container, top = blocks.shape[0], blocks[i, CONTAINER], places[TOP]
     from_top = MISSING
     if top >= 0:
         from_top = 15 - min(15, log_of(top - i)) if i <= top else min(30, 15 + log_of(i - top))
     at = PLACE * TILE + lane
-    tile[at], tile[at + TILE], tile[at + 2 * TILE] = log_of(i), log_of(count - 1 - i), np.int64(of_blocks * i)
-    tile[at + 3 * TILE] = np.int64(of_bytes * totals[i, TOTAL_BYTES])
-    tile[at + 4 * TILE] = log_of(i - places[BEFORE]) if places[BEFORE] >= 0 else MISSING
-    tile[at + 6 * TILE] = in_range
-    tile[at + 7 * TILE] = log_of(i - places[LAST_HEADING]) if places[LAST_HEADING] >= 0 else MISSING
-    tile[at + 8 * TILE], tile[at + 9 * TILE] = places[HEADING_LEVEL], from_top
-    tile[at + 10 * TILE] = min(np.int32(LOG_MAX), sums[container, UP])
-    tile[at + 11 * TILE] = min(np.int32(LOG_MAX), sums[container, DOWN])
-    tile[at + 12 * TILE] = min(np.int32(LOG_MAX), containers[container, DEPTH])
+    tile[at], tile[at + TILE] = log_of(i), log_of(count - 1 - i)
+    tile[at + 2 * TILE] = np.int64(of_bytes * totals[i, TOTAL_BYTES])
+    tile[at + 4 * TILE] = log_of(i - places[LAST_HEADING]) if places[LAST_HEADING] >= 0 else MISSING
+    tile[at + 5 * TILE], tile[at + 6 * TILE] = places[HEADING_LEVEL], from_top
+    tile[at + 7 * TILE] = min(np.int32(LOG_MAX), sums[container, DOWN])
+    tile[at + 8 * TILE] = min(np.int32(LOG_MAX), sums[container, UP])
+    tile[at + 9 * TILE] = min(np.int32(LOG_MAX), containers[container, DEPTH])
 
 
-@inner
+@inlined
 def _describe_around(
     i: int, lane: int, blocks: NDArray[np.int32], containers: NDArray[np.int32], shapes: NDArray[np.uint8],
     totals: NDArray[np.int64], tile: NDArray[np.uint8],
 ) -> None:  # fmt: skip
     """The containers around a block, and the windows of blocks around it."""
     around, at = blocks[i, CONTAINER], AROUND * TILE + lane
-    for _ in range(LEVELS_UP):
-        for j in range(SHAPE_FEATURES):
-            tile[at] = shapes[around, j]
-            at += TILE
+    words = at + len(AROUND_FEATURES) * TILE
+    tile[at], tile[at + TILE] = shapes[around, 0], shapes[around, 3]
+    tile[words], tile[words + TILE], tile[words + 2 * TILE] = shapes[around, 4], shapes[around, 5], shapes[around, 6]
+    for level in range(2):
         around = max(np.int32(0), containers[around, PARENT])
+        for j in range(4):
+            tile[at + (2 + 4 * level + j) * TILE] = shapes[around, j]
+    around = max(np.int32(0), containers[around, PARENT])
+    tile[at + 10 * TILE], tile[at + 11 * TILE] = shapes[around, 0], shapes[around, 1]
+    at = words + len(WORD_FEATURES) * TILE
     for number in range(len(WINDOWS)):
         low, high = max(0, i - WINDOWS[number]), min(blocks.shape[0], i + WINDOWS[number] + 1)
         size = totals[high, TOTAL_BYTES] - totals[low, TOTAL_BYTES]
@@ -385,15 +395,12 @@ def _describe_masks(
     """One bit after the other, of all blocks of the tile at once. `seen` has room for their masks."""
     for i in range(start, stop):
         container, lane = blocks[i, CONTAINER], np.uint64(i - start)
-        seen[lane] = masks[container, NEAR_ROLES]
-        seen[lane + np.uint64(TILE)] = masks[container, PATH_ROLES]
-        seen[lane + np.uint64(2 * TILE)] = masks[container, PATH_KINDS]
-    for j in range(len(NEAR_SEEN)):
-        _describe_bit(seen, 0, np.int32(NEAR_BITS[j]), NEAR + j, tile)
+        seen[lane] = masks[container, PATH_ROLES]
+        seen[lane + np.uint64(TILE)] = masks[container, PATH_KINDS]
     for j in range(len(PATH_SEEN)):
-        _describe_bit(seen, TILE, np.int32(PATH_BITS[j]), PATH + j, tile)
+        _describe_bit(seen, 0, np.int32(PATH_BITS[j]), PATH + j, tile)
     for j in range(len(KINDS_SEEN)):
-        _describe_bit(seen, 2 * TILE, np.int32(KIND_BITS[j]), INSIDE + j, tile)
+        _describe_bit(seen, TILE, np.int32(KIND_BITS[j]), INSIDE + j, tile)
 
 
 @inlined
@@ -419,19 +426,17 @@ def describe_tile(
         for lane in range(np.uint64(TILE)):
             tile[np.uint64(j * TILE) + lane] = own[np.uint64(j * stride + MARGIN + start) + lane]
     for number in range(len(NEIGHBOURS)):
-        for j in range(NEIGHBOUR_FEATURES):
-            at = (NEIGHBOUR + number * NEIGHBOUR_FEATURES + j) * TILE
-            source = np.uint64((NEIGHBOUR_FIRST + j) * stride + MARGIN + start + NEIGHBOURS[number])
-            for lane in range(np.uint64(TILE)):
-                tile[np.uint64(at) + lane] = own[source + lane]
-    of_blocks, of_bytes = SHARES / max(1, count), SHARES / max(np.int32(1), sums[0, BYTES])
+        offset, column = NEIGHBOURS[number]
+        at, source = np.uint64((NEIGHBOUR + number) * TILE), np.uint64(column * stride + MARGIN + start + offset)
+        for lane in range(np.uint64(TILE)):
+            tile[at + lane] = own[source + lane]
+    of_bytes = SHARES / max(np.int32(1), sums[0, BYTES])
     for i in range(start, stop):
-        _describe_place(i, i - start, blocks, containers, sums, totals, places, of_blocks, of_bytes, tile)
+        _describe_place(i, i - start, blocks, containers, sums, totals, places, of_bytes, tile)
         _describe_around(i, i - start, blocks, containers, shapes, totals, tile)
-        kind = own[2 * stride + MARGIN + i]
+        kind = own[BLOCK_KIND * stride + MARGIN + i]
         if kind < HEADING_KINDS:
             places[LAST_HEADING], places[HEADING_LEVEL] = i, kind + 1
-        places[BEFORE] = i if is_paragraph[i] else places[BEFORE]
     _describe_behind(start, stop, is_paragraph, places, tile)
     _describe_masks(start, stop, blocks, masks, seen, tile)
 

@@ -14,8 +14,11 @@ from dustream.core.text.scan_model import score_tile
 
 # A block is main text from this score on; where the model is sure of no block, as on pages without prose, what is
 # nearly as good as the best one is main text, too.
-SCORE_MIN = int(0.25 * SCALE)
+SCORE_MIN = SCALE // 2
 BELOW_BEST_MAX = 3 * SCALE
+# Between two blocks of main text, what is not far below that score is main text, too: a page that changes elsewhere
+# hardly changes there.
+BETWEEN_MAX = 5 * SCALE // 4
 
 # Main text that is this little of what is visible does not stand for the page.
 SCRAP_BYTES_MAX = 200
@@ -51,9 +54,10 @@ def choose(
         for i in range(1, count):
             highest = max(highest, np.int64(scores[i]))
         least = min(least, highest - BELOW_BEST_MAX)
+    _choose_runs(scores, least, chosen, count)
     first, main_bytes, visible_bytes = -1, 0, 0
     for i in range(count):
-        length, chosen[i] = blocks[i, END] - blocks[i, START], scores[i] >= least
+        length = blocks[i, END] - blocks[i, START]
         first = i if chosen[i] and first < 0 else first
         main_bytes += length if chosen[i] else 0
         visible_bytes += length
@@ -64,6 +68,21 @@ def choose(
     headline = _headline(blocks, containers, first)
     if headline >= 0:
         chosen[headline] = True
+
+
+@inner
+def _choose_runs(scores: NDArray[np.int16], least: np.int64, chosen: NDArray[np.bool_], count: int) -> None:
+    """The blocks that score high enough, and those between two of them of which none is far below."""
+    between = -1  # where a run of these starts
+    for i in range(count):
+        chosen[i] = scores[i] >= least
+        if not chosen[i]:
+            between = between if scores[i] >= least - BETWEEN_MAX else -1
+            continue
+        if between >= 0:
+            for j in range(between, i):
+                chosen[j] = True
+        between = i + 1
 
 
 @inner

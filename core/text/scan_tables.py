@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.text.compiled import inner
+from dustream.core.text.main_model import WORDS
 from dustream.core.text.scan_entities import REFERENCES
 
 # What a tag is. An element of a kind listed under BLOCK breaks lines and becomes a container.
@@ -113,6 +114,9 @@ CONCEALED = ROLE["CONCEALED"]
 # A class that says what the page or a part has or lacks does not name it: "no-sidebar", "has-menu", "label-hidden".
 NEGATION = CONCEALED << 1
 _NEGATIONS = "no has have with without not is toggle label"
+# Besides, words have weights that were learned: one for the containers next to a block, one for those further up. Both
+# are in one number, which can be added: the first times this, and the second.
+FIRST_WEIGHT = 1 << 16
 
 ATTRIBUTES = (
     "class", "id", "role", "href", "rel", "lang", "xml:lang", "http-equiv", "content", "name", "charset", "hidden",
@@ -194,6 +198,12 @@ def named_references() -> dict[str, tuple[str, bool]]:
     }
 
 
+def word_weights() -> dict[str, tuple[int, int]]:
+    """Word → how much it speaks for main text, on the containers next to a block, and on those further up."""
+    items = WORDS.split()
+    return {word: (int(near), int(far)) for word, near, far in zip(items[::3], items[1::3], items[2::3], strict=True)}
+
+
 def _entries() -> dict[int, tuple[int, int]]:
     entries = {}
     kinds, roles = _bits(_KINDS, KIND), _bits(_TAG_ROLES, ROLE)
@@ -201,8 +211,10 @@ def _entries() -> dict[int, tuple[int, int]]:
         entries[name_hash(name, TAG_DOMAIN)] = kinds.get(name, 0), roles.get(name, 0) | tag << TAG_ID_SHIFT
     for name, slot in ATTRIBUTE.items():
         entries[name_hash(name, ATTRIBUTE_DOMAIN)] = slot, 0
-    for word, role in (_bits(_WORD_ROLES, ROLE) | dict.fromkeys(_NEGATIONS.split(), NEGATION)).items():
-        entries[word_hash(word, WORD_DOMAIN)] = role, 0
+    word_roles, weights = _bits(_WORD_ROLES, ROLE) | dict.fromkeys(_NEGATIONS.split(), NEGATION), word_weights()
+    for word in sorted(word_roles | weights):
+        near, far = weights.get(word, (0, 0))
+        entries[word_hash(word, WORD_DOMAIN)] = word_roles.get(word, 0), near * FIRST_WEIGHT + far
     for name, (chars, is_bare) in named_references().items():
         utf8 = chars.encode()
         value = int.from_bytes(utf8, "little"), len(utf8) | (BARE_REFERENCE if is_bare else 0)

@@ -102,12 +102,21 @@ def _first_in(typing_context: Any, mask: Any) -> Any:
     return types.uint64(types.uint64), codegen
 
 
+@intrinsic
+def _count_bits(typing_context: Any, mask: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), codegen
+
+
 # What compiled code calls, as type checkers see it.
 _equal = cast("Callable[[Bytes, np.uint64, np.uint8], np.uint64]", _equal_in)
 _high = cast("Mask", _high_in)
 _copy_spaced = cast("Callable[[Bytes, np.uint64, Bytes, np.uint64], np.uint64]", _spaced)
 _word = cast("Mask", _word_in)
 _first = cast("Callable[[np.uint64], np.uint64]", _first_in)
+_counted = cast("Callable[[np.uint64], np.uint64]", _count_bits)
 
 
 @inner
@@ -151,18 +160,39 @@ def first_bit(bits: np.uint64) -> np.uint64:
     return _first(bits)
 
 
+@inner
+def bits_in(bits: np.uint64) -> np.uint64:
+    """How many bits are set."""
+    return _counted(bits)
+
+
 def mask_of(some: bytes) -> Mask:
     """The mask of bytes that are one of these."""
+    return _mask(lambda builder, loaded: _one_of(builder, loaded, some))
+
+
+def range_of(first: int, last: int) -> Mask:
+    """The mask of bytes from the first to the last of these."""
+
+    def in_range(builder: Any, loaded: Any) -> Any:
+        above = builder.sub(loaded, ir.Constant(_VECTOR, [first] * WIDTH))
+        return builder.icmp_unsigned("<=", above, ir.Constant(_VECTOR, [last - first] * WIDTH))
+
+    return _mask(in_range)
+
+
+def _mask(lanes: Callable[[Any, Any], Any]) -> Mask:
+    """The mask of the lanes of 32 bytes that are chosen."""
 
     @intrinsic
-    def one_of(typing_context: Any, page: Any, at: Any) -> Any:
+    def chosen(typing_context: Any, page: Any, at: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _VECTOR), align=1)
-            return _bits(builder, _one_of(builder, loaded, some))
+            return _bits(builder, lanes(builder, loaded))
 
         return types.uint64(page, types.uint64), codegen
 
-    compiled = cast("Mask", one_of)
+    compiled = cast("Mask", chosen)
 
     @inner
     def mask(page: Bytes, at: np.uint64) -> np.uint64:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import random
+import re
+import string
 from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import njit
 
 from dustream.core.text import main_model, scan_model
-from dustream.core.text.one_pass import MAIN, READ, SCORES, one_pass, scan_blocks
+from dustream.core.text.one_pass import MAIN, OWN, READ, SCORES, one_pass, scan_blocks
 from dustream.core.text.scan import scan
-from dustream.core.text.scan_features import FEATURES, LEVELS
+from dustream.core.text.scan_blocks import WORDS
+from dustream.core.text.scan_features import FEATURES, LEVELS, MARGIN, OWN_FEATURES, SAMPLE_BYTES
+from dustream.core.text.scan_main import choose
+from dustream.core.text.scan_tables import FIRST_WEIGHT, word_weights
 from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.text.shingles import jaccard
 from dustream.core.text.signature import sign_page
 
 NEAR = 0.9
+DIGITS, CAPITALS = string.digits.encode(), string.ascii_uppercase.encode()
 SYLLABLES = (
     "ba",
     "be",
@@ -247,3 +256,72 @@ def answer_of(questions: np.ndarray, answers: np.ndarray, features: np.ndarray) 
         feature, threshold = questions[node]
         node = 2 * node + 1 + int(features[feature] > threshold)
     return int(answers[node - 7])
+
+
+TEXTS = st.lists(st.text("aB1 .!,x;Zé9", min_size=1, max_size=200).map(str.strip).filter(bool), min_size=1, max_size=40)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TEXTS)
+def test_compiled_counts_are_those_of_the_text(texts: list[str]) -> None:
+    """Of the first bytes of each block, which vectors count, 32 at once."""
+    html = "".join(f"<p>{text}</p>" for text in texts).encode()
+    found = scan_blocks(html, READ | MAIN)
+    room = one_pass(np.frombuffer(html, dtype=np.uint8), READ | MAIN)
+    stride = len(found.blocks) + 2 * MARGIN
+    own = room.parts[OWN][: len(OWN_FEATURES) * stride].reshape(-1, stride)[:, MARGIN:-MARGIN]
+    for block, (start, end) in enumerate(found.blocks[:, :2].tolist()):
+        sample = found.text[start : min(end, start + SAMPLE_BYTES)].tobytes()
+        for name, some in (("sentence_ends", b".!?"), ("digits", DIGITS), ("capitals", CAPITALS), ("spaces", b" ")):
+            count = sum(byte in some for byte in sample)
+            assert own[OWN_FEATURES.index(name), block] == min(LEVELS - 1, count), (name, sample)
+
+
+def cut(value: str) -> list[str]:
+    words = (word for part in re.findall("[A-Za-z0-9]+", value) for word in re.split("(?<=[a-z])(?=[A-Z])", part))
+    return [word.lower() for word in words]
+
+
+NAMES = st.lists(
+    st.sampled_from([*sorted(word_weights())[::9], "siteNav", "main-menu", "h2Title", "x", "_", " ", "ARTICLEbody"]),
+    max_size=6,
+).map(" ".join)
+
+
+@settings(max_examples=100, deadline=None)
+@given(NAMES, NAMES)
+def test_the_weights_of_a_container_are_those_of_the_words_of_its_names(name: str, identity: str) -> None:
+    html = f'<div class="{name}" id="{identity}">a</div>'.encode()
+    weights = word_weights()
+    words = [*cut(name), "".join(identity.lower().split())]
+    near, far = (sum(weights.get(word, (0, 0))[i] for word in words) for i in (0, 1))
+    assert scan_blocks(html).containers[1, WORDS] == near * FIRST_WEIGHT + far
+
+
+def test_learned_words_decide_where_nothing_else_does() -> None:
+    """The same page twice, with two names of one container."""
+    box = f"<p>{Words('a box').sentences(2)}</p>"
+    texts = [scan(page(f'{ARTICLE}<div class="{name}">{box}</div>')).text for name in ("newsletter", "content")]
+    assert [Words("a box").sentences(2) in text for text in texts] == [False, True]
+
+
+@njit
+def _chosen(blocks, containers, scores):  # type: ignore[no-untyped-def]
+    chosen = np.zeros(blocks.shape[0], dtype=np.bool_)
+    choose(blocks, containers, scores, chosen)
+    return chosen
+
+
+@pytest.mark.parametrize(
+    ("logits", "expected"),
+    [
+        ([5.0, 0.0, 0.6, 5.0], [True, True, True, True]),  # between two blocks of main text, and not far below
+        ([5.0, 0.0, -2.0, 0.0, 5.0], [True, False, False, False, True]),  # one of them is
+        ([0.0, 5.0, 0.0], [False, True, False]),  # on one side only
+        ([1.0, -1.5, -5.0], [True, True, False]),  # the model is sure of none
+    ],
+)
+def test_what_stands_between_blocks_of_main_text_belongs_to_it(logits: list[float], expected: list[bool]) -> None:
+    found = scan_blocks("".join(f"<p>{SITE.sentences(5)}</p>" for _ in logits).encode(), READ | MAIN)
+    scores = np.array([main_model.SCALE * logit for logit in logits], dtype=np.int16)
+    assert _chosen(found.blocks, found.containers, scores).tolist() == expected
