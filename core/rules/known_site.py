@@ -20,7 +20,6 @@ from dustream.core.rules.coverage import known_share
 from dustream.core.rules.evidence import Bools, EvidenceIndex, Places
 from dustream.core.rules.hash_slots import Hashes, Ints
 from dustream.core.rules.labels import NOT_NAMED, with_canonical
-from dustream.core.rules.landing import LandingSettings
 from dustream.core.rules.learn import LearnSettings, Method, SiteUrls, learn_urls
 from dustream.core.rules.life import HELD_OUT_ONE_IN, LifeSettings, lived, record
 from dustream.core.rules.training import RANK_AVOIDED, Ranks, TrainingSet, in_order, training_of
@@ -61,7 +60,7 @@ class RulesSettings(NamedTuple):
     relearn_changes_min: int = 20_000
     relearn_share: float = 20.0
     kept_urls_max: int = 1_000_000
-    learn: LearnSettings = LearnSettings().with_landing(LandingSettings(deviations=CHANCE_DEVIATIONS))
+    learn: LearnSettings = LearnSettings()
     life: LifeSettings = LifeSettings()
 
 
@@ -237,7 +236,7 @@ class KnownSite:
             return ()
         training = training_of(self._columns.table, sample.places, sample.clusters, sample.avoid)
         share = known_share(training) if cut_to is None else cut_to
-        landing = settings.learn.landing._replace(known_share=share)
+        landing = settings.learn.landing._replace(known_share=share, deviations=CHANCE_DEVIATIONS)
         settings = settings._replace(learn=settings.learn.with_landing(landing))
         self._learn(site, sample, method, settings)
         return _lived(self._learned, sample, training, settings) if self._learned else ()

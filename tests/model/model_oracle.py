@@ -214,6 +214,8 @@ def expected(history: History, pages: dict[str, Page]) -> Expected:
                 for winner, share, site in each
             ]
             statuses[url] = views[0] | {"group": group_of[url].name} | _markets(history, views)
+            if page.canonical not in ("self", "none"):
+                statuses[url]["canonical"] = page.canonical
         elif page.kind == "unknown":
             statuses[url] = {"role": "unique", "problem": "content_unknown"}
             statuses[url] |= _markets(history, [{"role": "unique"} for _ in history.markets])

@@ -230,7 +230,9 @@ def _random_event(
         return Crawl(url, version, "gone")
     if kind > 0.95:
         return Crawl(url, version, "seen", popularity=popularity)
-    return Crawl(url, version, "content", popularity=popularity, canonical=rng.choice(("self", "none", "other")))
+    named = f"{url}#{rng.choice('ab')}"  # another page: whether it is known does not matter
+    canonical = rng.choice(("self", "none", named))
+    return Crawl(url, version, "content", popularity=popularity, canonical=canonical)
 
 
 def _random_decision(rng: random.Random, url: str, version: int) -> Decision:
