@@ -14,7 +14,7 @@ from dustream._records import Records, records_of
 from dustream.core.errors import BadInput, BadSetting
 from dustream.core.once.contents import Contents, MemorySpool
 from dustream.core.once.records import RecordVerdicts, judge_records
-from dustream.core.tier2.jaccard import threshold_ratio
+from dustream.core.similarity import threshold_ratio
 from dustream.streams.questions.word_diff import WordDiff, word_diff
 
 RecordRole = Literal["unique", "winner", "duplicate"]

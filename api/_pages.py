@@ -38,10 +38,10 @@ class Signature(Struct, frozen=True):
         >>> one.jaccard(one), round(one.jaccard(other), 2)
         (1.0, 0.14)
         """
+        from dustream.core.text.shingle_bytes import shingle_array
         from dustream.core.text.shingles import jaccard
-        from dustream.core.text.signature import shingle_array
 
-        return float(jaccard(shingle_array(self._signature), shingle_array(other._signature)))
+        return float(jaccard(shingle_array(self._signature.shingles), shingle_array(other._signature.shingles)))
 
     def contains(self, other: Signature) -> float:
         """The exact share of the other text's shingles that this one has, from 0 to 1.
@@ -50,11 +50,12 @@ class Signature(Struct, frozen=True):
         >>> sign(whole).contains(sign(whole[50:200]))
         0.92
         """
+        from dustream.core.text.shingle_bytes import shingle_array
         from dustream.core.text.shingles import common_shingles
-        from dustream.core.text.signature import shingle_array
 
-        theirs = shingle_array(other._signature)
-        return float(common_shingles(shingle_array(self._signature), theirs)) / len(theirs) if len(theirs) else 0.0
+        theirs = shingle_array(other._signature.shingles)
+        common = common_shingles(shingle_array(self._signature.shingles), theirs)
+        return float(common) / len(theirs) if len(theirs) else 0.0
 
     def to_datasketch(self) -> MinHash:
         """The MinHash as a datasketch object (128 permutations, scheme affine32), for an existing LSH index."""
@@ -78,7 +79,9 @@ class Signature(Struct, frozen=True):
 
     @property
     def shingle_count(self) -> int:
-        return len(self._signature.shingles) // 8
+        from dustream.core.text.shingle_bytes import shingle_count
+
+        return shingle_count(self._signature.shingles)
 
     def to_bytes(self) -> bytes:
         """For a file or a database; `Signature.from_bytes` reads it.

@@ -12,14 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from dustream.core.errors import BadEvent, StateMismatch
-from dustream.core.events import page_identity
 from dustream.core.intake import Rejected
 from dustream.core.settings import Settings, parse_settings
+from dustream.core.urls.identity import page_identity
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import DuplicateStatus, is_kept
-from dustream.streams.embedded.results import read_rule_sets, read_statuses
 from dustream.streams.embedded.session import Session
+from dustream.streams.engine.results import read_rule_sets, read_statuses
 from dustream.streams.questions.group_list import GroupAnswer, GroupRequest, list_groups
 from dustream.streams.questions.one_page import PageAnswer, ask_page
 from dustream.streams.questions.state import StoredState, read_settings, state_folder
@@ -153,7 +153,7 @@ class State:
 
     def rules(self, site: str | None = None) -> list[RuleSet]:
         """The URL rules learned, of every site or of one."""
-        from dustream.core.sites import site_of
+        from dustream.core.urls.sites import site_of
 
         wanted = None if site is None else site_of(site)
         return [rules for rules in read_rule_sets(self._store) if wanted in (None, rules.site)]

@@ -36,19 +36,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.pages.vertex import url_of, vertex_name
 from dustream.core.pipeline import GROUPS, PAGES, RULES, TIER2, pipeline
 from dustream.core.processor import Processor, Send, Table, TaskState
 from dustream.core.settings import Settings
 from dustream.core.text.minhash import minhash
 from dustream.core.tier2.bands import MISS_PROBABILITY_MAX
 from dustream.core.topology import ProcessorSpec, Topology
+from dustream.core.vertex import url_of, vertex_name
 from dustream.schemas.groups import Transfer
 from dustream.schemas.pages import Crawl, Edge, Route
 from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
-from dustream.schemas.tier2 import News
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import read_statuses
+from dustream.schemas.tier2 import StarUpdates
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import read_statuses
 from dustream.streams.store.rocks import RocksStore
 
 THRESHOLD = 0.9
@@ -58,7 +59,7 @@ COMMIT_PAGES = 2_048
 SLICES = 6
 POPULAR = 1000.0
 STEPPED = (TIER2, GROUPS)
-CARRIERS = (Transfer, News)  # the messages that hold a list
+CARRIERS = (Transfer, StarUpdates)  # the messages that hold a list
 
 
 # ---------------------------------------------------------------- pages

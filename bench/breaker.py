@@ -20,7 +20,8 @@ from dustream.core.settings import Settings
 from dustream.core.text.signature import sign
 from dustream.core.topology import ProcessorSpec, Topology
 from dustream.schemas.pages import Crawl, Decision
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
 from dustream.streams.store.rocks import RocksStore
 
 CHUNK = 500

@@ -37,11 +37,12 @@ from dustream.core.pipeline import PAGES
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.core.text.scan import scan
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.text.shingles import common_shingles
 from dustream.schemas.containment import Post, Postings, Unpost
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.status import DuplicateStatus
-from dustream.streams.embedded.engine import Feed
+from dustream.streams.engine.feed import Feed
 from dustream.streams.once.engine import OnceEngine
 
 SOURCES = 61  # articles of a collection that are reprinted
@@ -66,11 +67,7 @@ def outcome(events: Sequence[CrawlEvent], settings: Settings) -> Outcome:
     crawls = take_in(events, settings.text_source).crawls
     engine = OnceEngine(msgspec.structs.replace(settings, site_share_max=1.0), MemorySpool())
     engine.run([Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])])
-    shingles = {
-        crawl.url: np.frombuffer(crawl.signature.shingles, dtype="<u8")
-        for crawl in crawls
-        if crawl.signature is not None
-    }
+    shingles = {crawl.url: shingle_array(crawl.signature.shingles) for crawl in crawls if crawl.signature is not None}
     return Outcome({status.url: status for status in engine.statuses()}, shingles)
 
 

@@ -40,12 +40,12 @@ from pages import sample_pages
 from dustream.core.settings import Settings
 from dustream.core.topology import Topology
 from dustream.schemas.crawl import CrawlEvent
-from dustream.streams.embedded.job import RunRequest, run_job
 from dustream.streams.generate import generate
+from dustream.streams.job import RunRequest, run_job
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.assembly import planned_topology
 from dustream.streams.kafka.broker import Broker, free_port
-from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.cluster import KafkaCluster, Unreachable
 from dustream.streams.kafka.maps import create_application
 from dustream.streams.kafka.outcome import export
 from dustream.streams.kafka.publish import publish_files
@@ -92,7 +92,9 @@ class RunningWorker:
 
 
 @contextmanager
-def workers(cluster: Cluster, name: str, folder: Path, settings: Settings, count: int) -> Iterator[list[RunningWorker]]:
+def workers(
+    cluster: KafkaCluster, name: str, folder: Path, settings: Settings, count: int
+) -> Iterator[list[RunningWorker]]:
     running = []
     for number in range(count):
         port = free_port()
@@ -142,7 +144,7 @@ def committed(running: list[RunningWorker]) -> list[dict[str, float]]:
     return [{name: value for name, value in worker.metrics().items() if "transactions" in name} for worker in running]
 
 
-def is_settled(cluster: Cluster, application: Application, topology: Topology) -> bool:
+def is_settled(cluster: KafkaCluster, application: Application, topology: Topology) -> bool:
     try:
         return not unsettled(cluster, application, topology)
     except Unreachable:  # too busy to answer in time
@@ -178,7 +180,7 @@ class Measured:
 
 
 def run_workers(
-    cluster: Cluster, broker_pid: int, pages: Path, folder: Path, settings: Settings, count: int, turn: int
+    cluster: KafkaCluster, broker_pid: int, pages: Path, folder: Path, settings: Settings, count: int, turn: int
 ) -> Measured:
     """Start workers, publish, and time them from then to rest."""
     application = application_of(count, turn)
@@ -221,7 +223,7 @@ class Recovery:
     rows: float
 
 
-def recover(cluster: Cluster, application: Application, folder: Path, settings: Settings) -> Recovery:
+def recover(cluster: KafkaCluster, application: Application, folder: Path, settings: Settings) -> Recovery:
     """A worker with an empty data folder, from its first sign of life until all tasks are open."""
     with workers(cluster, application.name, folder / "empty", settings, 1) as running:
         topology = planned_topology(settings, cluster, application)
@@ -338,11 +340,11 @@ def bench_recovery(count: int, settings: Settings, folder: Path) -> None:
 
 
 @contextmanager
-def running_broker(folder: Path) -> Iterator[tuple[Cluster, int]]:
+def running_broker(folder: Path) -> Iterator[tuple[KafkaCluster, int]]:
     broker = Broker(folder / "broker")
     running = broker.start(free_port())
     try:
-        yield Cluster(running.bootstrap), running.pid
+        yield KafkaCluster(running.bootstrap), running.pid
     finally:
         broker.stop()
 

@@ -26,8 +26,9 @@ from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.core.text.signature import sign
 from dustream.schemas.pages import Crawl
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import StoredResults
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import StoredResults
 from dustream.streams.once.engine import OnceEngine
 from dustream.streams.store.memory import MemoryStore
 from dustream.streams.warm_up import warm_up

@@ -26,7 +26,7 @@ from dustream.core.pipeline import PAGES
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.schemas.pages import Crawl
-from dustream.streams.embedded.engine import Feed
+from dustream.streams.engine.feed import Feed
 from dustream.streams.once.engine import OnceEngine
 from dustream.streams.once.spool import FileSpool
 

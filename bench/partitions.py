@@ -26,11 +26,13 @@ from line_chart import line_chart
 from numba import njit
 from numpy.typing import NDArray
 from pages import REAL_FILES, data_folder, family, real_pages
-from result_files import FOLDER, Table, with_tables, write_result
+from result_files import FOLDER, Table, read_tables, with_tables, write_result
 
 from dustream.core.errors import BadEvent
+from dustream.core.partitioning import tie_of
 from dustream.core.settings import Settings
 from dustream.core.text.extractors import extractor
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.text.signature import sign
 from dustream.core.text.tokens import hash_stream, text_bytes
 from dustream.core.tier2.cut_learning import SAMPLE_PAGES_PER_PARTITION_MIN, learn_lossless_map
@@ -43,7 +45,7 @@ from dustream.core.tier2.partition_map import (
     imbalance_factor,
     map_to_bytes,
 )
-from dustream.core.tier2.points import PointBatch, batch_of, count_by_table, tie_of
+from dustream.core.tier2.points import PointBatch, batch_of, count_by_table
 from dustream.core.tier2.sub_dictionaries import Mask, bucket_profile, principal_components
 from dustream.core.tier2.zhu_map import ONE_CELL, Packing, hashed_sub_dictionaries, learn_zhu_map, measure_variation
 from dustream.streams.generate.bulk import shingle_sets
@@ -59,11 +61,6 @@ WEB_SEED, OTHER_WEB_SEED = 7, 99
 SAMPLE_SHARE = 0.4  # of the generated web
 SAMPLE_STEPS = (20, 2)  # smaller samples: every so many-th page of that one
 FIRST_PAGES = 8_000
-SPEEDUP_TABLES = (
-    "Speedup: seconds at one partition over those of the busiest task",
-    "Seconds of all tasks over those of the busiest",
-    "Seconds of all tasks",
-)
 GRIDS_TRIED: tuple[tuple[int, Packing], ...] = (
     (ONE_CELL, "spread"), (16, "spread"), (16, "morton"), (32, "spread"), (32, "morton"), (64, "morton"),
 )  # fmt: skip
@@ -160,14 +157,23 @@ def main() -> None:
         for part in parts:
             report.say("\n".join(part.result().lines))
             report.tables += part.result().tables
-    if not args.quick and (FOLDER / "speedup.json").exists():
-        report.say("\n## Figure 6: processor time of tier-2 tasks, measured by `python bench/speedup.py`\n")
-        for number, title in enumerate(SPEEDUP_TABLES, 1):
-            report.say(f"### {title}\n\n<!-- bench/results/speedup.json, table {number} -->\n")
+    if not args.quick:
+        report_speedup(report)
     report.write()
     if not args.quick:
         write_result("partitions", report.tables)
     print("\n".join(report.lines))
+
+
+def report_speedup(report: Report) -> None:
+    """Asks for the tables of bench/speedup.py."""
+    report.say("\n## Figure 6: processor time of tier-2 tasks, measured by `python bench/speedup.py`\n")
+    report.say("*Speedup*: seconds at one partition over those of the busiest task. *Total over busiest*: seconds of")
+    report.say("all tasks over those of the busiest. The generated pages are those that a recrawl made as for")
+    report.say("Table 1 (results-recrawl.md) ends with.\n")
+    for name in ("speedup", "speedup-real"):
+        for number, table in enumerate(read_tables(name) if (FOLDER / f"{name}.json").exists() else (), 1):
+            report.say(f"### {table.title}\n\n<!-- bench/results/{name}.json, table {number} -->\n")
 
 
 class Report:
@@ -289,7 +295,7 @@ def read_collection(name: str, keep_one_in: int) -> Points:
             signature = sign(found.utf8)
         except BadEvent:
             continue
-        sets.append(np.frombuffer(signature.shingles, "<u8"))
+        sets.append(shingle_array(signature.shingles))
         tokens.append(hash_stream(text_bytes(found.text))[0])
         urls.append(page.url)
         langs.append(signature.lang)

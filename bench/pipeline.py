@@ -27,11 +27,12 @@ from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.core.text.extractors import TextSource
-from dustream.core.text.signature import shingle_array
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.signature import PageSignature
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import read_statuses
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import read_statuses
 from dustream.streams.once.engine import OnceEngine
 from dustream.streams.once.spool import FileSpool
 from dustream.streams.store.rocks import RocksStore
@@ -73,7 +74,7 @@ class Signed:
             yield Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])
 
     def sets(self) -> dict[str, frozenset | set]:
-        return {url: frozenset(shingle_array(each).tolist()) for url, each in self._signatures.items()}
+        return {url: frozenset(shingle_array(each.shingles).tolist()) for url, each in self._signatures.items()}
 
 
 def run_dustream(pages: list[CrawlEvent]) -> Result:

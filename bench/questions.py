@@ -18,17 +18,17 @@ from pathlib import Path
 
 from dustream.core.groups.rows import EdgeRow, GroupRow, TokenRow
 from dustream.core.pages.rows import PageRow
-from dustream.core.pages.vertex import END, group_key, vertex_name
 from dustream.core.pipeline import pipeline
 from dustream.core.settings import Settings
 from dustream.core.text.signature import sign
 from dustream.core.tier2.rows import StarRow, VertexRow, row_key
 from dustream.core.topology import partition_of
+from dustream.core.vertex import END, group_key, vertex_name
 from dustream.schemas.pages import Standing, Verdict
 from dustream.schemas.status import DuplicateStatus
 from dustream.streams.embedded.engine import View
-from dustream.streams.embedded.job import open_state
-from dustream.streams.embedded.tables import TaskTables
+from dustream.streams.engine.states import open_state
+from dustream.streams.engine.tables import TaskTables
 
 SITES = 5_000
 GROUP_PAGES = 4

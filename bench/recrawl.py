@@ -21,8 +21,6 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from line_chart import line_chart
@@ -34,14 +32,16 @@ from search import SimilarityIndex, synthetic_page, synthetic_shingles
 from dustream.core.pipeline import PAGES, RULES, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.tier2.forest import order_key
 from dustream.core.tier2.partition_map import PartitionMap
 from dustream.core.tier2.points import PointBatch, batch_of
 from dustream.core.tier2.zhu_map import learn_zhu_map
 from dustream.core.topology import Topology
 from dustream.schemas.pages import Crawl
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import read_fetch_counts, read_statuses
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import read_fetch_counts, read_statuses
 from dustream.streams.store.rocks import RocksStore
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -289,7 +289,7 @@ def table_1_rows(crawls: list[Crawl], at: list[Moment]) -> Iterator[list[list[st
 def first_points(crawls: list[Crawl]) -> PointBatch:
     """The pages that a map is learned from."""
     signatures = [crawl.signature for crawl in crawls if crawl.signature is not None][:SAMPLE_PAGES]
-    return batch_of([np.frombuffer(signature.shingles, "<u8") for signature in signatures])
+    return batch_of([shingle_array(signature.shingles) for signature in signatures])
 
 
 def pairs_near(crawls: list[Crawl]) -> str:

@@ -18,7 +18,8 @@ import numpy as np
 from pipeline import Groups, UnionFind, pair_counts
 from search import Corpus, exact_pairs
 
-from dustream.core.pages.vertex import vertex_name
+from dustream.core.text.shingle_bytes import shingle_array
+from dustream.core.vertex import vertex_name
 from dustream.core.winners import Markets
 from dustream.schemas.pages import Canonical, Crawl
 from dustream.schemas.signature import PageSignature
@@ -95,7 +96,7 @@ def _key(url: str, page: LastPage) -> bytes:
 
 
 def _matches(signatures: list[PageSignature | None], tau: float) -> list[list[int]]:
-    sets = [np.frombuffer(signature.shingles, dtype="<u8") for signature in signatures if signature is not None]
+    sets = [shingle_array(signature.shingles) for signature in signatures if signature is not None]
     starts = np.concatenate(([0], np.cumsum([len(shingles) for shingles in sets])))
     corpus = Corpus(np.concatenate(sets), starts, [], np.zeros(0))
     matches: list[list[int]] = [[] for _ in sets]

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE / "results"
 DOCS = HERE.parent / "docs"
-ASKED = re.compile(r"(<!-- bench/results/([\w-]+)\.json, table (\d+) -->)\n\n(?:\|.*\n)*")
+ASKED = re.compile(r"(<!-- bench/results/([\w-]+)\.json, table (\d+) -->)\n\n(?:\|.*\n)*\n*")
 
 
 class Table(NamedTuple):
@@ -85,9 +85,9 @@ def with_tables(text: str) -> str:
     """A document with the tables that it asks for as they are now."""
 
     def table(asked: re.Match[str]) -> str:
-        return f"{asked[1]}\n\n{read_tables(asked[2])[int(asked[3]) - 1].markdown()}\n"
+        return f"{asked[1]}\n\n{read_tables(asked[2])[int(asked[3]) - 1].markdown()}\n\n"
 
-    return ASKED.sub(table, text)
+    return ASKED.sub(table, text).rstrip() + "\n"
 
 
 def main() -> int:

@@ -44,8 +44,8 @@ from dustream.core.rules.pattern_tree import build_pattern_tree
 from dustream.core.rules.rewrite import Rewrite, pattern_rewrite, rewrite_of, rule_id
 from dustream.core.rules.scores import Score, micro_average, score
 from dustream.core.rules.selection import select_by_graph, select_naively
-from dustream.core.rules.standard import standard_form
 from dustream.core.rules.training import KnownUrl, TrainingSet, training_set
+from dustream.core.urls.standard import standard_form
 from dustream.schemas.rules import RuleSet, UrlRule
 
 TRAINED_SHARE = 5  # one in five
@@ -200,7 +200,7 @@ SWEPT_METHODS = dict(list(METHODS.items())[:4])
 
 
 def _registered(site: Site) -> str:
-    from dustream.core.sites import site_of
+    from dustream.core.urls.sites import site_of
 
     return site_of(site.known[0].url)
 

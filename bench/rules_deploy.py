@@ -31,8 +31,8 @@ from rules import Known, real_lists
 from dustream.core.rules.landing import LandingSettings
 from dustream.core.rules.learn import LearnSettings, learn_site
 from dustream.core.rules.normalize import SiteRules
-from dustream.core.rules.standard import standard_form
-from dustream.core.sites import site_of
+from dustream.core.urls.sites import site_of
+from dustream.core.urls.standard import standard_form
 
 SHARES = (10, 20, 50)
 DRAWS = 3

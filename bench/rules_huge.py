@@ -24,8 +24,9 @@ from dustream.core.rules.normalize import Normalizer
 from dustream.core.rules.scores import score
 from dustream.core.settings import Settings
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import read_rule_sets
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import read_rule_sets
 from dustream.streams.store.rocks import RocksStore
 
 SITE = "example.com"

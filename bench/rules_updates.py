@@ -19,7 +19,8 @@ from dustream.core.pipeline import UPDATES, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
 from dustream.streams.store.rocks import RocksStore
 
 SITES = 97

@@ -27,10 +27,11 @@ from pages import sample_pages
 
 from dustream.core.errors import BadInput
 from dustream.core.mix64 import mix64
+from dustream.core.similarity import similarity_at_least, threshold_ratio
 from dustream.core.text.minhash import minhash, to_datasketch
-from dustream.core.text.signature import shingle_array, sign_page
+from dustream.core.text.shingle_bytes import shingle_array
+from dustream.core.text.signature import sign_page
 from dustream.core.tier2.index import IndexedPage, SimilarityIndex
-from dustream.core.tier2.jaccard import similarity_at_least, threshold_ratio
 from dustream.schemas.signature import PageSignature
 
 REAL_PAGES_MAX = 15_000
@@ -77,7 +78,7 @@ def signed_sets(count: int) -> tuple[str, list[np.ndarray]]:
     sets = []
     for event in events[:count]:
         try:
-            shingles = shingle_array(sign_page(event.html or ""))
+            shingles = shingle_array(sign_page(event.html or "").shingles)
         except BadInput:
             continue
         if len(shingles):

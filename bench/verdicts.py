@@ -69,7 +69,8 @@ def main() -> int:
             print(f"  {visible.similarity(url, winner):.2f} {url} = {winner}")
     changed = [url for url in after if url in before and before[url][0] != after[url][0]]
     kinds = Counter((before[url][0], after[url][0]) for url in changed)
-    print(f"changed: {len(changed)} of {len(after)}")
+    others = sum(url in before and before[url][0] == after[url][0] and before[url] != after[url] for url in after)
+    print(f"changed: {len(changed)} of {len(after)}; {others} others have another winner")
     for (was, now), count in kinds.most_common():
         print(f"  {was} → {now}: {count}")
     for url in random.Random(2).sample(changed, min(args.sample, len(changed))):

@@ -23,11 +23,11 @@ from dustream.core.once.contents import MemorySpool
 from dustream.core.pipeline import PAGES
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
-from dustream.core.sites import site_of
+from dustream.core.urls.sites import site_of
 from dustream.core.winners import Market
 from dustream.schemas.pages import Crawl
 from dustream.schemas.status import DuplicateStatus
-from dustream.streams.embedded.engine import Feed
+from dustream.streams.engine.feed import Feed
 from dustream.streams.once.engine import OnceEngine
 
 PLACES = ("https", "static", "depth", "url_length", "url_hash")

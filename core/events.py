@@ -20,16 +20,13 @@ import re
 from datetime import date, datetime
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
-from urllib.parse import urljoin
 
 from msgspec import Struct
 
 from dustream.core.errors import BadEvent
-from dustream.core.hosts import ascii_host
+from dustream.core.urls.identity import EXCERPT_CHARS_MAX, excerpt, page_identity, resolve_target
 from dustream.schemas.crawl import CRAWL_EVENT_VERSION, CrawlEvent
 
-url_bytes_max: Final = 8192
-excerpt_chars_max: Final = 80
 # A version far in the future would outrank every later fetch of its URL for good, so the bound is tight but fixed.
 fetched_at_s_max: Final = 4_102_444_800  # 2100-01-01T00:00:00Z
 year_9999_s_max: Final = 253_402_300_799
@@ -109,7 +106,7 @@ def _text_time_ms(text: str) -> int:
     found = _TIME.fullmatch(text)
     if found is None or (found[2] is None and len(text) != 4):
         raise BadEvent(
-            f"fetched_at {_excerpt(text)} is not a time: "
+            f"fetched_at {excerpt(text)} is not a time: "
             "give RFC 3339 (2024-05-01T12:00:00Z), 14 digits (20240501120000), or seconds since 1970 as a number"
         )
     year, month, day, hour, minute, second = (int(found[i] or (i in (2, 3))) for i in range(1, 7))
@@ -129,11 +126,11 @@ def _plain_time_ms(text: str) -> int | None:
 
 def _civil_ms(text: str, year: int, month: int, day: int, hour: int, minute: int, second: int) -> int:
     if hour > 23 or minute > 59 or second > 60:  # 60: a leap second, counted as the second after it
-        raise BadEvent(f"fetched_at {_excerpt(text)} has no such time of day")
+        raise BadEvent(f"fetched_at {excerpt(text)} has no such time of day")
     try:
         days = date(year, month, day).toordinal() - _EPOCH_DAY
     except ValueError:
-        raise BadEvent(f"fetched_at {_excerpt(text)} has no such day") from None
+        raise BadEvent(f"fetched_at {excerpt(text)} has no such day") from None
     return ((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000
 
 
@@ -146,127 +143,10 @@ def _offset_ms(offset: str | None) -> int:
 
 def _bounded_ms(time_ms: int, value: str | int | float) -> int:
     if time_ms < 0:
-        raise BadEvent(f"fetched_at {_excerpt(str(value))} is before 1970")
+        raise BadEvent(f"fetched_at {excerpt(str(value))} is before 1970")
     if time_ms > fetched_at_s_max * 1000:
-        raise BadEvent(f"fetched_at {_excerpt(str(value))} is after the year 2100: no page was fetched then")
+        raise BadEvent(f"fetched_at {excerpt(str(value))} is after the year 2100: no page was fetched then")
     return time_ms
-
-
-# ---------------------------------------------------------------- identity
-
-# A URL that is already its own identity: most are, and the check costs a microsecond.
-_IDENTICAL: Final = re.compile(r"https?://[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_.])?/[\x21\x22\x24-\x7e]*", re.ASCII)
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_AUTHORITY_END: Final = re.compile(r"[/?#]")
-_PORT: Final = re.compile(r":(\d*)$", re.ASCII)
-_HOST: Final = re.compile(r"(?=.*[a-z0-9_])[a-z0-9._-]{1,253}\.?|\[[0-9a-f:.]{2,45}\]", re.ASCII)
-_DEFAULT_PORT: Final = {"http": 80, "https": 443}
-
-
-def page_identity(url: str) -> str:
-    """The URL under which a page is known: absolute http(s) with a host, in one spelling.
-
-    Only what RFC 3986 section 6.2.2 and 6.2.3 call safe and every server treats alike: surrounding white space and
-    the fragment go, scheme and host become lower case, the default port goes, an empty path is "/", a host in another
-    script is written in punycode. Anything more (slashes, parameters, percent codes) is for the learned rules.
-    """
-    if _IDENTICAL.fullmatch(url) and len(url) <= url_bytes_max:
-        return url
-    text = url.strip()
-    _check_characters(text)
-    scheme, rest = _split_scheme(text)
-    end = _AUTHORITY_END.search(rest)
-    authority, tail = (rest[: end.start()], rest[end.start() :]) if end else (rest, "")
-    tail = tail.partition("#")[0].rstrip()  # blanks before the fragment were not at the end of the text
-    if not tail.startswith("/"):
-        tail = "/" + tail
-    identity = f"{scheme}://{_normal_authority(scheme, authority)}{tail}"
-    _check_length(identity)
-    return identity
-
-
-def resolve_target(base: str, location: str) -> str:
-    """The identity of a redirect's target, `location` being absolute or relative to `base` (RFC 3986 section 5)."""
-    text = re.sub(r"[\t\r\n]", "", location).strip()  # as browsers do: folded headers leave them inside
-    if not text:
-        raise BadEvent("redirect without a target")
-    if re.match(r"https?://", text, re.IGNORECASE):
-        return page_identity(text)
-    reference = text.partition("#")[0]
-    try:
-        joined = urljoin(base, reference)
-    except ValueError as error:
-        raise BadEvent(f"redirect target {_excerpt(text)} is not a URL: {error}") from None
-    if reference.endswith("?") and not joined.endswith("?"):  # urljoin drops an empty query; servers see it
-        joined += "?"
-    return page_identity(joined)
-
-
-def _check_characters(text: str) -> None:
-    if not text:
-        raise BadEvent("no URL")
-    if len(text) > 4 * url_bytes_max:  # before anything that scans it; the exact check follows on the identity
-        raise BadEvent(f"URL longer than {url_bytes_max} bytes: {_excerpt(text)}")
-    if _CONTROL.search(text):
-        raise BadEvent(f"URL with control characters: {_excerpt(text)}")
-
-
-def _split_scheme(text: str) -> tuple[str, str]:
-    found = _SCHEME.match(text)
-    if found is None:
-        raise BadEvent(f"relative URL {_excerpt(text)}: an absolute http or https URL is needed")
-    scheme = found[1].lower()
-    if scheme not in _DEFAULT_PORT:
-        raise BadEvent(f"URL with scheme {_excerpt(scheme)}: only http and https are read ({_excerpt(text)})")
-    rest = text[found.end() :]
-    if not rest.startswith("//"):
-        raise BadEvent(f"URL without a host: {_excerpt(text)}")
-    return scheme, rest[2:]
-
-
-def _normal_authority(scheme: str, authority: str) -> str:
-    userinfo, at, host_port = authority.rpartition("@")
-    port = ""
-    if found := _PORT.search(host_port):
-        host_port = host_port[: found.start()]
-        port = _normal_port(scheme, found[1])
-    if not host_port:
-        raise BadEvent("URL without a host")
-    host = _normal_host(host_port)
-    if not _HOST.fullmatch(host):
-        raise BadEvent(f"URL with an impossible host: {_excerpt(host_port)}")
-    return f"{userinfo}{at}{host}{port}"
-
-
-def _normal_port(scheme: str, digits: str) -> str:
-    if not digits:
-        return ""
-    if len(digits) > 8 or int(digits) > 65535:
-        raise BadEvent(f"URL with an impossible port: {_excerpt(digits)}")
-    return "" if int(digits) == _DEFAULT_PORT[scheme] else f":{int(digits)}"
-
-
-def _normal_host(host: str) -> str:
-    try:
-        return ascii_host(host)
-    except UnicodeError:
-        raise BadEvent(f"URL with an impossible host: {_excerpt(host)}") from None
-
-
-def _check_length(identity: str) -> None:
-    try:
-        size = len(identity.encode())
-    except UnicodeEncodeError:
-        raise BadEvent(f"URL that is not valid Unicode: {_excerpt(identity)}") from None
-    if size > url_bytes_max:
-        raise BadEvent(f"URL longer than {url_bytes_max} bytes: {_excerpt(identity)}")
-
-
-def _excerpt(text: str) -> str:
-    """Quoted, printable and short: this text ends up on terminals and in reports."""
-    shown = text if len(text) <= excerpt_chars_max else text[:excerpt_chars_max] + "…"
-    return ascii(shown) if _CONTROL.search(shown) or not shown.isprintable() else repr(shown)
 
 
 # ---------------------------------------------------------------- what the fetch tells
@@ -367,7 +247,7 @@ def _content(event: CrawlEvent) -> Finding:
     if event.body is None and event.digest is None:
         return Finding("skipped", reason="no content")
     if not is_page_type(event.content_type):
-        return Finding("skipped", reason=f"content type {media_type(event.content_type)[:excerpt_chars_max]}")
+        return Finding("skipped", reason=f"content type {media_type(event.content_type)[:EXCERPT_CHARS_MAX]}")
     if event.body is not None and media_type(event.content_type) not in PAGE_TYPES and looks_binary(event.body):
         return Finding("skipped", reason="binary data without a content type")
     return Finding("content")

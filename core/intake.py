@@ -9,14 +9,15 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dustream.core.canonical import canonical_class
 from dustream.core.containment.code_choice import CodeOf, code_chooser
 from dustream.core.errors import BadEvent
-from dustream.core.events import CheckedEvent, check_event, resolve_target
+from dustream.core.events import CheckedEvent, check_event
 from dustream.core.page_cut import cut_event, smaller
 from dustream.core.text.extractors import TextSource, extractor
 from dustream.core.text.page_guard import TooLarge
 from dustream.core.text.signature import PageSigner, SignedPage, page_signer, sign
+from dustream.core.urls.canonical import canonical_class
+from dustream.core.urls.identity import resolve_target
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.pages import Canonical, Crawl, Decision
 from dustream.schemas.signature import PageSignature

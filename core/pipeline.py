@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from dustream.core.breaker import TABLES as SITES_TABLES
-from dustream.core.breaker import SitesProcessor
 from dustream.core.containment.processor import TABLES as CONTAINMENT_TABLES
 from dustream.core.containment.processor import ContainmentProcessor
 from dustream.core.errors import BadSetting
@@ -20,7 +18,8 @@ from dustream.core.rules.known_site import RulesSettings
 from dustream.core.rules.processor import TABLES as RULES_TABLES
 from dustream.core.rules.processor import RulesProcessor
 from dustream.core.settings import Settings
-from dustream.core.sites import site_of
+from dustream.core.sites.processor import TABLES as SITES_TABLES
+from dustream.core.sites.processor import SitesProcessor
 from dustream.core.tier2.containers import ContainmentRules, criteria_first, longer_first
 from dustream.core.tier2.crowded_index import CrowdedIndex
 from dustream.core.tier2.partition_map import PartitionMap, default_map
@@ -29,6 +28,7 @@ from dustream.core.tier2.processor import TABLES as TIER2_TABLES
 from dustream.core.tier2.processor import Tier2Processor
 from dustream.core.tier2.search_protocol import ShinglesOf
 from dustream.core.topology import ProcessorSpec, TableSpec, Topic, Topology
+from dustream.core.urls.sites import site_of
 from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
 from dustream.schemas.cluster import ClusterUpdate

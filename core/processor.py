@@ -9,6 +9,7 @@ together with the input position and the messages sent, all or nothing. What a p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 Row = TypeVar("Row")
@@ -57,3 +58,8 @@ class Resting(Protocol):
     def at_rest(self, state: TaskState) -> list[Send]:
         """Nothing is left to read for now. May come at any moment and any number of times: once everything has come to
         rest, the outcome must be the same."""
+
+
+def rows_after(table: Table[Row], prefix: str, after: str, limit: int) -> list[tuple[str, Row]]:
+    """At most `limit` rows under a prefix whose rest of the key is greater than `after` ('' for the first ones)."""
+    return list(islice(table.scan(prefix, prefix + after if after else ""), limit))

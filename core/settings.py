@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from dustream.core.breaker import SITE_PAGES_MIN, SITE_SHARE_MAX
 from dustream.core.errors import BadSetting
+from dustream.core.sites.processor import SITE_PAGES_MIN, SITE_SHARE_MAX
 from dustream.core.text.code_parameters import DEFAULT_PARAMETERS, CodeParameters
 from dustream.core.text.extractors import CodesFor, ExtractorName, TextSource
 from dustream.core.winners import Market, Markets

@@ -25,7 +25,7 @@ class Post(Struct, frozen=True, array_like=True, tag="post"):
 
 
 class Unpost(Struct, frozen=True, array_like=True, tag="unpost"):
-    """Pages of the tier-2 partition `home` are to be found no more. To every partition."""
+    """Pages of the tier-2 partition `home` are to be found no more. To the partitions that they were posted to."""
 
     home: int
     serials: bytes  # int64

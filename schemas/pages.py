@@ -9,7 +9,7 @@ from msgspec import Struct
 from dustream.schemas.signature import PageSignature
 
 Canonical = Literal["self", "none", "other"]
-"""What a page's rel=canonical link says about the page (core/canonical.py)."""
+"""What a page's rel=canonical link says about the page (core/urls/canonical.py)."""
 
 
 class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
@@ -44,7 +44,7 @@ class Consult(Struct, frozen=True, array_like=True, tag="consult"):
 
 
 # What travels between groups by way of a vertex's home in `pages`. `vertex` names of all messages:
-# core/pages/vertex.py.
+# core/vertex.py.
 
 
 class Edge(Struct, frozen=True, array_like=True, tag="edge"):
@@ -55,8 +55,8 @@ class Edge(Struct, frozen=True, array_like=True, tag="edge"):
 
 
 class Join(Struct, frozen=True, array_like=True, tag="join"):
-    """The baton of an edge: `other`, in `group` of `rank`, matches the vertex addressed; one of the two groups must
-    move."""
+    """The pending join of an edge: `other`, in `group` of `rank`, matches the vertex addressed; one of the two groups
+    must move."""
 
     other: str
     rank: int

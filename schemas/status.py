@@ -13,6 +13,19 @@ KEPT_ROLES: frozenset[Role] = frozenset({"unique", "winner", "held"})
 Relation = Literal["exact", "near", "contained", "redirect", "revisit"]
 Problem = Literal["redirect_cut", "target_gone", "target_unknown", "content_unknown", "truncated"]
 
+Winner = Annotated[str | None, Meta(description="the URL kept for this page (`held`: the one that would be)")]
+Similarity = Annotated[
+    float | None,
+    Meta(
+        description="exact Jaccard similarity to the winner; of a contained page: the exact share of its shingles that "
+        "the winner has"
+    ),
+]
+CodeShare = Annotated[
+    float | None,
+    Meta(description="of a contained page: the share of its feature code that the winner's has in one piece"),
+]
+
 
 def is_kept(role: Role) -> bool:
     """Whether a URL with this role is to be kept. A `held` page is: the circuit breaker does not believe that it is a
@@ -24,19 +37,10 @@ class MarketStatus(Struct, frozen=True, kw_only=True):
     """The verdict in one of several markets."""
 
     role: Annotated[Role, Meta(description="as in the status, by this market's winner order")]
-    winner: Annotated[str | None, Meta(description="the URL kept for this page (`held`: the one that would be)")] = None
+    winner: Winner = None
     relation: Annotated[Relation | None, Meta(description="how the page relates to its winner")] = None
-    similarity: Annotated[
-        float | None,
-        Meta(
-            description="exact Jaccard similarity to the winner; of a contained page: the exact share of its shingles "
-            "that the winner has"
-        ),
-    ] = None
-    code_share: Annotated[
-        float | None,
-        Meta(description="of a contained page: the share of its feature code that the winner's has in one piece"),
-    ] = None
+    similarity: Similarity = None
+    code_share: CodeShare = None
 
 
 class DuplicateStatus(Struct, frozen=True, kw_only=True, gc=False):
@@ -48,21 +52,12 @@ class DuplicateStatus(Struct, frozen=True, kw_only=True, gc=False):
     since: Annotated[int, Meta(description="fetched_at in ms of the fetch that brought what the page is now")]
     v: Annotated[int, Meta(description="schema version")] = DUPLICATE_STATUS_VERSION
     group: Annotated[str | None, Meta(description="group id: URL of its earliest member")] = None
-    winner: Annotated[str | None, Meta(description="the URL kept for this page (`held`: the one that would be)")] = None
+    winner: Winner = None
     relation: Annotated[
         Relation | None, Meta(description="how the page relates to its winner; revisit is written no more")
     ] = None
-    similarity: Annotated[
-        float | None,
-        Meta(
-            description="exact Jaccard similarity to the winner; of a contained page: the exact share of its shingles "
-            "that the winner has"
-        ),
-    ] = None
-    code_share: Annotated[
-        float | None,
-        Meta(description="of a contained page: the share of its feature code that the winner's has in one piece"),
-    ] = None
+    similarity: Similarity = None
+    code_share: CodeShare = None
     target: Annotated[str | None, Meta(description="where a redirect ends")] = None
     problem: Annotated[
         Problem | None,

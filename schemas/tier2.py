@@ -7,7 +7,7 @@ from msgspec import Struct
 from dustream.schemas.signature import PageSignature
 
 
-class Store(Struct, frozen=True, array_like=True, tag="store"):
+class StoreVertex(Struct, frozen=True, array_like=True, tag="store"):
     """A vertex comes to its home partition. `keys`: its place in the winner order of each market. `probes`: the other
     partitions that may hold a match."""
 
@@ -94,7 +94,7 @@ class Covered(Struct, frozen=True, array_like=True, tag="covered"):
     cover: Cover | None
 
 
-class News(Struct, frozen=True, array_like=True, tag="news"):
+class StarUpdates(Struct, frozen=True, array_like=True, tag="news"):
     """What one step of partition `source` has to say about stars, in winner order; settled at once by the receiver."""
 
     source: int
@@ -169,7 +169,7 @@ class ContainmentDropped(Struct, frozen=True, array_like=True, tag="containment_
 
 
 Tier2Message = (
-    Store
+    StoreVertex
     | Probe
     | Remove
     | Keep
@@ -177,7 +177,7 @@ Tier2Message = (
     | Recall
     | Unprobe
     | Rekey
-    | News
+    | StarUpdates
     | ContinueTier2
     | Propose
     | Weigh

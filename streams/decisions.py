@@ -18,10 +18,12 @@ from dustream.core.pipeline import PAGES, SITES, pipeline
 from dustream.core.processor import Send
 from dustream.core.tier2.partition_map import map_from_bytes
 from dustream.schemas.crawl import CrawlEvent, DecisionName
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.job import open_state, outcome_fields
-from dustream.streams.embedded.results import Outcome, write_results
-from dustream.streams.embedded.state_rows import MAP_KEY
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import Outcome, write_results
+from dustream.streams.engine.state_rows import MAP_KEY
+from dustream.streams.engine.states import open_state
+from dustream.streams.job import outcome_fields
 from dustream.streams.questions.state import EmbeddedState
 
 

@@ -37,7 +37,7 @@ ROLE_CLASS: dict[Role, str] = {
 }
 
 
-class StatusLine(Struct, frozen=True):
+class JudgedLine(Struct, frozen=True):
     """What is read of a line of status.jsonl."""
 
     url: str
@@ -169,8 +169,8 @@ def _read_truth(lines: Iterable[bytes | str]) -> Iterable[PageTruth]:
             raise BadInput(f"truth line {number} cannot be read ({error}); {WRITE_AGAIN}") from error
 
 
-def _read_statuses(lines: Iterable[bytes | str]) -> Iterable[StatusLine]:
-    decoder = msgspec.json.Decoder(StatusLine)
+def _read_statuses(lines: Iterable[bytes | str]) -> Iterable[JudgedLine]:
+    decoder = msgspec.json.Decoder(JudgedLine)
     for number, line in enumerate(lines, start=1):
         try:
             yield decoder.decode(line)
@@ -180,7 +180,7 @@ def _read_statuses(lines: Iterable[bytes | str]) -> Iterable[StatusLine]:
             ) from error
 
 
-def _group(status: StatusLine | None, url: str) -> str:
+def _group(status: JudgedLine | None, url: str) -> str:
     """The group a URL is said to be in; a page unknown, gone or without a group stands alone."""
     if status is None or status.group is None or status.role == "gone":
         return f"alone {url}"
@@ -225,19 +225,19 @@ def _found_by_rule(counted: list[PageTruth], said: Mapping[str, str]) -> dict[st
     return {rule: (right, of) for rule, (right, of) in sorted(found.items())}
 
 
-def _role_is_right(truth: PageTruth, status: StatusLine | None) -> bool:
+def _role_is_right(truth: PageTruth, status: JudgedLine | None) -> bool:
     """Rejected means that no status exists; unique, winner and duplicate are told apart by the groups, not here."""
     if status is None:
         return truth.role == "rejected"
     return ROLE_CLASS.get(status.role) == truth.role
 
 
-def _role_disagreement(truth: PageTruth, status: StatusLine | None) -> Disagreement:
+def _role_disagreement(truth: PageTruth, status: JudgedLine | None) -> Disagreement:
     said = "no status" if status is None else status.role
     return Disagreement("role", f"{said} instead of {truth.role} ({truth.family})", (truth.url,), 0)
 
 
-def _redirects(truths: Mapping[str, PageTruth], statuses: Mapping[str, StatusLine]) -> tuple[int, list[Disagreement]]:
+def _redirects(truths: Mapping[str, PageTruth], statuses: Mapping[str, JudgedLine]) -> tuple[int, list[Disagreement]]:
     """Redirects that end at content, and those of them that are not in the group of the page where they end."""
     ending = [truth for truth in truths.values() if truth.target is not None and not truth.grey]
     errors = []

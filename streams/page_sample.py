@@ -7,16 +7,16 @@ from hashlib import blake2b
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-import numpy as np
-
 from dustream.core.errors import BadEvent
-from dustream.core.events import page_identity
+from dustream.core.partitioning import tie_of
 from dustream.core.settings import Settings
 from dustream.core.text.extractors import TextSource
-from dustream.core.tier2.points import PointBatch, batch_of, tie_of
+from dustream.core.text.shingle_bytes import shingle_array
+from dustream.core.tier2.points import PointBatch, batch_of
+from dustream.core.urls.identity import page_identity
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.pages import Crawl
-from dustream.streams.embedded.signing import Chunk, sign_chunks
+from dustream.streams.engine.signing import Chunk, sign_chunks
 from dustream.streams.readers import Record, open_inputs
 from dustream.streams.readers.field_map import FieldMap
 
@@ -132,7 +132,7 @@ def _may_be_chosen(event: CrawlEvent, reservoir: _Reservoir) -> bool:
 def _batch(pages: list[Crawl]) -> PointBatch:
     signatures = [page.signature for page in pages if page.signature is not None]
     return batch_of(
-        [np.frombuffer(signature.shingles, "<u8") for signature in signatures],
+        [shingle_array(signature.shingles) for signature in signatures],
         [tie_of(page.url) for page in pages],
         [signature.lang for signature in signatures],
     )

@@ -8,9 +8,9 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from dustream.core.partitioning import TIE_BITS
 from dustream.core.tier2.cut_tree import BY_LENGTH, SHARE_UNITS, Cut, LosslessMap
 from dustream.core.tier2.partition_map import Balance, PartitionMap
-from dustream.core.tier2.points import TIE_BITS
 
 NAMESPACE = "http://www.w3.org/2000/svg"
 WIDTH = 960

@@ -26,7 +26,8 @@ from dustream.core.text.shingles import DEFAULT_TABLE, DIMENSIONS
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.pages import Crawl
 from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
 from dustream.streams.generate import generate
 from dustream.streams.once.engine import OnceEngine
 from dustream.streams.store.memory import MemoryStore

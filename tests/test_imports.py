@@ -10,6 +10,7 @@ import pytest
 import dustream.core.errors as anchor
 
 ROOT = Path(anchor.__file__).parents[1]
+ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
 
 FORBIDDEN = {
     "core": {"dustream.streams", "faust", "confluent_kafka", "aiokafka", "rocksdict", "io", "os", "pathlib", "socket",
@@ -19,6 +20,80 @@ FORBIDDEN = {
 }  # fmt: skip
 ALLOWED = {"threading.local"}  # starts no thread: it keeps those of others apart
 FORBIDDEN_CALLS = {"core": {"open", "hash", "print", "input"}, "schemas": {"open", "hash", "print"}}
+
+
+ARROWS = {
+    "api": {"core", "core.once", "core.rules", "core.text", "core.urls", "schemas", "streams.embedded",
+            "streams.engine", "streams.kafka", "streams.questions", "streams.rules_io", "streams.store"},
+    "core": {"core.containment", "core.groups", "core.pages", "core.rules", "core.sites", "core.text", "core.tier2",
+             "core.urls", "schemas"},
+    "core.containment": {"core", "core.text", "schemas"},
+    "core.groups": {"core", "schemas"},
+    "core.once": {"core", "core.containment", "core.pages", "core.text", "core.tier2", "schemas"},
+    "core.pages": {"core", "core.text", "schemas"},
+    "core.rules": {"core", "core.urls", "schemas"},
+    "core.sites": {"core", "schemas"},
+    "core.text": {"core", "schemas"},
+    "core.tier2": {"core", "core.containment", "core.text", "schemas"},
+    "core.urls": {"core", "schemas"},
+    "schemas": set(),
+    "streams": {"core", "core.once", "core.rules", "core.text", "core.tier2", "core.urls", "schemas",
+                "streams.embedded", "streams.engine", "streams.generate", "streams.kafka", "streams.once",
+                "streams.questions", "streams.readers", "streams.store"},
+    "streams.cli": {"core", "core.rules", "core.text", "core.tier2", "core.urls", "schemas", "streams",
+                    "streams.embedded", "streams.engine", "streams.generate", "streams.kafka", "streams.questions",
+                    "streams.readers", "streams.rules_io", "streams.store"},
+    "streams.embedded": {"core", "schemas", "streams.engine", "streams.store"},
+    "streams.engine": {"core", "core.pages", "core.text", "core.tier2", "core.urls", "schemas", "streams",
+                       "streams.readers", "streams.store"},
+    "streams.generate": {"core", "schemas", "streams"},
+    "streams.kafka": {"core", "core.groups", "core.pages", "core.sites", "core.text", "core.tier2", "core.urls",
+                      "schemas", "streams", "streams.engine", "streams.readers", "streams.store"},
+    "streams.once": {"core", "core.once", "core.pages", "core.rules", "core.urls", "schemas", "streams",
+                     "streams.engine", "streams.store"},
+    "streams.questions": {"core", "core.groups", "core.pages", "core.sites", "core.text", "core.tier2", "core.urls",
+                          "schemas", "streams.engine", "streams.readers", "streams.store"},
+    "streams.readers": {"core", "core.text", "core.urls", "schemas"},
+    "streams.reference": {"core", "schemas", "streams", "streams.cli", "streams.engine", "streams.kafka"},
+    "streams.rules_io": {"core", "core.rules", "core.urls", "schemas", "streams.readers"},
+    "streams.store": {"core", "streams"},
+}  # fmt: skip
+"""Which package may import which. `core` and `streams` without a second part are the modules right in that folder."""
+
+
+def package_of(name: str) -> str:
+    """Of a module of ours, such as dustream.core.text.scan: core.text."""
+    parts = name.split(".")[1:]
+    if not parts or parts[0].startswith("_"):
+        return "api"
+    return ".".join(parts[:2]) if len(parts) > 1 and (ROOT / parts[0] / parts[1]).is_dir() else parts[0]
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(("dustream", *parts[1:])) if parts[0] == "api" else ".".join(("dustream", *parts))
+
+
+def arrows() -> dict[str, set[str]]:
+    """Which package imports which, now."""
+    found: dict[str, set[str]] = {}
+    for path in (file for part in ("api", "core", "schemas", "streams") for file in source_files(part)):
+        here = package_of(module_name(path))
+        nodes = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom))
+        there = {package_of(node.module) for node in nodes if node.module and node.module.startswith("dustream")}
+        found.setdefault(here, set()).update(there - {here})
+    return found
+
+
+def test_packages_import_only_what_the_table_allows() -> None:
+    """An arrow that nobody needs any more is taken out of the table, too."""
+    assert arrows() == ARROWS
+
+
+def test_the_table_in_the_docs_is_this_one() -> None:
+    text = ARCHITECTURE.read_text().partition("| package | imports |\n|---|---|\n")[2].partition("\n\n")[0]
+    rows = (line.strip("| ").replace("`", "").split(" | ") for line in text.splitlines())
+    assert {name: set(others.split(", ")) - {"nothing"} for name, others in rows} == ARROWS
 
 
 def source_files(part: str) -> list[Path]:

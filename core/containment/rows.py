@@ -74,14 +74,14 @@ class PostedPages(NamedTuple):
         return Postings(*(column.tobytes() for column in self))
 
 
-class Cut(NamedTuple):
+class PartedPostings(NamedTuple):
     """A row without one of its pages, and the page's terms."""
 
     left: Postings
     terms: bytes
 
 
-def without(row: Postings, serial: int) -> Cut | None:
+def without(row: Postings, serial: int) -> PartedPostings | None:
     """None if the page is not in the row."""
     serials = np.frombuffer(row.serials, dtype="<i8").tolist()
     if serial not in serials:
@@ -101,4 +101,4 @@ def without(row: Postings, serial: int) -> Cut | None:
         other(row.terms, first, last, 8),
         other(row.kinds, first, last, 1),
     )
-    return Cut(left, row.terms[8 * first : 8 * last])
+    return PartedPostings(left, row.terms[8 * first : 8 * last])

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from dustream.core.groups.rows import EdgeRow, TokenRow
-from dustream.core.pages.rows import rows_after
-from dustream.core.pages.vertex import END
-from dustream.core.processor import Table, TaskState
+from dustream.core.processor import Table, TaskState, rows_after
+from dustream.core.vertex import END
 from dustream.schemas.groups import EdgeRecord, TokenRecord
 
 ARRIVING = "\1"

@@ -1,9 +1,9 @@
 """The groups processor: which vertices are connected. By group key.
 
 A group owns tokens, one per vertex, never copied. Rules (docs/protocol.md):
-- An edge whose other end is elsewhere is a half-edge; its baton, a Join, goes to the other end's group. Of the two
-  groups the one with the lower priority (lower rank, then by a hash of the key) moves all its tokens to the other.
-  Every half-edge has one baton under way until both ends are in one group or one is dead.
+- An edge whose other end is elsewhere is a half-edge; its pending join goes to the other end's group. Of the two
+  groups, the one with the lower priority (lower rank, then by a hash of the key) moves all its tokens to the other.
+  Every half-edge has one pending join until both ends are in one group or one is dead.
 - A request for a vertex that is not here goes back to the vertex's home in `pages`.
 - A vertex without a group enters that of a vertex it matches; if that one is elsewhere, it goes home.
 - A leave splits off the pieces that hung on it: all but the largest move to fresh keys.
@@ -45,9 +45,8 @@ from dustream.core.groups.rows import (
     UnlinkJob,
 )
 from dustream.core.groups.searches import Searches
-from dustream.core.pages.rows import rows_after
-from dustream.core.pages.vertex import END, group_key, url_of
-from dustream.core.processor import Send, Table, TaskState
+from dustream.core.processor import Send, Table, TaskState, rows_after
+from dustream.core.vertex import END, group_key, url_of
 from dustream.schemas.groups import ContinueGroup, Create, Deliver, EdgeRecord, TokenRecord, Transfer
 from dustream.schemas.pages import Bounce, Dead, Edge, Enter, Hold, Join, Leave, Left, Returned, Route, Standing, Sync
 
@@ -82,7 +81,7 @@ class Group:
 
 
 @dataclass
-class Parcel:
+class TransferBatch:
     """What goes to one destination while a step works on a split."""
 
     piece: SearchRow
@@ -241,19 +240,19 @@ class GroupsProcessor:
         vertex, edge = message.vertex, message.request
         assert isinstance(edge, Edge)
         if self._members.has_edge(group.key, vertex, edge.other):
-            return  # local, or its baton is under way
+            return  # local, or its join is pending
         self._members.link(group.key, vertex, edge.other, edge.similarity)
         if not self._members.holds(group.key, edge.other):
-            self._send_baton(group, EdgeRecord(vertex, edge.other, edge.similarity))
+            self._send_join(group, EdgeRecord(vertex, edge.other, edge.similarity))
 
-    def _send_baton(self, group: Group, edge: EdgeRecord) -> None:
+    def _send_join(self, group: Group, edge: EdgeRecord) -> None:
         join = Join(edge.vertex, group.row.rank, group.key, edge.similarity)
         self._out.append(Send("pages", url_of(edge.other), Route(edge.other, join)))
 
     def _join(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
         vertex, join = message.vertex, message.request
         assert isinstance(join, Join)
-        if not self._members.has_edge(group.key, vertex, join.other):  # it is there if the baton comes back
+        if not self._members.has_edge(group.key, vertex, join.other):  # it is there if the join comes back
             self._members.link(group.key, vertex, join.other, join.similarity)
         if self._members.holds(group.key, join.other):
             return
@@ -347,13 +346,13 @@ class GroupsProcessor:
     def _split(self, group: Group, job: SplitJob) -> Job | None:
         """Some tokens of the pieces that move, to each destination what belongs there."""
         rows_max, rows = self._transfer_rows_max, 0
-        parcels: dict[int, Parcel] = {}
+        parcels: dict[int, TransferBatch] = {}
         reached = self._searches.some_reached(group.key, job.after, rows_max)
         for vertex, number in reached:
             gone = number == job.staying
             if not gone:
                 if number not in parcels:
-                    parcels[number] = Parcel(self._piece(group, number))
+                    parcels[number] = TransferBatch(self._piece(group, number))
                 token, edges, gone = self._members.take_one(group.key, vertex, rows_max - rows - 1)
                 parcels[number].add(token, edges, gone)
                 rows += 1 + len(edges)
@@ -375,7 +374,7 @@ class GroupsProcessor:
             group.set(size=group.row.size - row.size)
         return row
 
-    def _send_piece(self, group: Group, number: int, parcel: Parcel) -> None:
+    def _send_piece(self, group: Group, number: int, parcel: TransferBatch) -> None:
         piece = parcel.piece
         moved = piece.moved + parcel.gone
         job = MoveJob(group.key, piece.destination, None, rank_of(piece.size), True, started=piece.moved > 0)
@@ -481,9 +480,9 @@ class GroupsProcessor:
         return self._set_standing(group, self._standing(group.key, eldest, size))
 
     def _pass_on(self, group: Group, via: EdgeRecord | None) -> None:
-        """The edge that caused the move still has its far end elsewhere: its baton goes on."""
+        """The edge that caused the move still has its far end elsewhere: its pending join goes on."""
         if via is not None and not self._members.holds(group.key, via.other):
-            self._send_baton(group, via)
+            self._send_join(group, via)
 
     def _stage(self, group: Group, message: Transfer) -> None:
         place = arrival_place(group.key, message.source)

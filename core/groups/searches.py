@@ -19,9 +19,8 @@ from msgspec.structs import replace
 
 from dustream.core.groups.members import Members
 from dustream.core.groups.rows import FrontierRow, MarkRow, ReachedRow, SearchRow
-from dustream.core.pages.rows import rows_after
-from dustream.core.pages.vertex import END
-from dustream.core.processor import Table, TaskState
+from dustream.core.processor import Table, TaskState, rows_after
+from dustream.core.vertex import END
 
 EDGES_A_TURN_MAX = 32
 NOBODY = -1

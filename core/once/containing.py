@@ -18,10 +18,10 @@ from dustream.core.containment.sketch import (
 )
 from dustream.core.once.contents import Contents
 from dustream.core.pages.rows import PageRow
-from dustream.core.pages.vertex import vertex_name
 from dustream.core.text.repeatability import repeatability
 from dustream.core.text.shingles import common_shingles
 from dustream.core.tier2.containers import ContainmentRules
+from dustream.core.vertex import vertex_name
 from dustream.core.winners import Markets
 from dustream.schemas.pages import Verdict
 

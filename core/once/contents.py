@@ -7,11 +7,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dustream.core.similarity import threshold_ratio
+from dustream.core.text.shingle_bytes import SHINGLE_BYTES, shingle_count
 from dustream.core.tier2.bands import bands_for
 from dustream.core.tier2.bucket_search import page_keys
 from dustream.core.tier2.index import content_words
-from dustream.core.tier2.jaccard import threshold_ratio
-from dustream.core.tier2.shingle_cache import SHINGLE_BYTES
 from dustream.schemas.signature import PageSignature
 
 COLUMNS_AT_ONCE = 1_024
@@ -75,7 +75,7 @@ class Contents:
     def add(self, signature: PageSignature) -> int:
         shingles, ends, new = signature.shingles, self._ends, self._new
         self._spool.append(shingles)
-        ends.append(ends[-1] + len(shingles) // SHINGLE_BYTES)
+        ends.append(ends[-1] + shingle_count(shingles))
         new.append(signature)
         self.languages.append(signature.lang)
         if signature.code:

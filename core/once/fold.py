@@ -14,7 +14,7 @@ from dustream.core.pages.former import NOT_KEPT, FormerRow, found_at, merged, su
 from dustream.core.pages.rows import UNKNOWN_VERSION
 from dustream.core.pages.same_find import finds_same
 from dustream.core.pages.small_changes import ByAnchor
-from dustream.core.pages.vertex import END
+from dustream.core.vertex import END
 from dustream.schemas.pages import Canonical, Crawl, Decision
 from dustream.schemas.signature import PageSignature
 

@@ -17,8 +17,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dustream.core.once.contents import Columns
+from dustream.core.similarity import similarity_at_least
 from dustream.core.tier2.crowd import Crowd, core_of
-from dustream.core.tier2.jaccard import similarity_at_least
 from dustream.core.tier2.odd_sketch import SKETCH_WORDS, is_out_of_reach, odd_sketch
 
 Ints = NDArray[np.int64]

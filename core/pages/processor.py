@@ -23,7 +23,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-import numpy as np
 from msgspec.structs import replace
 
 from dustream.core.pages.decisions import weight
@@ -43,7 +42,6 @@ from dustream.core.pages.rows import (
     ParkedRow,
     bare,
     home_key,
-    rows_after,
     vertex_of,
 )
 from dustream.core.pages.same_find import finds_same
@@ -57,10 +55,10 @@ from dustream.core.pages.small_changes import (
 )
 from dustream.core.pages.status import holds_group, looks_alike, status, view
 from dustream.core.pages.verdicts import contained_markets
-from dustream.core.pages.vertex import END, content_name, group_key, url_of, vertex_name
-from dustream.core.processor import Send, Table, TaskState
-from dustream.core.tier2.points import tie_of
-from dustream.core.tier2.search_protocol import PartitionMap
+from dustream.core.partitioning import PartitionMap, tie_of
+from dustream.core.processor import Send, Table, TaskState, rows_after
+from dustream.core.text.shingle_bytes import shingle_array
+from dustream.core.vertex import END, content_name, group_key, url_of, vertex_name
 from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
 from dustream.schemas.groups import Create, Deliver
@@ -100,7 +98,7 @@ from dustream.schemas.pages import (
 )
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.sites import SiteDecision
-from dustream.schemas.tier2 import ContainmentDropped, Rekey, Remove, Store
+from dustream.schemas.tier2 import ContainmentDropped, Rekey, Remove, StoreVertex
 
 FOLLOWERS_TOLD_MAX = 1_000  # per step
 UNPARKED_MAX = 1_000  # requests of one vertex, per step
@@ -414,10 +412,10 @@ class PagesProcessor:
         assert signature is not None
         turn = page.turn + 1 if page.epoch == epoch else 0
         vertex = vertex_name(page.first_seen_ms, url, epoch, turn)
-        home, probes = self._map.route(_shingles(signature.shingles), tie_of(url), signature.lang)
+        home, probes = self._map.route(shingle_array(signature.shingles), tie_of(url), signature.lang)
         page = replace(page, canonical=crawl.canonical)
         keys = self._markets.keys(url, page, vertex)
-        self._out.append(Send("tier2", home, Store(vertex, signature, keys, probes)))
+        self._out.append(Send("tier2", home, StoreVertex(vertex, signature, keys, probes)))
         self._homed[home] += 1
         if self._small_changes.keeps_shingles:
             self._anchors.put(url, AnchorRow(signature.shingles))
@@ -580,7 +578,7 @@ class PagesProcessor:
         self._dying.put(vertex, DyingRow("", 0, waiting=True))
 
     def _answer_dead(self, vertex: str, request: Request) -> None:
-        """Only the baton of an edge waits for an answer, and a token for a place."""
+        """Only the pending join of an edge waits for an answer, and a token for a place."""
         if isinstance(request, Join):
             self._out.append(Send("pages", url_of(request.other), Route(request.other, Dead(vertex))))
         elif isinstance(request, Enter):
@@ -866,7 +864,3 @@ def _same_vertex(before: PageRow, now: PageRow) -> bool:
 def _awaits_answer(page: PageRow) -> bool:
     """Whether it is not yet known if the content that a revisit found is known."""
     return page.kind == "unknown" and page.revisit != "" and not page.answers
-
-
-def _shingles(data: bytes) -> Any:
-    return np.frombuffer(data, dtype="<u8")

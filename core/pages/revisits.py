@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from dustream.core.pages.former import NOT_KEPT, FormerRow, found_at, merged, surplus
-from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, rows_after, vertex_of
-from dustream.core.pages.vertex import END, vertex_name
-from dustream.core.processor import Send, Table, TaskState
-from dustream.core.tier2.points import tie_of
-from dustream.core.tier2.search_protocol import PartitionMap
+from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, vertex_of
+from dustream.core.partitioning import PartitionMap, tie_of
+from dustream.core.processor import Send, Table, TaskState, rows_after
+from dustream.core.text.shingle_bytes import shingle_array
+from dustream.core.vertex import END, vertex_name
 from dustream.schemas.pages import Answer, AnswerOn, Ask, Crawl, Unask
 from dustream.schemas.tier2 import Forget, Keep, Recall
 
@@ -74,8 +73,7 @@ class Revisits:
         content = signature.content_hash.hex()
         row = FormerRow(crawl.version, crawl.version, crawl.digest, crawl.digest)
         if self._former.get(f"{url}{END}{content}") is None:
-            shingles = np.frombuffer(signature.shingles, dtype="<u8")
-            home, _ = self._map.route(shingles, tie_of(url), signature.lang)
+            home, _ = self._map.route(shingle_array(signature.shingles), tie_of(url), signature.lang)
             name = f"{vertex_name(page.first_seen_ms, url, crawl.version)} {content}"
             self._send(Send("tier2", home, Keep(name, signature)))
             row = replace(row, name=name, home=home)

@@ -1,18 +1,14 @@
-"""The rows of `pages`, and reading a table in pieces."""
+"""The rows of `pages`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
-from typing import Literal, TypeVar
+from typing import Literal
 
 from msgspec import Struct
 
-from dustream.core.pages.vertex import vertex_name
-from dustream.core.processor import Table
+from dustream.core.vertex import vertex_name
 from dustream.schemas.pages import Canonical, Request, Resolution, Standing, Verdict
-
-Row = TypeVar("Row")
 
 UNKNOWN_VERSION = -(1 << 62)  # of a URL that others redirect to and nobody fetched
 
@@ -165,8 +161,3 @@ def home_key(home: int) -> str:
 def imbalance(pages: Sequence[int]) -> float:
     """Pages of the fullest partition over the mean (Zhu et al., section 6.1); 1 if there are none."""
     return max(pages) * len(pages) / sum(pages) if any(pages) else 1.0
-
-
-def rows_after(table: Table[Row], prefix: str, after: str, limit: int) -> list[tuple[str, Row]]:
-    """At most `limit` rows under a prefix whose rest of the key is greater than `after` ('' for the first ones)."""
-    return list(islice(table.scan(prefix, prefix + after if after else ""), limit))

@@ -7,7 +7,7 @@ from typing import Protocol
 from dustream.schemas.pages import Crawl
 
 
-class KnownPage(Protocol):
+class ComparedFind(Protocol):
     """What of a page a fetch is compared with."""
 
     @property
@@ -20,7 +20,7 @@ class KnownPage(Protocol):
     def revisit(self) -> str: ...
 
 
-def finds_same(page: KnownPage, crawl: Crawl) -> bool:
+def finds_same(page: ComparedFind, crawl: Crawl) -> bool:
     """Whether the fetch found what is known already."""
     if crawl.kind == "seen":
         return True

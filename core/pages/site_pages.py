@@ -14,10 +14,10 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dustream.core.pages.rows import PageRow, rows_after
+from dustream.core.pages.rows import PageRow
 from dustream.core.pages.verdicts import effective, verdicts_of
-from dustream.core.pages.vertex import END
-from dustream.core.processor import Send, Table, TaskState
+from dustream.core.processor import Send, Table, TaskState, rows_after
+from dustream.core.vertex import END
 from dustream.schemas.pages import SiteHeld
 from dustream.schemas.sites import Tally
 

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from dustream.core.pages.rows import PageRow
+from dustream.core.similarity import similarity_at_least, threshold_ratio
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.text.shingles import jaccard
-from dustream.core.tier2.jaccard import similarity_at_least, threshold_ratio
 from dustream.schemas.pages import Verdict
 from dustream.schemas.signature import PageSignature
 
@@ -33,7 +32,7 @@ class ByAnchor:
         return self.distance > 0.0
 
     def stands_for(self, anchor: bytes, signature: PageSignature) -> bool:
-        return 1.0 - jaccard(_shingles(anchor), _shingles(signature.shingles)) <= self.distance
+        return 1.0 - jaccard(shingle_array(anchor), shingle_array(signature.shingles)) <= self.distance
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class ByRepresentative:
         if page.content_hash == signature.content_hash:
             return Verdict(winner)
         ratio = threshold_ratio(self.threshold)
-        similarity = similarity_at_least(_shingles(shingles), _shingles(signature.shingles), *ratio)
+        similarity = similarity_at_least(shingle_array(shingles), shingle_array(signature.shingles), *ratio)
         return Verdict(winner, float(similarity), False) if similarity >= 0.0 else None
 
 
@@ -62,7 +61,3 @@ EXACT = ByAnchor(0.0)
 def representative_of(page: PageRow) -> str | None:
     """The winner that the page's next version is compared with, itself if it is alone; None if it has no content."""
     return page.verdicts[0].winner if page.kind == "content" else None
-
-
-def _shingles(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    return np.frombuffer(data, dtype="<u8")

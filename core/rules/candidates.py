@@ -22,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dustream.core.rules.decompose import is_named
 from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
 from dustream.core.rules.growth import END, PARENT, SPLIT_KEY, START
 from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.landing import LandingSettings, allowed_share
 from dustream.core.rules.pattern_tree import Kind, Node, PatternTree
 from dustream.core.rules.shares import ClusterShares
+from dustream.core.urls.keys import is_named
 
 NODES_PER_CLUSTER_MAX: Final = 512
 DUPLICATE_NODES_MAX: Final = 1_000

@@ -38,7 +38,7 @@ from dustream.core.rules.framed_text import (
     text_hash,
 )
 from dustream.core.rules.hash_slots import Ints, first_entry, slot_count
-from dustream.core.rules.standard import standard_form
+from dustream.core.urls.standard import standard_form
 from dustream.schemas.rules import SubstringRewrite
 
 URLS_MAX: Final = 20_000

@@ -21,12 +21,12 @@ from dustream.core.rules.candidates import (
     CandidateSettings,
     is_qualified,
 )
-from dustream.core.rules.decompose import is_named
 from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
 from dustream.core.rules.hash_slots import Hashes, Ints
 from dustream.core.rules.pattern_tree import Kind
 from dustream.core.rules.rewrite import Pattern
 from dustream.core.rules.training import TrainingSet, pair_hash, row_hashes
+from dustream.core.urls.keys import is_named
 
 PAIRS_MAX: Final = 20_000_000
 RULES_MAX: Final = 200_000

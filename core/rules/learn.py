@@ -30,7 +30,6 @@ from dustream.core.rules.candidates import (
     candidate_rules,
     is_qualified,
 )
-from dustream.core.rules.decompose import is_named
 from dustream.core.rules.dustbuster import (
     URLS_MAX,
     DustRule,
@@ -93,10 +92,11 @@ from dustream.core.rules.rewrite import (
     rule_id,
 )
 from dustream.core.rules.selection import select_by_graph
-from dustream.core.rules.standard import standard_form
 from dustream.core.rules.training import URL_CHARS_MAX, TrainingSet, training_of
 from dustream.core.rules.url_table import UrlTable
-from dustream.core.sites import site_of
+from dustream.core.urls.keys import is_named
+from dustream.core.urls.sites import site_of
+from dustream.core.urls.standard import standard_form
 from dustream.schemas.rules import Learner, PatternRewrite, RuleStage, SubstringRewrite, UrlRule
 
 PROPOSALS_MAX: Final = 200

@@ -118,7 +118,7 @@ def lived(
     return rule
 
 
-class Record(NamedTuple):
+class RuleRecord(NamedTuple):
     """How all known URLs land that a rule changes; and each of them that the learner has not seen, by the time at which
     it could be told."""
 
@@ -126,7 +126,7 @@ class Record(NamedTuple):
     predictions: list[int]
 
 
-def record(rule: UrlRule, index: EvidenceIndex, since: Ints, held_out: npt.NDArray[np.bool_]) -> Record:
+def record(rule: UrlRule, index: EvidenceIndex, since: Ints, held_out: npt.NDArray[np.bool_]) -> RuleRecord:
     """What the rule does to the known URLs.
 
     `since[row]` is the rank of a URL in the order of fetching, `held_out[row]`: whether it was kept from the learner.
@@ -136,7 +136,7 @@ def record(rule: UrlRule, index: EvidenceIndex, since: Ints, held_out: npt.NDArr
     told_at = np.where(landed >= 0, np.maximum(since[rows], since[np.maximum(landed, 0)]), since[rows])
     told = held_out[rows] & (ways != UNCOUNTED)
     order = np.lexsort((rows[told], told_at[told]))
-    return Record(counted(ways), ways[told][order].tolist())
+    return RuleRecord(counted(ways), ways[told][order].tolist())
 
 
 def _rewritten_rows(rule: UrlRule, index: EvidenceIndex) -> tuple[Ints, Hashes, Ints]:

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from dustream.core.rules.decompose import Keys
 from dustream.core.rules.rewrite import Taken, Writer, describe, rewriter
-from dustream.core.rules.standard import explain_standard_form, standard_form
-from dustream.core.sites import site_of
+from dustream.core.urls.keys import Keys
+from dustream.core.urls.sites import site_of
+from dustream.core.urls.standard import explain_standard_form, standard_form
 from dustream.schemas.rules import RuleSet, UrlRule
 
 PASSES_MAX: Final = 10

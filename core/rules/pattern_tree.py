@@ -18,10 +18,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.rules.decompose import compose, index_of
 from dustream.core.rules.growth import DEPTH, SALIENT_END, SALIENT_START, SPLIT_KEY, Grown, grow, summary
 from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.training import TrainingSet
+from dustream.core.urls.keys import compose, index_of
 
 NODES_MAX: Final = 2_048
 SPLIT_ROWS_MIN: Final = 4

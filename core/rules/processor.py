@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from dustream.core.processor import Send, Table, TaskState
 from dustream.core.rules.known_site import KnownSite, RulesSettings, SiteUrlRow, url_hash
-from dustream.core.rules.standard import standard_form
+from dustream.core.urls.standard import standard_form
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import Role
@@ -35,7 +35,7 @@ SITE_COSTS_URLS: Final = 16
 AVOIDED: Final[frozenset[Role]] = frozenset({"redirect", "gone"})
 
 
-class SiteRow(Struct, frozen=True, array_like=True):
+class RuleSiteRow(Struct, frozen=True, array_like=True):
     """A site. URLs whose hash is not below `hash_bound` are not kept; empty: all are. `is_interim`: it was last learned
     on the way."""
 
@@ -50,7 +50,7 @@ class SiteRow(Struct, frozen=True, array_like=True):
         return self.changes > 0 or self.is_interim
 
 
-TABLES: dict[str, Any] = {"rule_sites": SiteRow, "rule_urls": SiteUrlRow, "rule_sets": RuleSet}
+TABLES: dict[str, Any] = {"rule_sites": RuleSiteRow, "rule_urls": SiteUrlRow, "rule_sets": RuleSet}
 
 
 class RulesProcessor:
@@ -63,7 +63,7 @@ class RulesProcessor:
         self._kept_urls = 0
 
     def open(self, state: TaskState) -> None:
-        self._sites: Table[SiteRow] = state.table("rule_sites")
+        self._sites: Table[RuleSiteRow] = state.table("rule_sites")
         self._urls: Table[SiteUrlRow] = state.table("rule_urls")
         self._sets: Table[RuleSet] = state.table("rule_sets")
         self._changed = {site for site, row in self._sites.scan() if row.is_to_learn}
@@ -86,7 +86,7 @@ class RulesProcessor:
         return sent
 
     def _take(self, site: str, members: Sequence[ClusterMember]) -> list[Send]:
-        row = self._sites.get(site) or SiteRow()
+        row = self._sites.get(site) or RuleSiteRow()
         known = self._known.get(site) if row.urls else KnownSite()
         changes = new = 0
         for member in members:
@@ -109,7 +109,7 @@ class RulesProcessor:
             self._known[site] = known
         return self._changed_by(site, row, changes, new)
 
-    def _changed_by(self, site: str, row: SiteRow, changes: int, new: int) -> list[Send]:
+    def _changed_by(self, site: str, row: RuleSiteRow, changes: int, new: int) -> list[Send]:
         """Learns at once if it is enough."""
         self._changed.add(site)
         self._kept_urls += changes + (SITE_COSTS_URLS if row.urls == 0 else 0)
@@ -119,7 +119,7 @@ class RulesProcessor:
         enough = max(self._settings.relearn_changes_min, int(self._settings.relearn_share * row.learned_urls))
         return self._learn(site, row, on_the_way=True) if row.changes >= enough else []
 
-    def _learn(self, site: str, row: SiteRow, on_the_way: bool = False) -> list[Send]:
+    def _learn(self, site: str, row: RuleSiteRow, on_the_way: bool = False) -> list[Send]:
         """Publishes what was learned, if it is anything new."""
         known = self._known_site(site)
         size = known.size
@@ -154,7 +154,7 @@ class RulesProcessor:
                 break
             self._kept_urls -= SITE_COSTS_URLS + self._known.pop(site).size
 
-    def _bounded(self, site: str, row: SiteRow) -> SiteRow:
+    def _bounded(self, site: str, row: RuleSiteRow) -> RuleSiteRow:
         """Cut back to the sample when a tenth too many are kept."""
         sample_max = self._settings.sample_max
         if row.urls <= sample_max + sample_max // 10:

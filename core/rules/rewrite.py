@@ -20,14 +20,14 @@ from numba import njit
 
 from dustream.core.errors import BadInput
 from dustream.core.rules.candidates import Candidate
-from dustream.core.rules.decompose import OPAQUE, Keys, compose, composer, index_of, is_named, keys_and_values
 from dustream.core.rules.evidence import Operations
 from dustream.core.rules.growth import Kinds
 from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.landing import evidence_of
 from dustream.core.rules.pattern_tree import Kind, PatternTree, url_position
-from dustream.core.rules.standard import standard_form
 from dustream.core.rules.training import TrainingSet
+from dustream.core.urls.keys import OPAQUE, Keys, compose, composer, index_of, is_named, keys_and_values
+from dustream.core.urls.standard import standard_form
 from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, SubstringRewrite, UrlRule
 
 Rewrite = PatternRewrite | SubstringRewrite

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dustream.core.rules.decompose import OPAQUE, Keys
 from dustream.core.rules.hash_slots import Hashes, Ints, slots_by_hash
 from dustream.core.rules.url_table import UrlTable
+from dustream.core.urls.keys import OPAQUE, Keys
 
 URL_CHARS_MAX: Final = 2_048
 KEYS_PER_URL_MAX: Final = 64

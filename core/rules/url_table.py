@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from dustream.core.rules.decompose import Keys, keys_and_values
 from dustream.core.rules.hash_slots import Hashes, Ints, numbered, slot_count, slot_of
-from dustream.core.rules.standard import standard_form
+from dustream.core.urls.keys import Keys, keys_and_values
+from dustream.core.urls.standard import standard_form
 
 NAMED_MAX: Final = 32
 """A URL with more query keys is not plain: that none is repeated is checked pair by pair."""

@@ -109,16 +109,6 @@ def sign_page(
     return page_signer(source)(page, content_type, lang).signature
 
 
-def shingle_array(signature: PageSignature) -> NDArray[np.uint64]:
-    """The signature's shingles, ascending, without a copy."""
-    return np.frombuffer(signature.shingles, dtype="<u8")
-
-
 def minhash_array(signature: PageSignature) -> NDArray[np.uint32]:
     """The signature's MinHash, without a copy."""
     return np.frombuffer(signature.minhash, dtype="<u4")
-
-
-def shingle_count(signature: PageSignature) -> int:
-    """The number of distinct shingles."""
-    return len(signature.shingles) // 8

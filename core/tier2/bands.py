@@ -13,18 +13,13 @@ from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
 from dustream.core.mix64 import mix64
+from dustream.core.similarity import check_tau
 
 PERMUTATIONS = 128
 MISS_PROBABILITY_MAX = 1e-4
 
 # All 128 minima of a page without shingles; such a page has no bands.
 EMPTY_MINIMUM = np.uint32(0xFFFF_FFFF)
-
-
-def check_tau(tau: float) -> None:
-    """τ is a Jaccard similarity above 0: at τ = 0 every pair of pages would match."""
-    if not 0.0 < tau <= 1.0:
-        raise BadSetting(f"the similarity threshold τ is {tau}: choose one above 0 and at most 1, for example 0.8")
 
 
 def miss_probability(similarity: float, bands: int, rows: int) -> float:

@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dustream.core.mix64 import mix64
+from dustream.core.similarity import similarity_at_least
 from dustream.core.tier2.bands import band_keys, without_shingles
 from dustream.core.tier2.buckets import (
     CELL,
@@ -43,7 +44,6 @@ from dustream.core.tier2.buckets import (
     text_in,
     texts_with_content,
 )
-from dustream.core.tier2.jaccard import similarity_at_least
 from dustream.core.tier2.odd_sketch import odd_sketch
 from dustream.core.tier2.shingle_cache import (
     ShingleCache,

@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 
 from dustream.core.containment.rows import PostedPages, home_of, page_id, serial_of
 from dustream.core.containment.sketch import SHINGLES_MIN, Sketch, sketch_of
-from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Send, Table, TaskState
 from dustream.core.text.repeatability import repeatability
+from dustream.core.text.shingle_bytes import shingle_array, shingle_count
 from dustream.core.text.shingles import common_shingles
 from dustream.core.tier2.rows import (
     CandidateRow,
@@ -45,6 +45,7 @@ from dustream.core.tier2.rows import (
     won_markets,
 )
 from dustream.core.tier2.vertices import Vertices
+from dustream.core.vertex import url_of
 from dustream.schemas.containment import Post, Unpost
 from dustream.schemas.pages import Contained, Verdict
 from dustream.schemas.signature import PageSignature
@@ -105,7 +106,7 @@ class Containers:
         self._candidates: dict[int, dict[int, CandidateRow]] = {}  # by the page's serial and the container's id
         self._dependents: dict[int, set[int]] = {}  # by the container's serial: ids of pages
         self._waiting: set[int] = set()  # winners that are not posted yet
-        self._unposted: list[int] = []
+        self._unposted: dict[int, list[int]] = {}  # serials by partition of the terms
         self._out: list[Send] = []
         for number in vertices.numbers():
             row = vertices.row(number)
@@ -127,10 +128,10 @@ class Containers:
             self._follow(number)
         if self._waiting and (at_rest or len(self._waiting) >= self._rules.waiting_max):
             self._post_waiting()
-        if self._unposted:
-            serials, self._unposted = np.array(self._unposted, dtype="<i8").tobytes(), []
-            unpost = Unpost(self._partition, serials)
-            self._out += [Send("containment", partition, unpost) for partition in range(self._rules.partitions)]
+        unposted, self._unposted = self._unposted, {}
+        for partition, serials in sorted(unposted.items()):
+            unpost = Unpost(self._partition, np.array(serials, dtype="<i8").tobytes())
+            self._out.append(Send("containment", partition, unpost))
         out, self._out = self._out, []
         return out
 
@@ -142,7 +143,7 @@ class Containers:
             self._tell_dependents(row)
             self._decide(row)
         elif row.post:
-            self._withdraw(row)
+            self._withdraw(number, row)
             self._vertices.put(number, replace(row, post=0))
         elif is_winner:
             self._waiting.add(number)
@@ -157,8 +158,7 @@ class Containers:
                 serial, self._next_serial = self._next_serial, self._next_serial + 1
                 self._numbers[serial] = number
                 self._vertices.put(number, replace(self._vertices.row(number), post=serial))
-                shingles = _shingles(content)
-                posted.append((serial, shingles.size, sketch_of(shingles, content.code)))
+                posted.append((serial, shingle_count(content.shingles), _sketch(content)))
         self._waiting.clear()
         if posted:
             self._keep_serial()
@@ -169,7 +169,9 @@ class Containers:
 
     def _is_looked_at(self, content: PageSignature) -> bool:
         languages = self._rules.languages
-        return _size(content) >= self._rules.shingles_min and (languages is None or content.lang in languages)
+        return shingle_count(content.shingles) >= self._rules.shingles_min and (
+            languages is None or content.lang in languages
+        )
 
     def _posts(self, posted: list[tuple[int, int, Sketch]]) -> Iterator[Send]:
         """One message for each partition of the terms."""
@@ -179,7 +181,7 @@ class Containers:
         owners = np.repeat(np.arange(len(posted)), [sketch.terms.size for _, _, sketch in posted])
         terms = np.concatenate([sketch.terms for _, _, sketch in posted])
         kinds = np.concatenate([sketch.kinds for _, _, sketch in posted])
-        partitions = terms % np.uint64(self._rules.partitions)
+        partitions = self._partitions_of(terms)
         for partition in np.unique(partitions).tolist():
             here = partitions == partition
             pages, counts = np.unique(owners[here], return_counts=True)
@@ -188,17 +190,21 @@ class Containers:
             )
             yield Send("containment", int(partition), Post(self._partition, part.postings()))
 
+    def _partitions_of(self, terms: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        return terms % np.uint64(self._rules.partitions)
+
     def leave(self, number: int, row: VertexRow) -> None:
         """A vertex goes."""
         self._waiting.discard(number)
         if row.post:
-            self._withdraw(row, is_gone=True)
+            self._withdraw(number, row, is_gone=True)
 
-    def _withdraw(self, row: VertexRow, *, is_gone: bool = False) -> None:
+    def _withdraw(self, number: int, row: VertexRow, *, is_gone: bool = False) -> None:
         """The page is posted no more: its candidates and dependents go. What was proposed and is on its way is of a
         serial that nobody has."""
         serial = row.post
-        self._unposted.append(serial)
+        for partition in set(self._partitions_of(_sketch(self._vertices.content(number)).terms).tolist()):
+            self._unposted.setdefault(partition, []).append(serial)
         del self._numbers[serial]
         for container in list(self._candidates.get(serial, ())):
             self._drop_candidate(serial, container)
@@ -250,13 +256,13 @@ class Containers:
         if not mine:
             del self._candidates[serial]
         self._candidate_rows.delete(_pair_key(serial, container))
-        if row.share is None or row.share >= self._rules.share_min:
+        if row.share is None or self._is_enough(row):
             release = Release(serial_of(container), page_id(self._partition, serial))
             self._out.append(Send("tier2", home_of(container), release))
 
     def weigh(self, message: Weigh) -> None:
         """At the containers' home: which share of the page they have, and how they stand."""
-        page = np.frombuffer(message.shingles, dtype="<u8")
+        page = shingle_array(message.shingles)
         weights = [
             self._weight(message, page, serial, self._numbers[serial])
             for serial in message.containers
@@ -268,7 +274,8 @@ class Containers:
 
     def _weight(self, message: Weigh, page: Shingles, serial: int, number: int) -> Weight:
         content = self._vertices.content(number)
-        own, share = page_id(self._partition, serial), int(common_shingles(page, _shingles(content))) / page.size
+        own = page_id(self._partition, serial)
+        share = int(common_shingles(page, shingle_array(content.shingles))) / page.size
         if share < self._rules.share_min:
             return Weight(own, share)
         self._dependents.setdefault(serial, set()).add(message.page)
@@ -346,7 +353,7 @@ class Containers:
 
     def _standing(self, number: int, row: VertexRow) -> tuple[tuple[bytes, ...], int]:
         """Its places in the orders, and the markets in which it is kept."""
-        shingles = _size(self._vertices.content(number))
+        shingles = shingle_count(self._vertices.content(number).shingles)
         orders = tuple([self._rules.order(shingles, star.key) for star in row.stars])
         return orders, won_markets(row) & ~row.dropped
 
@@ -374,12 +381,9 @@ def _best(candidates: list[CandidateRow], market: int, order: bytes) -> Verdict 
     return Verdict(url_of(best.container), best.share, exact=False, contained=True, code_share=best.code_share)
 
 
-def _shingles(content: PageSignature) -> Shingles:
-    return np.frombuffer(content.shingles, dtype="<u8")
-
-
-def _size(content: PageSignature) -> int:
-    return len(content.shingles) // 8
+def _sketch(content: PageSignature) -> Sketch:
+    """The same for as long as the page has this content: its terms need not be kept to take them back."""
+    return sketch_of(shingle_array(content.shingles), content.code)
 
 
 def _key(serial: int) -> str:

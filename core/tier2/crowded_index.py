@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.tier2.bands import PERMUTATIONS
 from dustream.core.tier2.crowd import ENTRIES_MAX, Crowd, core_of
 from dustream.core.tier2.index import SHINGLE_CACHE_BYTES_MAX, SimilarityIndex
@@ -180,4 +181,4 @@ class CrowdedIndex:
 
 def _set_of(query: Query) -> NDArray[np.uint64]:
     """A writable array: kernels are compiled for one kind of array."""
-    return np.frombuffer(query.signature.shingles, dtype="<u8").astype(np.uint64)
+    return shingle_array(query.signature.shingles).astype(np.uint64)

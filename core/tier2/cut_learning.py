@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
+from dustream.core.partitioning import TIE_BITS
 from dustream.core.tier2.cut_tree import (
     BY_LENGTH,
     LOSSLESS_VERSION,
@@ -34,7 +35,7 @@ from dustream.core.tier2.cut_tree import (
     LosslessMap,
     LosslessMapData,
 )
-from dustream.core.tier2.points import BUCKET_COUNT, TAU_PARTS, TIE_BITS, PointBatch, require_partitions, tau_parts
+from dustream.core.tier2.points import BUCKET_COUNT, TAU_PARTS, PointBatch, require_partitions, tau_parts
 from dustream.core.tier2.sub_dictionaries import (
     BucketProfile,
     Mask,
@@ -59,7 +60,7 @@ CROSSING_FLOOR = 1e-2  # what a cut costs that no sample page crosses: other pag
 Propose = Callable[[BucketProfile, Pages, Callable[[Pages, Mask], Side]], list[Mask]]
 
 
-class Place(NamedTuple):
+class CutChoice(NamedTuple):
     """A cut: pages whose key is lower go below, where `below` of the partitions are."""
 
     cost: float
@@ -211,7 +212,7 @@ def cheapest_place(
     tau: float,
     *,
     pages_max: int,
-) -> Place:
+) -> CutChoice:
     """Where to cut: the fewest placers crossing per bit of partition number settled. Both come as ascending keys."""
     wanted, below, tax = _places(len(placers), partitions)
     rank = np.searchsorted(everyone, placers[wanted])
@@ -224,7 +225,7 @@ def cheapest_place(
     cost = (crossing / len(placers) + CROSSING_FLOOR) * tax / _bits_settled(below / partitions)
     best = int(np.argmin(cost))
     key = everyone[rank[best]] if tied[best] else coordinate[best] << TIE_BITS
-    return Place(float(cost[best]), int(key), int(below[best]))
+    return CutChoice(float(cost[best]), int(key), int(below[best]))
 
 
 def length_price(length: NDArray[np.int64], partitions: int, tau: float) -> float:

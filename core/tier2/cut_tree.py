@@ -29,14 +29,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dustream.core.errors import StateMismatch
-from dustream.core.tier2.points import (
-    BUCKET_COUNT,
-    BUCKET_SHIFT,
-    PARTITIONS_MAX,
-    TAU_PARTS,
-    TIE_BITS,
-    PointBatch,
-)
+from dustream.core.partitioning import TIE_BITS
+from dustream.core.tier2.points import BUCKET_COUNT, BUCKET_SHIFT, PARTITIONS_MAX, TAU_PARTS, PointBatch
 from dustream.core.tier2.routing import Routing
 
 LOSSLESS_VERSION = 1

@@ -19,6 +19,7 @@ from numba.extending import intrinsic
 from numba.np.numpy_support import carray
 from numpy.typing import NDArray
 
+from dustream.core.similarity import similarity_at_least
 from dustream.core.tier2.bands import band_key, is_without_shingles
 from dustream.core.tier2.bucket_search import (
     Walk,
@@ -32,7 +33,6 @@ from dustream.core.tier2.bucket_search import (
     walk_components,
 )
 from dustream.core.tier2.buckets import OWNER, PAGES, RUN, Ints, Shorts, Tables, Words, remove_page
-from dustream.core.tier2.jaccard import similarity_at_least
 from dustream.core.tier2.odd_sketch import SKETCH_WORDS, odd_sketch
 from dustream.core.tier2.shingle_cache import ShingleCache, is_cached, remember
 

@@ -23,12 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
+from dustream.core.similarity import similarity_at_least, threshold_ratio
+from dustream.core.text.shingle_bytes import SHINGLE_BYTES, shingle_count
 from dustream.core.tier2 import bucket_search, buckets, framed
 from dustream.core.tier2.bands import PERMUTATIONS, bands_for
 from dustream.core.tier2.buckets import Tables
-from dustream.core.tier2.jaccard import similarity_at_least, threshold_ratio
 from dustream.core.tier2.search_protocol import ALL, IndexedPage, Match, Matching, Query
-from dustream.core.tier2.shingle_cache import SHINGLE_BYTES, ShingleCache, cached_set, is_cached
+from dustream.core.tier2.shingle_cache import ShingleCache, cached_set, is_cached
 from dustream.schemas.signature import PageSignature
 
 CONTENT_HASH_BYTES = 16
@@ -261,7 +262,7 @@ class SimilarityIndex:
             raise ValueError(f"this index takes one MinHash of {self.permutations} permutations per page")
         contents = content_words([page.content_hash for page in signatures])
         sets = np.frombuffer(b"".join([page.shingles for page in signatures]), dtype="<u8")
-        sizes = [len(page.shingles) // SHINGLE_BYTES for page in signatures]
+        sizes = [shingle_count(page.shingles) for page in signatures]
         words = framed.page_words(
             minhashes.reshape(len(signatures), -1), contents.ravel(), sets, np.array(sizes), self.bands, self.rows
         )
@@ -575,7 +576,7 @@ def content_words(content_hashes: Sequence[bytes]) -> NDArray[np.uint64]:
 
 def set_starts(signatures: Sequence[PageSignature]) -> NDArray[np.int64]:
     """Where each page's shingles start when all are laid end to end, and where the last ones end."""
-    sizes = [len(page.shingles) // SHINGLE_BYTES for page in signatures]
+    sizes = [shingle_count(page.shingles) for page in signatures]
     return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dustream.core.tier2.jaccard import intersection_needed
+from dustream.core.similarity import intersection_needed
 
 # A sketch is one cache line: the size of the set, then the parities.
 SKETCH_WORDS = 8

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
+from dustream.core.partitioning import tie_of
 
 BUCKET_COUNT = 4096
 BUCKET_SHIFT = 52
 PAGE_SHINGLES_MAX = 2**31 - 1  # keeps every product in the bounds of cut_tree.py within 63 bits
 PARTITIONS_MAX = 4096
 TAU_PARTS = 10_000
-TIE_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,6 @@ def batch_of(
     tie = np.array(ties if ties is not None else [tie_of(str(i)) for i in range(len(shingle_sets))], dtype=np.int64)
     lang = None if langs is None else tuple(langs)
     return PointBatch(flat.astype(np.uint64), np.cumsum(sizes), tie, lang, token_lengths)
-
-
-def tie_of(key: str) -> int:
-    """What splits pages that stand at one point: 32 bits of the URL's hash, the same for every version of the page."""
-    return int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=TIE_BITS // 8).digest(), "little")
 
 
 def tau_parts(tau: float) -> int:

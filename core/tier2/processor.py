@@ -19,7 +19,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Send, TaskState
 from dustream.core.tier2.containers import TABLES as CONTAINERS_TABLES
 from dustream.core.tier2.containers import Containers, ContainmentRules
@@ -29,6 +28,7 @@ from dustream.core.tier2.rows import StarRow, VertexRow, with_stars
 from dustream.core.tier2.search_protocol import IndexedPage, MakeSearch, Match, Query, Search
 from dustream.core.tier2.stars import WORK_MAX, AgendaRow, DuplicateRow, Stars
 from dustream.core.tier2.vertices import Present, Vertices
+from dustream.core.vertex import url_of
 from dustream.core.winners import Markets
 from dustream.schemas.pages import Edge, Placed, Route, Star
 from dustream.schemas.signature import PageSignature
@@ -39,7 +39,6 @@ from dustream.schemas.tier2 import (
     Covered,
     Forget,
     Keep,
-    News,
     Probe,
     Propose,
     Recall,
@@ -47,7 +46,8 @@ from dustream.schemas.tier2 import (
     Release,
     Remove,
     Stands,
-    Store,
+    StarUpdates,
+    StoreVertex,
     Unprobe,
     Weigh,
     Weighed,
@@ -94,7 +94,7 @@ class Tier2Processor:
             Recall: self._recall,
             Unprobe: self._unprobe,
             Rekey: self._rekey,
-            News: self._news,
+            StarUpdates: self._news,
             ContinueTier2: self._continue,
         }
 
@@ -153,11 +153,11 @@ class Tier2Processor:
         return [] if self._containers is None else self._containers.drain(at_rest=True)
 
     def _some(self, messages: Sequence[Any]) -> None:
-        pages = [message.signature for message in messages if isinstance(message, Store | Probe)]
+        pages = [message.signature for message in messages if isinstance(message, StoreVertex | Probe)]
         queries = iter(self._present.queries(pages) if pages else ())
         for message in messages:
             kind = type(message)
-            if kind is Store:
+            if kind is StoreVertex:
                 self._store(message, next(queries))
             elif kind is Probe:
                 self._probe(message, next(queries))
@@ -179,7 +179,7 @@ class Tier2Processor:
 
     # Vertices come and go
 
-    def _store(self, message: Store, query: Query) -> None:
+    def _store(self, message: StoreVertex, query: Query) -> None:
         vertex, content, keys, probes = message.vertex, message.signature, message.keys, message.probes
         key = order_key(vertex)
         matches = self._present.entries.first_match_per_component(query, key)
@@ -267,7 +267,7 @@ class Tier2Processor:
 
     # What partitions tell each other
 
-    def _news(self, message: News) -> None:
+    def _news(self, message: StarUpdates) -> None:
         """All is noted before anything is settled: else each cover of a clique would dethrone the next stand-in."""
         for item in message.items:
             number = self._vertices.number(item.vertex)
@@ -301,7 +301,7 @@ class Tier2Processor:
         for partition, items in news.items():
             for start in range(0, len(items), NEWS_ITEMS_MAX):
                 chunk = tuple(items[start : start + NEWS_ITEMS_MAX])
-                self._out.append(Send("tier2", partition, News(self._partition, chunk)))
+                self._out.append(Send("tier2", partition, StarUpdates(self._partition, chunk)))
 
     def _is_quiet(self) -> bool:
         for stars in self._stars:

@@ -9,19 +9,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.text.shingles import jaccard
 from dustream.schemas.signature import PageSignature
 
 ALL = 1 << 62
-
-
-class PartitionMap(Protocol):
-    """Where pages are stored and whom they must ask. A pair that matches meets: each probes the other's home.
-
-    `tie` (a hash of the URL) may split pages that stand at one point."""
-
-    def route(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, tuple[int, ...]]:
-        """The home, and the other partitions that may hold a match, ascending."""
 
 
 class Match(NamedTuple):
@@ -158,4 +150,4 @@ class BruteForceSearch:
     def _similarity(self, query: Query, number: int) -> float:
         if self._hashes[number] == query.signature.content_hash:
             return 1.0
-        return jaccard(np.frombuffer(query.signature.shingles, dtype="<u8"), self._shingles_of(number))
+        return jaccard(shingle_array(query.signature.shingles), self._shingles_of(number))

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from dustream.core.tier2.odd_sketch import SIZE, SKETCH_WORDS, is_out_of_reach, odd_sketch
 
-SHINGLE_BYTES = 8
-
 
 class ShingleCache(NamedTuple):
     """The ring, and per text 1 + the place of its set (0: not cached)."""

@@ -23,12 +23,12 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dustream.core.pages.vertex import url_of
 from dustream.core.processor import Table, TaskState
 from dustream.core.tier2.cleared import Cleared
 from dustream.core.tier2.rows import StarRow, VertexRow, row_key
 from dustream.core.tier2.search_protocol import Query, Search
 from dustream.core.tier2.vertices import Present, Vertices
+from dustream.core.vertex import url_of
 from dustream.core.winners import WinnerOrder
 from dustream.schemas.pages import Star, Verdict
 from dustream.schemas.tier2 import Cover, Covered, Win

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.processor import Table, TaskState
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.tier2.rows import StarRow, VertexRow, row_key, with_stars, won_markets
 from dustream.core.tier2.search_protocol import IndexedPage, Matching, Query, Search
 from dustream.schemas.signature import PageSignature
@@ -54,7 +55,7 @@ class Vertices:
         return content
 
     def shingles(self, number: int) -> NDArray[np.uint64]:
-        return np.frombuffer(self.content(number).shingles, dtype="<u8")
+        return shingle_array(self.content(number).shingles)
 
     def new(self, vertex: str, *, entry: bool) -> int:
         """The lowest free number: which one depends on the rows alone, not on when the task was opened. The vertex's

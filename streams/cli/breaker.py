@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from dustream.schemas.crawl import CrawlEvent
-    from dustream.streams.embedded.alarms import AlarmLine
+    from dustream.streams.engine.alarms import AlarmLine
 
 DESCRIPTION = """\
 The circuit breaker holds groups that are too large, and sites that would lose most of their pages to winners on other
@@ -80,7 +80,7 @@ def decision_event(action: str, target: str | None, pass_from: float | None) -> 
 
     from dustream.core.errors import BadEvent, BadSetting
     from dustream.core.events import check_event
-    from dustream.core.sites import site_of
+    from dustream.core.urls.sites import site_of
     from dustream.schemas.crawl import CrawlEvent
 
     if target is None:
@@ -140,9 +140,9 @@ class _Known(NamedTuple):
 
 def _known(path: Path, event: CrawlEvent) -> _Known:
     """Reads all statuses: the URLs of a site or group are not adjacent in the store."""
-    from dustream.core.events import page_identity
-    from dustream.core.sites import site_of
-    from dustream.streams.embedded.results import StoredResults
+    from dustream.core.urls.identity import page_identity
+    from dustream.core.urls.sites import site_of
+    from dustream.streams.engine.results import StoredResults
     from dustream.streams.questions.state import state_folder
     from dustream.streams.store.extent import open_to_read
 
@@ -190,7 +190,7 @@ def _list(args: argparse.Namespace) -> int:
     import msgspec
 
     from dustream.streams.cli.terminal import shown
-    from dustream.streams.embedded.alarms import describe_alarm
+    from dustream.streams.engine.alarms import describe_alarm
 
     lines = _held(args.state) if args.state is not None else _held_on_kafka(args)
     for line in lines:
@@ -201,7 +201,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _held(state: Path) -> list[AlarmLine]:
-    from dustream.streams.embedded.alarms import count_alarms
+    from dustream.streams.engine.alarms import count_alarms
     from dustream.streams.questions.state import state_folder
     from dustream.streams.store.extent import open_to_read
 
@@ -214,7 +214,7 @@ def _held(state: Path) -> list[AlarmLine]:
 
 def _held_on_kafka(args: argparse.Namespace) -> list[AlarmLine]:
     from dustream.streams.cli.topics import read_application
-    from dustream.streams.embedded.alarms import count_alarms
+    from dustream.streams.engine.alarms import count_alarms
     from dustream.streams.kafka.outcome import collect
     from dustream.streams.store.memory import MemoryStore
 

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dustream.streams.kafka.compare import Comparison
+    from dustream.streams.compare import Comparison
 
 DESCRIPTION = """\
 Compare two outcomes: which URLs changed their status, and why. Use it before you switch to other settings.
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
     from dustream.core.errors import DustreamError
     from dustream.streams.cli.terminal import shown
-    from dustream.streams.kafka.compare import compare, read_outcome
+    from dustream.streams.compare import compare, read_outcome
 
     try:
         before, after = read_outcome(args.before, args.bootstrap), read_outcome(args.after, args.bootstrap)

@@ -48,10 +48,10 @@ def run(args: argparse.Namespace) -> int:
 
     from dustream.core.settings import Settings
     from dustream.streams.cli.run import TerminalWatcher, describe, describe_rules
-    from dustream.streams.embedded.job import RunRequest, run_job
     from dustream.streams.evaluate import score
     from dustream.streams.folders import make_folder
     from dustream.streams.generate import read_lines, write
+    from dustream.streams.job import RunRequest, run_job
 
     make_folder(args.out)
     web, out = args.out / "web.jsonl.zst", args.out / "result"
@@ -116,7 +116,7 @@ def next_steps(out: Path) -> str:
 def _first_near_duplicate(out: Path) -> str:
     import msgspec
 
-    from dustream.streams.embedded.results import StatusLine
+    from dustream.streams.engine.results import StatusLine
 
     decoder = msgspec.json.Decoder(StatusLine)
     with (out / "status.jsonl").open("rb") as lines:

@@ -14,7 +14,7 @@ from dustream.streams.cli.terminal import print_json, shown
 if TYPE_CHECKING:
     from dustream.streams.questions.contained_list import ContainerAnswer
     from dustream.streams.questions.group_list import GroupAnswer
-    from dustream.streams.questions.state import State
+    from dustream.streams.questions.state import ReadableState
 
 DESCRIPTION = """\
 List groups of near-duplicate pages: the largest, or those changed last, with their winners, their sites and the weakest
@@ -60,7 +60,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from dustream.core.errors import BadSetting
-    from dustream.core.sites import site_of
+    from dustream.core.urls.sites import site_of
     from dustream.streams.questions.contained_list import list_containers
     from dustream.streams.questions.group_list import GroupRequest, list_groups
     from dustream.streams.questions.one_page import market_number
@@ -87,7 +87,7 @@ def _tell(answers: Sequence[Any], described: Callable[[Any], str], as_json: bool
         print(nothing)
 
 
-def _nothing_contained(state: State) -> str:
+def _nothing_contained(state: ReadableState) -> str:
     """Why the list may be empty."""
     looked_at = {
         "off": "containment was not looked for: run with --containment all",

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 @contextmanager
 def _state_rules(folder: Path | None) -> Iterator[tuple[list[RuleSet], Callable[[str], bool]]]:
     """The rules of a run, and whether it knows a URL. A run with --once has rules, but no state."""
-    from dustream.streams.embedded.results import find_status, read_rule_sets
+    from dustream.streams.engine.results import find_status, read_rule_sets
     from dustream.streams.questions.state import state_folder
     from dustream.streams.rules_io.files import read_rules
     from dustream.streams.store.extent import open_to_read

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dustream.core.errors import UnreadableInput
-    from dustream.streams.embedded.sources import InputPlan, Place
+    from dustream.streams.engine.chunks import ChunkSpan, InputPlan
     from dustream.streams.kafka.application import Application
-    from dustream.streams.kafka.cluster import Cluster
+    from dustream.streams.kafka.cluster import KafkaCluster
     from dustream.streams.kafka.publish import Published
 
 DESCRIPTION = """\
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def publish_shown(
-    args: argparse.Namespace, cluster: Cluster, application: Application, state: Path, *, single: bool = False
+    args: argparse.Namespace, cluster: KafkaCluster, application: Application, state: Path, *, single: bool = False
 ) -> Published:
     """Publish the inputs with a progress bar; the counts."""
     from dustream.streams.kafka.publish import publish_files
@@ -120,7 +120,7 @@ class PublishBar:
             total = sum(plan.bytes_total for plan in plans if not plan.done)
             self._bar = tqdm(total=total or None, unit="B", unit_scale=True, unit_divisor=1024, leave=False)
 
-    def progress(self, place: Place, events: int) -> None:
+    def progress(self, place: ChunkSpan, events: int) -> None:
         if self._bar is not None:
             self._read[place.path] = place.bytes_read
             self._bar.set_description(f"{events} events")

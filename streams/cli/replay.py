@@ -14,7 +14,7 @@ from dustream.streams.cli.arguments import count
 if TYPE_CHECKING:
     from dustream.core.topology import Topology
     from dustream.streams.kafka.application import Application
-    from dustream.streams.kafka.cluster import Cluster
+    from dustream.streams.kafka.cluster import KafkaCluster
 
 POLL_S = 1.0
 
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _replay(args: argparse.Namespace, cluster: Cluster, source: Application) -> None:
+def _replay(args: argparse.Namespace, cluster: KafkaCluster, source: Application) -> None:
     import tempfile
 
     started = time.monotonic()
@@ -121,7 +121,7 @@ def _tell_next(args: argparse.Namespace, target: Application, fed: str) -> None:
 
 
 def _feed(
-    args: argparse.Namespace, cluster: Cluster, source: Application, data: Path
+    args: argparse.Namespace, cluster: KafkaCluster, source: Application, data: Path
 ) -> tuple[Application, Topology, str]:
     from dustream.streams.cli.run import read_map, read_settings
     from dustream.streams.kafka.application import CRAWL_PAGES, Application
@@ -146,7 +146,7 @@ def _feed(
     return target, topology, f"{copied:,} records"
 
 
-def _publish(args: argparse.Namespace, cluster: Cluster, target: Application, progress: Path) -> int:
+def _publish(args: argparse.Namespace, cluster: KafkaCluster, target: Application, progress: Path) -> int:
     """Publish the files; how many events."""
     from dustream.core.errors import UnreadableInput
     from dustream.streams.cli.publish import publish_shown
@@ -157,7 +157,7 @@ def _publish(args: argparse.Namespace, cluster: Cluster, target: Application, pr
     return done.events
 
 
-def _work(args: argparse.Namespace, cluster: Cluster, target: Application, topology: Topology, data: Path) -> None:
+def _work(args: argparse.Namespace, cluster: KafkaCluster, target: Application, topology: Topology, data: Path) -> None:
     """Run workers until there is nothing left to do."""
     import subprocess
 
@@ -191,7 +191,7 @@ def _settings(args: argparse.Namespace) -> list[str]:
 
 
 def _report(
-    args: argparse.Namespace, cluster: Cluster, target: Application, fed: str, seconds: float, temporary: Path
+    args: argparse.Namespace, cluster: KafkaCluster, target: Application, fed: str, seconds: float, temporary: Path
 ) -> None:
     import msgspec
 

@@ -126,7 +126,7 @@ def _score_by_content(args: argparse.Namespace, normalizer: Normalizer, known: l
     import msgspec
 
     from dustream.core.rules.scores import Normalized, landing, score
-    from dustream.core.rules.standard import standard_form
+    from dustream.core.urls.standard import standard_form
 
     urls = [Normalized(standard_form(e.url), normalizer.normalize(e.url), e.cluster, e.avoid) for e in known]
     found = score((each.normalized, each.cluster) for each in urls if each.cluster is not None)

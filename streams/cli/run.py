@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from dustream.core.settings import Settings
     from dustream.schemas.rules import UrlRule
     from dustream.streams.embedded.engine import Opening
-    from dustream.streams.embedded.job import Progress, RunSummary
-    from dustream.streams.embedded.sources import InputPlan
+    from dustream.streams.engine.chunks import InputPlan
+    from dustream.streams.job import RunProgress, RunSummary
 
 RULES_SHOWN = 5
 VALUES_SHOWN = 12
@@ -175,7 +175,7 @@ def run(args: argparse.Namespace) -> int:
     import msgspec
 
     from dustream.streams.cli.terminal import say_unread
-    from dustream.streams.embedded.job import STATE_FOLDER, RunRequest, run_job
+    from dustream.streams.job import STATE_FOLDER, RunRequest, run_job
     from dustream.streams.readers import parse_field_map
 
     request = RunRequest(
@@ -240,7 +240,7 @@ class TerminalWatcher:
             where = f"{opening.task} ({opening.number} of {opening.tasks})"
             self._bar.set_description(f"opening {where}, {opening.rows:,} rows read")
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: RunProgress) -> None:
         if self._bar is not None:
             self._bar.set_description(f"{progress.records} events")
             self._bar.update(progress.bytes_read - self._bar.n)
@@ -377,7 +377,7 @@ def _alarms(summary: RunSummary, out: Path, *, keeps_state: bool) -> list[str]:
     if not summary.alarms:
         return []
     from dustream.streams.cli.terminal import number_of, shown
-    from dustream.streams.embedded.alarms import describe_alarm
+    from dustream.streams.engine.alarms import describe_alarm
 
     groups, sites = number_of(summary.held_groups, "group"), number_of(summary.held_sites, "site")
     lines = ["", f"ALARM: {groups} and {sites} held, not dropped"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dustream.streams.kafka.application import Application
-    from dustream.streams.kafka.cluster import Cluster
+    from dustream.streams.kafka.cluster import KafkaCluster
     from dustream.streams.questions.state import EmbeddedState
 
 
@@ -64,7 +64,7 @@ def open_asked(args: argparse.Namespace) -> Iterator[EmbeddedState]:
             yield state
 
 
-def read_asked_application(args: argparse.Namespace) -> tuple[Cluster, Application]:
+def read_asked_application(args: argparse.Namespace) -> tuple[KafkaCluster, Application]:
     """The application on Kafka to read if there is no --state."""
     import os
 

@@ -46,7 +46,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dustream.core.events import page_identity
+    from dustream.core.urls.identity import page_identity
 
     urls = list(map(page_identity, args.urls))
     if args.state is None:

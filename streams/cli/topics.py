@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from dustream.core.settings import Settings
     from dustream.core.topology import Topology
     from dustream.streams.kafka.application import Application
-    from dustream.streams.kafka.cluster import Cluster
+    from dustream.streams.kafka.cluster import KafkaCluster
     from dustream.streams.kafka.topics import TopicPlans
 
 DESCRIPTION = """\
@@ -72,7 +72,7 @@ def add_application(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_application(args: argparse.Namespace) -> tuple[Cluster, Application]:
+def read_application(args: argparse.Namespace) -> tuple[KafkaCluster, Application]:
     """The cluster, which must answer, and the application."""
     from dustream.streams.kafka.application import Application
     from dustream.streams.kafka.cluster import read_cluster, require_answer
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(
-    args: argparse.Namespace, cluster: Cluster, application: Application, settings: Settings, plans: TopicPlans
+    args: argparse.Namespace, cluster: KafkaCluster, application: Application, settings: Settings, plans: TopicPlans
 ) -> int:
     from dustream.core.errors import StateMismatch
     from dustream.streams.kafka.maps import require_settings

@@ -9,10 +9,10 @@ from dustream.streams.cli.state_option import add_state_or_application, open_ask
 from dustream.streams.cli.terminal import BOLD, GREEN, RED, painted, print_json, searching, shown
 
 if TYPE_CHECKING:
-    from dustream.streams.questions.criteria import Decision
-    from dustream.streams.questions.evidence import Evidence
+    from dustream.streams.questions.criteria import CriterionDecision
+    from dustream.streams.questions.evidence import EvidencePath
     from dustream.streams.questions.one_page import PageAnswer
-    from dustream.streams.questions.state import State
+    from dustream.streams.questions.state import ReadableState
     from dustream.streams.questions.texts import TextAnswer
     from dustream.streams.questions.two_pages import PairAnswer
     from dustream.streams.questions.word_diff import Run, WordDiff
@@ -61,7 +61,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dustream.core.events import page_identity
+    from dustream.core.urls.identity import page_identity
     from dustream.streams.questions.one_page import ask_page
     from dustream.streams.questions.two_pages import ask_pair
 
@@ -77,7 +77,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tell(
-    state: State, args: argparse.Namespace, answer: PageAnswer | PairAnswer, words: str, pair: tuple[str, str] | None
+    state: ReadableState,
+    args: argparse.Namespace,
+    answer: PageAnswer | PairAnswer,
+    words: str,
+    pair: tuple[str, str] | None,
 ) -> None:
     """Print the answer at once, then the diff, which takes longer."""
     import msgspec
@@ -91,7 +95,7 @@ def _tell(
         print(describe_text(text))
 
 
-def _texts(state: State, one_url: str, other_url: str) -> TextAnswer | None:
+def _texts(state: ReadableState, one_url: str, other_url: str) -> TextAnswer | None:
     """None if there are not two contents to compare."""
     from dustream.streams.questions.pages import content_page, known_page
     from dustream.streams.questions.texts import compare_texts
@@ -142,11 +146,11 @@ def _fetch_lines(answer: PageAnswer) -> list[str]:
     return lines
 
 
-def _decision(decision: Decision) -> str:
+def _decision(decision: CriterionDecision) -> str:
     return f"{decision.criterion}: {shown(decision.better_value)} before {shown(decision.worse_value)}"
 
 
-def _evidence_lines(evidence: Evidence) -> list[str]:
+def _evidence_lines(evidence: EvidencePath) -> list[str]:
     """All matches, or of many the first, the last and the weakest."""
     path, half = evidence.path, LINKS_SHOWN_MAX // 2
     weakest = path.index(evidence.weakest)

@@ -6,12 +6,9 @@ resumes from the last batch as if nothing had happened since.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -21,7 +18,9 @@ from dustream.core.errors import DustreamError
 from dustream.core.processor import Processor, Resting, Send
 from dustream.core.topology import ProcessorSpec, Topology, partition_of
 from dustream.schemas.dead_letter import DeadLetter
-from dustream.streams.embedded.tables import StoredKeys, TaskTables
+from dustream.streams.engine.feed import Feed, rare_collections
+from dustream.streams.engine.state_rows import view_prefix
+from dustream.streams.engine.tables import StoredKeys, TaskTables
 from dustream.streams.store.base import Change, Store
 
 BATCH_MESSAGES_MAX = 1_024
@@ -31,18 +30,9 @@ COMMIT_WRITES = 100_000
 COMMIT_INTERVAL_S = 2.0  # a run that is killed loses no more than this
 TASK_PREFIX = b"task/"
 FAILED_MESSAGE_EXCERPT_BYTES = 400
-COLLECTION_THRESHOLDS = (100_000, 20, 20)  # objects more than before; as often as that, older ones, too
 
 _ENCODER = msgspec.msgpack.Encoder()
 _JSON = msgspec.json.Encoder()
-
-
-@dataclass(frozen=True)
-class Feed:
-    """What enters the topology at once: messages, and the store changes (the input's position) that belong to them."""
-
-    sends: list[Send]
-    changes: list[Change] = field(default_factory=list)
 
 
 class Opening(NamedTuple):
@@ -54,7 +44,7 @@ class Opening(NamedTuple):
     rows: int  # read so far, by all tasks
 
 
-class Task:
+class EmbeddedTask:
     """A processor on one partition: its tables, and the queue that is its input log."""
 
     def __init__(
@@ -120,11 +110,6 @@ class View:
         return ((key, _JSON.encode(message)) for key, message in pending.items())
 
 
-def view_prefix(topic: str) -> bytes:
-    """Where the store keeps what was sent to a topic."""
-    return f"view/{topic}/".encode()
-
-
 class EmbeddedEngine:
     """Runs a topology on a store."""
 
@@ -142,12 +127,14 @@ class EmbeddedEngine:
         self._clock = clock
         self._batch_messages_max = batch_messages_max
         self._commit_messages = commit_messages
-        self._tasks: dict[str, list[Task]] = {}
+        self._tasks: dict[str, list[EmbeddedTask]] = {}
         is_fresh = next(store.scan(TASK_PREFIX), None) is None
         stored = StoredKeys() if is_fresh else None
         for spec in topology.processors:
             message = topology.topic(spec.input).message
-            self._tasks[spec.input] = [Task(spec, number, store, message, stored) for number in range(spec.partitions)]
+            self._tasks[spec.input] = [
+                EmbeddedTask(spec, number, store, message, stored) for number in range(spec.partitions)
+            ]
         self._queues = {topic: [task.queue for task in tasks] for topic, tasks in self._tasks.items()}
         self._views = {
             topic.name: View(topic.name, compacted=topic.compacted, store=store) if topic.kept else None
@@ -231,7 +218,7 @@ class EmbeddedEngine:
         while spoke:
             spoke = bool(sum(self._rest_task(task, task.processor) for task in self._all_tasks()))
 
-    def _rest_task(self, task: Task, processor: Processor) -> bool:
+    def _rest_task(self, task: EmbeddedTask, processor: Processor) -> bool:
         """Whether it had anything to say."""
         if not isinstance(processor, Resting):
             return False
@@ -250,7 +237,7 @@ class EmbeddedEngine:
         self._settle()
         return bool(sends)
 
-    def _step(self, task: Task) -> None:
+    def _step(self, task: EmbeddedTask) -> None:
         started = time.perf_counter()
         batch = task.take(self._batch_messages_max)
         try:
@@ -266,7 +253,7 @@ class EmbeddedEngine:
         self._processed_since_commit += len(batch)
         self._route_all(sends)
 
-    def _one_by_one(self, task: Task, batch: list[Any]) -> list[Send]:
+    def _one_by_one(self, task: EmbeddedTask, batch: list[Any]) -> list[Send]:
         """A message made its handler fail: take the batch back, do the others, and that one becomes a dead letter."""
         sends: list[Send] = []
         self._reopen(task)
@@ -281,7 +268,7 @@ class EmbeddedEngine:
                 sends.append(_failed_message(task, message, error))
         return sends
 
-    def _reopen(self, task: Task) -> None:
+    def _reopen(self, task: EmbeddedTask) -> None:
         task.tables.undo()
         task.processor = task.spec.make()
         task.processor.open(task.tables)
@@ -300,25 +287,12 @@ class EmbeddedEngine:
                 if view is not None:
                     view.append(key, message)
 
-    def _all_tasks(self) -> Iterator[Task]:
+    def _all_tasks(self) -> Iterator[EmbeddedTask]:
         for tasks in self._tasks.values():
             yield from tasks
 
 
-@contextmanager
-def rare_collections() -> Iterator[None]:
-    """Rows and messages are many and refer to no one in a ring: they go when nobody refers to them. Going through all
-    of them for rings, again and again, costs more with every row in the caches (a fifth of the time at 8,000
-    copies)."""
-    before = gc.get_threshold()
-    gc.set_threshold(*COLLECTION_THRESHOLDS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-def _open_task(task: Task, opening: Opening, on_open: Callable[[Opening], None]) -> int:
+def _open_task(task: EmbeddedTask, opening: Opening, on_open: Callable[[Opening], None]) -> int:
     """Returns how many rows all tasks have read by now."""
     rows = opening.rows
 
@@ -332,7 +306,7 @@ def _open_task(task: Task, opening: Opening, on_open: Callable[[Opening], None])
     return rows
 
 
-def _failed_message(task: Task, message: Any, error: Exception) -> Send:
+def _failed_message(task: EmbeddedTask, message: Any, error: Exception) -> Send:
     source = f"{task.spec.input}-{task.partition}"
     moment = "at rest" if message is None else "on this message"
     letter = DeadLetter(

@@ -14,11 +14,13 @@ from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.job import add_counts, open_state, state_map
-from dustream.streams.embedded.rejections import Rejections
-from dustream.streams.embedded.sources import CHUNK_EVENTS_MAX
-from dustream.streams.embedded.state_rows import COUNTS_KEY, Counts
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.chunks import CHUNK_EVENTS_MAX
+from dustream.streams.engine.counts import add_counts
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.rejections import Rejections
+from dustream.streams.engine.state_rows import COUNTS_KEY, Counts
+from dustream.streams.engine.states import open_state, state_map
 
 SOURCE = "a program"  # in dead letters, where a file would be named
 

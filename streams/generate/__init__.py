@@ -1,6 +1,6 @@
 """A web of any size that knows its own duplicates: crawl events for demos, tests and benchmarks, with ground truth."""
 
-from dustream.streams.generate.files import Written, read_lines, truth_path, write
+from dustream.streams.generate.files import WrittenWeb, read_lines, truth_path, write
 from dustream.streams.generate.truth import TRUTH_VERSION, PageTruth, TruthHeader
 from dustream.streams.generate.web import generate, truth
 
@@ -8,7 +8,7 @@ __all__ = [
     "TRUTH_VERSION",
     "PageTruth",
     "TruthHeader",
-    "Written",
+    "WrittenWeb",
     "generate",
     "read_lines",
     "truth",

@@ -69,7 +69,7 @@ BAD_TIMES: tuple[str | int, ...] = ("yesterday", "99999999-01-01T00:00:00Z", -(1
 
 
 @dataclass(frozen=True, eq=False)
-class Page:
+class PlannedPage:
     """A URL, where it comes from, and all that happens to it."""
 
     url: str
@@ -85,7 +85,7 @@ class Page:
 
 
 @dataclass(eq=False)
-class Source:
+class CopiedText:
     """A text that others copy, and how many copies it may still get."""
 
     text: Text
@@ -93,24 +93,24 @@ class Source:
     near_per_mille: int
 
 
-class Block:
+class PlannedBlock:
     """Plans `pages` URLs. `self.pages` is the result; the rest is what planning needs to know."""
 
     def __init__(self, seed: int, index: int, pages: int, markup_bytes: int) -> None:
         self.index = index
-        self.pages: list[Page] = []
+        self.pages: list[PlannedPage] = []
         self.draws = Draws(seed, "block", index)
         self.library = Library(Draws(seed, "library", index))
         start_s = LOG_START_S + index * BLOCK_PAGES_MAX * SECONDS_PER_PAGE
         self.window = Window(start_s, max(pages, BLOCK_PAGES_FOR_TIME_MIN) * SECONDS_PER_PAGE)
-        self._sources: dict[str, list[Source]] = {}
+        self._sources: dict[str, list[CopiedText]] = {}
         first = index == 0
         self._families_due = [name for name, _ in FAMILIES] if first else []
         self._histories_due = [steps for steps, _ in HISTORIES] if first else []
         self._pages_max = pages
         self._plan(markup_bytes)
 
-    def events(self) -> Iterator[tuple[Page, Fetch]]:
+    def events(self) -> Iterator[tuple[PlannedPage, Fetch]]:
         """The block's log, in order. Ties are broken by planning order, which is fixed."""
         log = [(fetch.position_s, number, page, fetch) for number, (page, fetch) in enumerate(self._fetches())]
         log.sort(key=lambda entry: entry[:2])
@@ -122,12 +122,12 @@ class Block:
         finals = {page.url: final_state(page.fetches) for page in self.pages if page.family != "rejected"}
         return [self._truth(page, finals) for page in self.pages]
 
-    def _fetches(self) -> Iterator[tuple[Page, Fetch]]:
+    def _fetches(self) -> Iterator[tuple[PlannedPage, Fetch]]:
         for page in self.pages:
             for fetch in page.fetches:
                 yield page, fetch
 
-    def _truth(self, page: Page, finals: dict[str, Fetch]) -> PageTruth:
+    def _truth(self, page: PlannedPage, finals: dict[str, Fetch]) -> PageTruth:
         if page.family == "rejected":
             return PageTruth(url=page.url, role="rejected", family=page.family)
         final, target = _followed(finals, page.url)
@@ -174,7 +174,7 @@ class Block:
     def next_history(self) -> tuple[Step, ...]:
         return self._histories_due.pop(0) if self._histories_due else self.draws.weighted(HISTORIES)
 
-    def source(self, language: str) -> Source | None:
+    def source(self, language: str) -> CopiedText | None:
         """A text of this language that may be copied."""
         sources = [source for source in self._sources.get(language, []) if source.copies_left > 0]
         return self.draws.pick(sources) if sources else None
@@ -185,11 +185,13 @@ class Block:
         if text.words < COPY_WORDS_MIN or text.grey:
             return
         many = self.draws.chance(500)
-        sources.append(Source(text, COPIES_MAX if many else 1, NEAR_MANY_PER_MILLE if many else NEAR_ONCE_PER_MILLE))
+        sources.append(
+            CopiedText(text, COPIES_MAX if many else 1, NEAR_MANY_PER_MILLE if many else NEAR_ONCE_PER_MILLE)
+        )
         del sources[:-POOL_TEXTS_MAX]
 
 
-def _is_grey(page: Page, role: Role, text: Text | None) -> bool:
+def _is_grey(page: PlannedPage, role: Role, text: Text | None) -> bool:
     """Whether nothing can be said about the page's cluster: at the threshold, or readable only by guessing."""
     if text is None:
         return page.family == "empty" and role == "content"
@@ -209,7 +211,7 @@ def _followed(finals: dict[str, Fetch], url: str) -> tuple[Fetch | None, str]:
 class SitePlan:
     """Fills one site of a block with families of pages."""
 
-    def __init__(self, block: Block, site: Site, pages_max: int) -> None:
+    def __init__(self, block: PlannedBlock, site: Site, pages_max: int) -> None:
         self._block = block
         self._site = site
         self._pages_max = pages_max
@@ -249,7 +251,7 @@ class SitePlan:
         if self._room <= 0 or url in self._urls:
             return
         draws = self._draws
-        page = Page(
+        page = PlannedPage(
             url,
             self._site,
             family,

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from dustream.core.errors import BadSetting
 from dustream.streams.folders import make_folder
-from dustream.streams.generate.truth import Tally, TruthHeader
+from dustream.streams.generate.truth import TruthCounts, TruthHeader
 from dustream.streams.generate.web import MARKUP_BYTES_DEFAULT, blocks, events
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
@@ -28,7 +28,7 @@ COPY_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenWeb:
     """What `write` has written."""
 
     events: Path
@@ -44,7 +44,7 @@ def truth_path(out: Path) -> Path:
     return out.with_name(out.name.removesuffix(ending) + ".truth" + ending)
 
 
-def write(pages: int, seed: int, out: Path, markup_bytes: int = MARKUP_BYTES_DEFAULT) -> Written:
+def write(pages: int, seed: int, out: Path, markup_bytes: int = MARKUP_BYTES_DEFAULT) -> WrittenWeb:
     """Write a generated web to `out` (.jsonl, .jsonl.gz or .jsonl.zst) and its truth beside it.
 
     The files appear under their names when they are complete, the events last: where there are events there is truth.
@@ -52,7 +52,7 @@ def write(pages: int, seed: int, out: Path, markup_bytes: int = MARKUP_BYTES_DEF
     truth_out = truth_path(out)
     make_folder(out.parent)
     encode = msgspec.json.Encoder().encode
-    tally, plain_bytes = Tally(), 0
+    tally, plain_bytes = TruthCounts(), 0
     with ExitStack() as stack:
         log = stack.enter_context(_appearing(out))
         truth = stack.enter_context(_appearing(truth_out))
@@ -70,7 +70,7 @@ def write(pages: int, seed: int, out: Path, markup_bytes: int = MARKUP_BYTES_DEF
         truth.write(encode(header) + b"\n")
         spool.seek(0)
         shutil.copyfileobj(spool, truth, COPY_CHUNK_BYTES)
-    return Written(out, truth_out, header, out.stat().st_size, plain_bytes)
+    return WrittenWeb(out, truth_out, header, out.stat().st_size, plain_bytes)
 
 
 def read_lines(path: Path) -> Iterator[bytes]:

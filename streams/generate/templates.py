@@ -31,7 +31,7 @@ class Chrome:
 
 
 @dataclass(frozen=True)
-class Frame:
+class Rendering:
     """What a single rendering adds: the time in the page's navigation, and which side bar and advertisement it got."""
 
     stamp: str
@@ -90,7 +90,7 @@ def _advertisement(prose: Prose, draws: Draws) -> str:
     )
 
 
-def _semantic(site: Chrome, text: Text, frame: Frame) -> str:
+def _semantic(site: Chrome, text: Text, frame: Rendering) -> str:
     return f"""<!DOCTYPE html>
 <html lang="{text.language.code}"><head><meta charset="utf-8"><title>{text.title_html} | {site.name}</title>
 {site.head}</head><body>
@@ -105,7 +105,7 @@ def _semantic(site: Chrome, text: Text, frame: Frame) -> str:
 """
 
 
-def _blog(site: Chrome, text: Text, frame: Frame) -> str:
+def _blog(site: Chrome, text: Text, frame: Rendering) -> str:
     return f"""<!DOCTYPE html>
 <html lang="{text.language.code}"><head><meta charset="utf-8"><title>{text.title_html} - {site.name}</title>
 {site.head}{site.script}</head><body class="single single-post">
@@ -119,7 +119,7 @@ def _blog(site: Chrome, text: Text, frame: Frame) -> str:
 """
 
 
-def _portal(site: Chrome, text: Text, frame: Frame) -> str:
+def _portal(site: Chrome, text: Text, frame: Rendering) -> str:
     return f"""<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN" "http://www.w3.org/TR/xhtml1/DTD/xhtml1-transitional.dtd">
 <html xmlns="http://www.w3.org/1999/xhtml"><head><meta http-equiv="Content-Type" content="text/html; charset=utf-8" />
 <title>{text.title_html}_{site.name}</title>
@@ -134,7 +134,7 @@ def _portal(site: Chrome, text: Text, frame: Frame) -> str:
 """
 
 
-def _table(site: Chrome, text: Text, frame: Frame) -> str:
+def _table(site: Chrome, text: Text, frame: Rendering) -> str:
     return f"""<HTML><HEAD><TITLE>{site.name}: {text.title_html}</TITLE>
 <META HTTP-EQUIV="Content-Type" CONTENT="text/html; charset=utf-8">{site.head}</HEAD>
 <BODY BGCOLOR="#ffffff"><TABLE WIDTH="100%"><TR><TD COLSPAN="3" CLASS="navigation" ID="nav"><DIV CLASS="nav">
@@ -149,7 +149,7 @@ def _table(site: Chrome, text: Text, frame: Frame) -> str:
 """
 
 
-def print_layout(site: Chrome, text: Text, frame: Frame) -> str:
+def print_layout(site: Chrome, text: Text, frame: Rendering) -> str:
     """The print version: the text, and next to nothing around it."""
     return f"""<!DOCTYPE html>
 <html lang="{text.language.code}"><head><meta charset="utf-8"><title>{text.title_html}</title>
@@ -160,7 +160,7 @@ def print_layout(site: Chrome, text: Text, frame: Frame) -> str:
 """
 
 
-def empty_layout(site: Chrome, frame: Frame) -> str:
+def empty_layout(site: Chrome, frame: Rendering) -> str:
     """A page whose main part came out empty: menus and footer only."""
     return f"""<!DOCTYPE html>
 <html><head><meta charset="utf-8"><title>{site.name}</title>{site.head}</head><body>
@@ -177,7 +177,7 @@ def meta_refresh(target: str) -> str:
     )
 
 
-LAYOUTS: tuple[Callable[[Chrome, Text, Frame], str], ...] = (_semantic, _blog, _portal, _table)
+LAYOUTS: tuple[Callable[[Chrome, Text, Rendering], str], ...] = (_semantic, _blog, _portal, _table)
 
 
 def _unclosed(html: str) -> str:

@@ -49,7 +49,7 @@ class TruthHeader(Struct, frozen=True, kw_only=True, tag_field="kind", tag="trut
     exact_groups: int
 
 
-class Tally:
+class TruthCounts:
     """Counts a web while it is written; bounded by the number of clusters within one block."""
 
     def __init__(self) -> None:

@@ -8,14 +8,14 @@ from urllib.parse import urlsplit
 
 from dustream.core.errors import BadSetting
 from dustream.schemas.crawl import CrawlEvent
-from dustream.streams.generate.block import BLOCK_PAGES_MAX, REDIRECT_STATUSES, Block, Page
+from dustream.streams.generate.block import BLOCK_PAGES_MAX, REDIRECT_STATUSES, PlannedBlock, PlannedPage
 from dustream.streams.generate.history import Fetch
 from dustream.streams.generate.site import Site
 from dustream.streams.generate.templates import (
     BREAKAGES,
     LAYOUTS,
     VARIANTS,
-    Frame,
+    Rendering,
     empty_layout,
     meta_refresh,
     print_layout,
@@ -43,23 +43,23 @@ def truth(pages: int, seed: int) -> Iterator[PageTruth]:
         yield from block.truths()
 
 
-def blocks(pages: int, seed: int, markup_bytes: int) -> Iterator[Block]:
+def blocks(pages: int, seed: int, markup_bytes: int) -> Iterator[PlannedBlock]:
     """The blocks of a web, planned one at a time."""
     if not 1 <= pages <= PAGES_MAX:
         raise BadSetting(f"pages must be between 1 and {PAGES_MAX:,}, not {pages:,}")
     if not MARKUP_BYTES_MIN <= markup_bytes <= MARKUP_BYTES_MAX:
         raise BadSetting(f"markup_bytes must be between {MARKUP_BYTES_MIN:,} and {MARKUP_BYTES_MAX:,}")
     for index, start in enumerate(range(0, pages, BLOCK_PAGES_MAX)):
-        yield Block(seed, index, min(BLOCK_PAGES_MAX, pages - start), markup_bytes)
+        yield PlannedBlock(seed, index, min(BLOCK_PAGES_MAX, pages - start), markup_bytes)
 
 
-def events(block: Block) -> Iterator[CrawlEvent]:
+def events(block: PlannedBlock) -> Iterator[CrawlEvent]:
     """The events of a block in log order, each written when it is asked for."""
     for page, fetch in block.events():
         yield _event(page, fetch)
 
 
-def _event(page: Page, fetch: Fetch) -> CrawlEvent:
+def _event(page: PlannedPage, fetch: Fetch) -> CrawlEvent:
     if fetch.kind in ("content", "empty"):
         return _content_event(page, fetch)
     if fetch.kind == "meta_refresh":
@@ -70,7 +70,7 @@ def _event(page: Page, fetch: Fetch) -> CrawlEvent:
     return CrawlEvent(url=page.url, fetched_at=_fetched_at(page, fetch), status=status)
 
 
-def _redirect_event(page: Page, fetch: Fetch) -> CrawlEvent:
+def _redirect_event(page: PlannedPage, fetch: Fetch) -> CrawlEvent:
     """Every third target is written relative to the page, as servers do."""
     target = fetch.target or ""
     parts = urlsplit(target)
@@ -80,7 +80,7 @@ def _redirect_event(page: Page, fetch: Fetch) -> CrawlEvent:
     return CrawlEvent(url=page.url, fetched_at=_fetched_at(page, fetch), status=status, redirect_to=target)
 
 
-def _content_event(page: Page, fetch: Fetch) -> CrawlEvent:
+def _content_event(page: PlannedPage, fetch: Fetch) -> CrawlEvent:
     site, html = page.site, _html(page, fetch)
     body, content_type = (None, None) if site.charset is None else _encoded(page, site, html)
     return CrawlEvent(
@@ -94,9 +94,9 @@ def _content_event(page: Page, fetch: Fetch) -> CrawlEvent:
     )
 
 
-def _html(page: Page, fetch: Fetch) -> str:
+def _html(page: PlannedPage, fetch: Fetch) -> str:
     site = page.site
-    frame = Frame(_time(fetch.fetched_at_s).strftime("%Y-%m-%d %H:%M"), (fetch.fetched_at_s >> 3) % VARIANTS)
+    frame = Rendering(_time(fetch.fetched_at_s).strftime("%Y-%m-%d %H:%M"), (fetch.fetched_at_s >> 3) % VARIANTS)
     if fetch.text is None:
         html = empty_layout(site.chrome, frame)
     elif page.rule == "print":
@@ -108,7 +108,7 @@ def _html(page: Page, fetch: Fetch) -> str:
     return html if page.breakage is None else BREAKAGES[page.breakage % len(BREAKAGES)](html)
 
 
-def _encoded(page: Page, site: Site, html: str) -> tuple[bytes, str]:
+def _encoded(page: PlannedPage, site: Site, html: str) -> tuple[bytes, str]:
     """The page in the site's encoding, declared in the header, the page, or both; a lie declares another."""
     charset = site.charset or "utf-8"
     declared = charset
@@ -118,7 +118,7 @@ def _encoded(page: Page, site: Site, html: str) -> tuple[bytes, str]:
     return body, f"text/html; charset={declared}" if site.charset_in_header else "text/html"
 
 
-def _fetched_at(page: Page, fetch: Fetch) -> str | int:
+def _fetched_at(page: PlannedPage, fetch: Fetch) -> str | int:
     if page.bad_time is not None:
         return page.bad_time
     if page.site.time_format == "seconds":

@@ -11,7 +11,7 @@ from dustream.core.settings import Settings
 from dustream.core.tier2.partition_map import PartitionMap
 from dustream.core.topology import ProcessorSpec, Topology
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
-from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.counted import PagesCounted, groups_counted, sites_counted
 from dustream.streams.kafka.intake import CrashGuard, IntakeProcessor
 from dustream.streams.kafka.maps import MAPS
@@ -27,7 +27,7 @@ def _no_intake() -> Processor:
 
 
 def planned_topology(
-    settings: Settings, cluster: Cluster, application: Application, partition_map: PartitionMap | None = None
+    settings: Settings, cluster: KafkaCluster, application: Application, partition_map: PartitionMap | None = None
 ) -> Topology:
     """The topology for looking at. The crawl topic may be somebody else's: it keeps the partitions it has."""
     pipe = pipeline(settings, partition_map)

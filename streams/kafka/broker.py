@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from dustream.core.errors import DustreamError
 from dustream.streams.folders import make_folder
-from dustream.streams.kafka.cluster import REACH_TIMEOUT_S, Cluster, answers
+from dustream.streams.kafka.cluster import REACH_TIMEOUT_S, KafkaCluster, answers
 
 KAFKA_VERSION = "4.3.0"
 DEFAULT_PORT = 9092
@@ -203,7 +203,7 @@ class Broker:
 
     def _answers_within(self, running: RunningBroker, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
-        while not answers(Cluster(running.bootstrap), timeout_s=1.0):
+        while not answers(KafkaCluster(running.bootstrap), timeout_s=1.0):
             _reap(running.pid)
             if not self._is_ours(running.pid) or time.monotonic() > deadline:
                 return False

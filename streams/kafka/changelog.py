@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.cluster import KafkaCluster, Unreachable
 from dustream.streams.kafka.local_state import LocalState, task_prefix
 from dustream.streams.kafka.progress import PROGRESS_KEY, decode_progress
 from dustream.streams.kafka.topics import ADMIN_TIMEOUT_S, TOMBSTONE_RETENTION_H
@@ -24,7 +24,7 @@ COPY_AGE_S_MAX = TOMBSTONE_RETENTION_H * 3_600 // 2
 
 @contextmanager
 def reader(
-    cluster: Cluster, places: list[TopicPartition], reset: str, isolation: str = "read_committed"
+    cluster: KafkaCluster, places: list[TopicPartition], reset: str, isolation: str = "read_committed"
 ) -> Iterator[Consumer]:
     """A consumer that belongs to no group, placed where it is to begin."""
     settings: dict[str, Any] = {
@@ -44,7 +44,7 @@ def reader(
 
 
 def read_to_end(
-    cluster: Cluster,
+    cluster: KafkaCluster,
     topic: str,
     partition: int,
     offset: int,
@@ -80,7 +80,7 @@ def _sort(messages: list[Any]) -> tuple[list[Any], bool]:
     return records, ended
 
 
-def read_all_to_end(cluster: Cluster, logs: list[tuple[str, int]]) -> Iterator[list[Any]]:
+def read_all_to_end(cluster: KafkaCluster, logs: list[tuple[str, int]]) -> Iterator[list[Any]]:
     """The committed records of many partitions, in lists that mix them, those of each in order and up to where it ended
     when its end was reached. By one consumer: each takes a while to connect, whatever there is to read."""
     places = [TopicPartition(topic, partition, 0) for topic, partition in logs]
@@ -112,7 +112,7 @@ def _of_open_logs(messages: list[Any], left: set[tuple[str, int]]) -> list[Any]:
     return records
 
 
-def any_record(cluster: Cluster, places: list[TopicPartition]) -> bool:
+def any_record(cluster: KafkaCluster, places: list[TopicPartition]) -> bool:
     """Whether there is a committed record at or after any of the places."""
     silent = {(place.topic, place.partition) for place in places}
     with reader(cluster, places, "earliest") as consumer:
@@ -141,7 +141,7 @@ def log_end(admin: AdminClient, topic: str, partition: int, committed: bool = Fa
         raise Unreachable(f"{topic}-{partition} does not answer: {error.args[0].str()}") from None
 
 
-def open_writers(cluster: Cluster, changelog: str, partition: int, since: int) -> list[str]:
+def open_writers(cluster: KafkaCluster, changelog: str, partition: int, since: int) -> list[str]:
     """The transactional ids of those who wrote to a changelog since an offset, committed or not."""
     uncommitted = read_to_end(cluster, changelog, partition, since, reset="earliest", isolation="read_uncommitted")
     rows = [record for records in uncommitted for record in records if record.key() == PROGRESS_KEY]
@@ -159,7 +159,7 @@ def topic_id(admin: AdminClient, topic: str) -> str:
 
 
 def catch_up(
-    cluster: Cluster,
+    cluster: KafkaCluster,
     changelog: str,
     changelog_id: str,
     processor: str,

@@ -17,9 +17,9 @@ import msgspec
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from dustream.core.errors import BadEvent
-from dustream.core.events import page_identity
 from dustream.core.pipeline import STATUS, URL_RULES
 from dustream.core.topology import partition_of
+from dustream.core.urls.identity import page_identity
 from dustream.schemas import wire
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.rules import RuleSet

@@ -31,7 +31,7 @@ class Unreachable(DustreamError):
 
 
 @dataclass(frozen=True)
-class Cluster:
+class KafkaCluster:
     """Where a cluster is and how to log in. The password is in no repr and so in no log."""
 
     bootstrap: str = DEFAULT_BOOTSTRAP
@@ -102,7 +102,7 @@ class Cluster:
         return context
 
 
-def read_cluster(bootstrap: str | None, environment: Mapping[str, str] = os.environ) -> Cluster:
+def read_cluster(bootstrap: str | None, environment: Mapping[str, str] = os.environ) -> KafkaCluster:
     """The cluster of --bootstrap, or else of the environment."""
     password = environment.get("DUSTREAM_SASL_PASSWORD")
     if (file := environment.get("DUSTREAM_SASL_PASSWORD_FILE")) is not None:
@@ -110,7 +110,7 @@ def read_cluster(bootstrap: str | None, environment: Mapping[str, str] = os.envi
             password = Path(file).read_text().rstrip("\n")
         except OSError as error:
             raise BadSetting(f"DUSTREAM_SASL_PASSWORD_FILE {file} cannot be read: {error.strerror}") from None
-    return Cluster(
+    return KafkaCluster(
         bootstrap=bootstrap or environment.get("DUSTREAM_BOOTSTRAP", DEFAULT_BOOTSTRAP),
         protocol=environment.get("DUSTREAM_SECURITY_PROTOCOL", "PLAINTEXT").upper(),
         mechanism=environment.get("DUSTREAM_SASL_MECHANISM"),
@@ -122,7 +122,7 @@ def read_cluster(bootstrap: str | None, environment: Mapping[str, str] = os.envi
     )
 
 
-def nobody_listens(cluster: Cluster) -> bool:
+def nobody_listens(cluster: KafkaCluster) -> bool:
     """Whether every connection is refused. Clients of Kafka try again and again until their time is up."""
     return all(_is_refused(place, REACH_TIMEOUT_S) for place in cluster.bootstrap.split(","))
 
@@ -140,12 +140,12 @@ def _is_refused(place: str, timeout_s: float) -> bool:
     return False
 
 
-def answers(cluster: Cluster, timeout_s: float = REACH_TIMEOUT_S) -> bool:
+def answers(cluster: KafkaCluster, timeout_s: float = REACH_TIMEOUT_S) -> bool:
     """Whether a broker of the cluster answers in time."""
     return why_silent(cluster, timeout_s) is None
 
 
-def why_silent(cluster: Cluster, timeout_s: float = REACH_TIMEOUT_S) -> str | None:
+def why_silent(cluster: KafkaCluster, timeout_s: float = REACH_TIMEOUT_S) -> str | None:
     """Why no broker of the cluster answers in time, as far as the client knows; None if one does."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
@@ -164,13 +164,13 @@ def why_silent(cluster: Cluster, timeout_s: float = REACH_TIMEOUT_S) -> str | No
     return None
 
 
-def require_answer(cluster: Cluster) -> None:
+def require_answer(cluster: KafkaCluster) -> None:
     """Unreachable unless a broker answers."""
     if (reason := why_silent(cluster)) is not None:
         raise unreachable(cluster, reason)
 
 
-def unreachable(cluster: Cluster, reason: str) -> Unreachable:
+def unreachable(cluster: KafkaCluster, reason: str) -> Unreachable:
     return Unreachable(
         f"no Kafka broker answers at {cluster.bootstrap} ({reason}): start one with `dustream broker start`, "
         "name another with --bootstrap or DUSTREAM_BOOTSTRAP, or correct the security settings in the environment"

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dustream.core.breaker import SiteRow
 from dustream.core.groups.rows import GroupRow
 from dustream.core.pages.rows import imbalance
 from dustream.core.pipeline import GROUPS, PAGES, SITES, STATUS
 from dustream.core.processor import Processor, Send, Table, TaskState
+from dustream.core.sites.processor import SiteRow
 from dustream.streams.kafka.metrics import Metrics
 
 

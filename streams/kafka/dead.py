@@ -19,7 +19,7 @@ from dustream.core.topology import partition_of
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.changelog import read_to_end
-from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.cluster import KafkaCluster, Unreachable
 from dustream.streams.kafka.intake import PARTITION_HEADER
 from dustream.streams.kafka.maps import MAPS
 from dustream.streams.kafka.records import (
@@ -54,7 +54,7 @@ class FoundLetter(Struct, frozen=True):
         return f"{self.partition}:{self.offset}"
 
 
-def read_letters(cluster: Cluster, application: Application) -> Iterator[FoundLetter]:
+def read_letters(cluster: KafkaCluster, application: Application) -> Iterator[FoundLetter]:
     """All dead letters of an application, by partition and offset."""
     name = application.topic(DEAD_LETTERS)
     decoder = msgspec.json.Decoder(DeadLetter)
@@ -91,7 +91,7 @@ def choose(letters: Iterable[FoundLetter], places: list[str], reason: str | None
     ]
 
 
-def redrive(cluster: Cluster, application: Application, letters: Iterable[FoundLetter]) -> int:
+def redrive(cluster: KafkaCluster, application: Application, letters: Iterable[FoundLetter]) -> int:
     """Send letters again; how many could be. They stay among the dead letters, a log forgets nothing by itself, but are
     known to have been sent once they have arrived."""
     sender = Sender(cluster, "see `dustream dead list` for what arrived, and try again")
@@ -116,7 +116,7 @@ def redrive(cluster: Cluster, application: Application, letters: Iterable[FoundL
     return len(sent)
 
 
-def _read_redriven(cluster: Cluster, application: Application, counts: dict[str, int]) -> set[tuple[int, int]]:
+def _read_redriven(cluster: KafkaCluster, application: Application, counts: dict[str, int]) -> set[tuple[int, int]]:
     """Partition and offset of the letters that were sent again."""
     maps = application.topic(MAPS.name)
     found: set[tuple[int, int]] = set()

@@ -10,10 +10,10 @@ import msgspec
 
 from dustream.core.pipeline import pipeline
 from dustream.core.topology import Topology
-from dustream.streams.embedded.state_rows import STATE_FORMAT, STATE_KEY, StateHeader
+from dustream.streams.engine.state_rows import STATE_FORMAT, STATE_KEY, StateHeader
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import read_all_to_end
-from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.local_state import task_prefix
 from dustream.streams.kafka.maps import read_settings_of
 from dustream.streams.kafka.outcome import collect
@@ -22,7 +22,9 @@ from dustream.streams.store.base import Store
 from dustream.streams.store.rocks import RocksStore
 
 
-def gather_state(cluster: Cluster, application: Application, folder: Path, on_rows: Callable[[int], object]) -> None:
+def gather_state(
+    cluster: KafkaCluster, application: Application, folder: Path, on_rows: Callable[[int], object]
+) -> None:
     """Fill an empty folder."""
     settings = read_settings_of(cluster, application)
     store = RocksStore(folder)
@@ -36,7 +38,7 @@ def gather_state(cluster: Cluster, application: Application, folder: Path, on_ro
 
 
 def _gather(
-    cluster: Cluster, application: Application, topology: Topology, store: Store, on_rows: Callable[[int], object]
+    cluster: KafkaCluster, application: Application, topology: Topology, store: Store, on_rows: Callable[[int], object]
 ) -> None:
     prefixes = {
         (application.changelog(spec.name), partition): task_prefix(spec.name, partition)

@@ -21,7 +21,7 @@ from dustream.core.topology import Topology
 from dustream.schemas import wire
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
-from dustream.streams.embedded.signing import Chunk, SigningPool
+from dustream.streams.engine.signing import Chunk, SigningPool
 from dustream.streams.kafka.application import CRAWL_PAGES
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.records import (

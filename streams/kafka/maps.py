@@ -13,10 +13,10 @@ from dustream.core.errors import StateMismatch
 from dustream.core.settings import Settings, differing, parse_settings
 from dustream.core.tier2.partition_map import PartitionMap, map_to_bytes
 from dustream.core.topology import Topic, Topology, partition_of
-from dustream.streams.embedded.job import fitting_map
+from dustream.streams.engine.states import fitting_map
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import read_to_end
-from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.sending import Sender
 from dustream.streams.kafka.topics import (
     TopicPlans,
@@ -31,7 +31,7 @@ SETTINGS_KEY = "settings"
 
 
 def create_application(
-    cluster: Cluster,
+    cluster: KafkaCluster,
     application: Application,
     topology: Topology,
     settings: Settings,
@@ -57,7 +57,7 @@ def create_application(
     return created + create_topics(cluster, plans, replication)
 
 
-def read_map(cluster: Cluster, application: Application, settings: Settings) -> PartitionMap:
+def read_map(cluster: KafkaCluster, application: Application, settings: Settings) -> PartitionMap:
     """The map of an application, which must fit the settings."""
     stored = _stored(cluster, application, MAP_KEY)
     if stored is None:
@@ -65,7 +65,7 @@ def read_map(cluster: Cluster, application: Application, settings: Settings) -> 
     return fitting_map(stored, settings)
 
 
-def require_settings(cluster: Cluster, application: Application, settings: Settings) -> None:
+def require_settings(cluster: KafkaCluster, application: Application, settings: Settings) -> None:
     """StateMismatch, with what differs, unless the application was made with these settings."""
     stored = _stored(cluster, application, SETTINGS_KEY)
     different = differing(msgspec.json.decode(stored), settings) if stored is not None else []
@@ -76,7 +76,7 @@ def require_settings(cluster: Cluster, application: Application, settings: Setti
         )
 
 
-def read_settings_of(cluster: Cluster, application: Application) -> Settings:
+def read_settings_of(cluster: KafkaCluster, application: Application) -> Settings:
     """The settings that an application was made with."""
     stored = _stored(cluster, application, SETTINGS_KEY)
     if stored is None:
@@ -84,7 +84,7 @@ def read_settings_of(cluster: Cluster, application: Application) -> Settings:
     return parse_settings(msgspec.json.decode(stored))
 
 
-def _stored(cluster: Cluster, application: Application, key: str) -> bytes | None:
+def _stored(cluster: KafkaCluster, application: Application, key: str) -> bytes | None:
     topic = application.topic(MAPS.name)
     partitions = partition_counts(cluster).get(topic)
     if partitions is None:
@@ -97,7 +97,7 @@ def _stored(cluster: Cluster, application: Application, key: str) -> bytes | Non
     return found
 
 
-def _publish(cluster: Cluster, application: Application, key: str, value: bytes) -> None:
+def _publish(cluster: KafkaCluster, application: Application, key: str, value: bytes) -> None:
     topic = application.topic(MAPS.name)
     sender = Sender(cluster, "run `dustream topics create` again")
     sender.send(topic, value, key.encode(), partition_of(key, partition_counts(cluster)[topic]))

@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from dustream.core.pipeline import ALARMS, STATUS, URL_RULES
-from dustream.streams.embedded.engine import view_prefix
-from dustream.streams.embedded.results import Outcome, write_results
+from dustream.streams.engine.results import Outcome, write_results
+from dustream.streams.engine.state_rows import view_prefix
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import read_all_to_end
-from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.cluster import KafkaCluster, Unreachable
 from dustream.streams.kafka.records import DEAD_LETTERS
 from dustream.streams.kafka.topics import partition_counts
 from dustream.streams.store.base import Store
 
 
-def collect(cluster: Cluster, application: Application, store: Store) -> None:
+def collect(cluster: KafkaCluster, application: Application, store: Store) -> None:
     """Read the newest status of every URL, the rules of every site, the newest alarms, and the dead letters."""
     counts = partition_counts(cluster)
     names = {application.topic(name): name for name in (STATUS, URL_RULES, ALARMS, DEAD_LETTERS)}
@@ -34,7 +34,7 @@ def _view_key(name: str, record: Any) -> bytes:
     return view_prefix(name) + bytes(key)
 
 
-def export(cluster: Cluster, application: Application, store: Store, out: Path) -> Outcome:
+def export(cluster: KafkaCluster, application: Application, store: Store, out: Path) -> Outcome:
     """Write the files of an embedded run, from what the application has told the world."""
     collect(cluster, application, store)
     return write_results(store, out)

@@ -20,7 +20,7 @@ END_OF_NOTE = "\0"  # confluent-kafka reads what stands there up to the first ze
 _ENCODER = msgspec.msgpack.Encoder()
 
 
-class Progress(Struct, frozen=True, array_like=True):
+class TaskProgress(Struct, frozen=True, array_like=True):
     """`position`: offset of the next input record. `received`, `sent`: next number by sender, by topic-partition.
     `writer`: the transactional id of the worker that wrote the row."""
 
@@ -34,8 +34,8 @@ class Progress(Struct, frozen=True, array_like=True):
         return _ENCODER.encode(self)
 
 
-_DECODER = msgspec.msgpack.Decoder(Progress)
+_DECODER = msgspec.msgpack.Decoder(TaskProgress)
 
 
-def decode_progress(data: bytes) -> Progress:
+def decode_progress(data: bytes) -> TaskProgress:
     return _DECODER.decode(data)

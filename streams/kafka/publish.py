@@ -19,12 +19,12 @@ from dustream.core.topology import partition_of
 from dustream.schemas import wire
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
-from dustream.streams.embedded.rejections import Rejections
-from dustream.streams.embedded.signing import Chunk
-from dustream.streams.embedded.sources import InputPlan, Place, Rejected, plan_inputs, read_chunks
+from dustream.streams.engine.chunks import ChunkSpan, InputPlan, RejectedInput, plan_inputs, read_chunks
+from dustream.streams.engine.rejections import Rejections
+from dustream.streams.engine.signing import Chunk
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.changelog import topic_id
-from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.cluster import KafkaCluster, Unreachable
 from dustream.streams.kafka.intake import pack
 from dustream.streams.kafka.records import DEAD_LETTERS, ORIGINAL_HEADER, ORIGINAL_SIZE_HEADER
 from dustream.streams.kafka.sending import Sender
@@ -55,7 +55,7 @@ class Published(Struct, frozen=True):
 class Publisher:
     """Packs events by partition and sends them. `single`: one event a record, as JSON, as any other client would."""
 
-    def __init__(self, cluster: Cluster, application: Application, *, single: bool = False) -> None:
+    def __init__(self, cluster: KafkaCluster, application: Application, *, single: bool = False) -> None:
         self._topic = application.topic(CRAWL_PAGES)
         self._dead_letters = application.topic(DEAD_LETTERS)
         counts = partition_counts(cluster)
@@ -91,14 +91,14 @@ class Publisher:
         size = len(wire.encode(event) if self._single else pack([event], self._compressor))
         return f"an event of {size} bytes: a record holds {EVENT_BYTES_MAX}" if size > EVENT_BYTES_MAX else ""
 
-    def reject(self, rejected: Rejected, *, send: bool = True) -> None:
+    def reject(self, rejected: RejectedInput, *, send: bool = True) -> None:
         """Send a record that could not be read to the dead letters, as it stood in its file: no topic takes it so.
         Without `send` it is only counted."""
         self.rejected += 1
         if send:
             self.tell(rejected)
 
-    def tell(self, rejected: Rejected) -> None:
+    def tell(self, rejected: RejectedInput) -> None:
         """Send a dead letter."""
         letter, original = rejected.letter, rejected.original
         partition = partition_of(letter.source, self._letter_partitions)
@@ -132,7 +132,7 @@ class Publisher:
 
 
 def publish_files(
-    cluster: Cluster,
+    cluster: KafkaCluster,
     application: Application,
     inputs: list[str],
     state: Path,
@@ -140,7 +140,7 @@ def publish_files(
     field_map: dict[str, str] | None = None,
     single: bool = False,
     on_plans: Callable[[list[InputPlan]], None] = lambda plans: None,
-    on_progress: Callable[[Place, int], None] = lambda place, events: None,
+    on_progress: Callable[[ChunkSpan, int], None] = lambda place, events: None,
     on_refused: Callable[[str, UnreadableInput], None] = lambda path, error: None,
     on_notice: Callable[[str, str], None] = lambda path, notice: None,
 ) -> Published:
@@ -162,10 +162,12 @@ def publish_files(
     return Published(publisher.events, publisher.records, publisher.rejected, publisher.bytes_sent, unread)
 
 
-def _confirmed(publisher: Publisher, rejections: Rejections, chunks: Iterator[Chunk[Place]]) -> Iterator[list[Place]]:
+def _confirmed(
+    publisher: Publisher, rejections: Rejections, chunks: Iterator[Chunk[ChunkSpan]]
+) -> Iterator[list[ChunkSpan]]:
     """The places of chunks, when the broker has all that stood there. Of an input's rejected records the first are sent
     one by one, and the number of the others by reason at its end."""
-    places: list[Place] = []
+    places: list[ChunkSpan] = []
     for chunk in chunks:
         path = chunk.place.path
         if chunk.events or chunk.place.skipped:
@@ -179,7 +181,7 @@ def _confirmed(publisher: Publisher, rejections: Rejections, chunks: Iterator[Ch
             publisher.reject(rejected, send=rejections.keep(path, rejected.letter.reason))
         if chunk.place.progress.done:
             for letter in rejections.summaries_of(path):
-                publisher.tell(Rejected(letter))
+                publisher.tell(RejectedInput(letter))
         places.append(chunk.place)
         if len(places) >= CHUNKS_PER_SYNC:
             publisher.flush()
@@ -190,9 +192,9 @@ def _confirmed(publisher: Publisher, rejections: Rejections, chunks: Iterator[Ch
         yield places
 
 
-def _without_bytes(event: CrawlEvent, path: str, position: int, offset: int, reason: str) -> Rejected:
+def _without_bytes(event: CrawlEvent, path: str, position: int, offset: int, reason: str) -> RejectedInput:
     where = offset if offset >= 0 else None
-    return Rejected(DeadLetter(source=path, position=position, offset=where, url=event.url, reason=reason))
+    return RejectedInput(DeadLetter(source=path, position=position, offset=where, url=event.url, reason=reason))
 
 
 def _event_bytes(event: CrawlEvent) -> int:

@@ -68,7 +68,7 @@ class OutRecord(NamedTuple):
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
-class Parcel(Struct, frozen=True, array_like=True):
+class LinkBatch(Struct, frozen=True, array_like=True):
     """Messages of one link: who sent them, which of its parcels to this partition it is, and the messages, encoded."""
 
     sender: str
@@ -76,10 +76,10 @@ class Parcel(Struct, frozen=True, array_like=True):
     messages: msgspec.Raw
 
 
-_PARCELS = msgspec.msgpack.Decoder(list[Parcel])
+_PARCELS = msgspec.msgpack.Decoder(list[LinkBatch])
 
 
-def read_parcels(value: bytes) -> list[Parcel]:
+def read_parcels(value: bytes) -> list[LinkBatch]:
     """What is in a record between stages; msgspec.MsgspecError if it was not written by a task."""
     return _PARCELS.decode(value)
 
@@ -149,19 +149,19 @@ class Outbox:
             return OutRecord(topic, partition, key, _JSON.encode(send.message.letter), _letter_headers(send.message))
         return OutRecord(topic, partition, key, _JSON.encode(send.message))
 
-    def parcels(self) -> Iterator[tuple[tuple[str, int], Parcel]]:
+    def parcels(self) -> Iterator[tuple[tuple[str, int], LinkBatch]]:
         """Everything added for other tasks, by topic of the topology and partition; once."""
         for (topic, partition), messages in self._linked.items():
             link = f"{topic}-{partition}"
             for value in _cut(messages):
                 number = self.sent.get(link, 0)
                 self.sent[link] = number + 1
-                yield (topic, partition), Parcel(self._sender, number, msgspec.Raw(value))
+                yield (topic, partition), LinkBatch(self._sender, number, msgspec.Raw(value))
 
 
-def pack_parcels(parcels: Iterable[Parcel]) -> Iterator[bytes]:
+def pack_parcels(parcels: Iterable[LinkBatch]) -> Iterator[bytes]:
     """The values of records with these parcels, in order, none larger than RECORD_BYTES unless one parcel is."""
-    together: list[Parcel] = []
+    together: list[LinkBatch] = []
     size = 0
     for parcel in parcels:
         if together and size + len(parcel.messages) > RECORD_BYTES:

@@ -17,7 +17,7 @@ from dustream.core.settings import Settings
 from dustream.core.topology import Topology
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.changelog import read_to_end
-from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.cluster import KafkaCluster, Unreachable
 from dustream.streams.kafka.maps import create_application
 from dustream.streams.kafka.sending import NOW, Sender
 from dustream.streams.kafka.topics import ADMIN_TIMEOUT_S, delete_topics, partition_counts, plan_topics
@@ -56,7 +56,7 @@ def parse_moment(option: str, text: str | None) -> int | None:
 
 
 def plan_stretches(
-    cluster: Cluster, topic: str, since: int | None, until: int | None, offsets: dict[int, tuple[int, int | None]]
+    cluster: KafkaCluster, topic: str, since: int | None, until: int | None, offsets: dict[int, tuple[int, int | None]]
 ) -> list[Stretch]:
     """What to replay of a topic. Times are those at which records were written to it, in milliseconds."""
     counts = partition_counts(cluster)
@@ -100,7 +100,7 @@ def _offset_at(consumer: Consumer, place: TopicPartition, time_ms: int, high: in
 
 
 def prepare(
-    cluster: Cluster,
+    cluster: KafkaCluster,
     application: Application,
     topology: Topology,
     settings: Settings,
@@ -122,7 +122,7 @@ def prepare(
 
 
 def copy_log(
-    cluster: Cluster,
+    cluster: KafkaCluster,
     source: str,
     stretches: list[Stretch],
     application: Application,
@@ -141,7 +141,7 @@ def copy_log(
     return copied
 
 
-def _records_of(cluster: Cluster, source: str, stretch: Stretch) -> Iterator[list[Any]]:
+def _records_of(cluster: KafkaCluster, source: str, stretch: Stretch) -> Iterator[list[Any]]:
     if stretch.start >= stretch.end:
         return
     for records in read_to_end(cluster, source, stretch.partition, stretch.start, reset="earliest"):

@@ -22,9 +22,9 @@ from dustream.core.processor import Send
 from dustream.core.topology import Topology, partition_of
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.metrics import Metrics
-from dustream.streams.kafka.progress import END_OF_NOTE, WORK_LEFT, Progress
-from dustream.streams.kafka.records import DEAD_LETTERS, InRecord, Letter, Outbox, OutRecord, Parcel, pack_parcels
-from dustream.streams.kafka.task import Admission, Task
+from dustream.streams.kafka.progress import END_OF_NOTE, WORK_LEFT, TaskProgress
+from dustream.streams.kafka.records import DEAD_LETTERS, InRecord, Letter, LinkBatch, Outbox, OutRecord, pack_parcels
+from dustream.streams.kafka.task import Admission, KafkaTask
 from dustream.streams.kafka.transactions import Place
 from dustream.streams.store.base import Change
 
@@ -44,9 +44,9 @@ class Waiting(NamedTuple):
 class Part:
     """A task's part in a round."""
 
-    task: Task
+    task: KafkaTask
     place: Place
-    ahead: Progress
+    ahead: TaskProgress
     outbox: Outbox
     queue: deque[Waiting] = field(default_factory=deque)
     messages: int = 0
@@ -59,7 +59,7 @@ class Written(NamedTuple):
 
     records: Mapping[Place, Sequence[OutRecord]]
     positions: Mapping[Place, tuple[int, str]]
-    tasks: Sequence[tuple[Task, list[Change], Progress]]
+    tasks: Sequence[tuple[KafkaTask, list[Change], TaskProgress]]
 
     def local_changes(self, ends: Mapping[Place, int]) -> Iterator[Change]:
         """It is committed: bring the tasks and the local copy up to it."""
@@ -72,7 +72,12 @@ class Round:
     """See the head of this file. `tasks`: those that may take part, by topic of the topology and partition."""
 
     def __init__(
-        self, topology: Topology, application: Application, writer: str, tasks: Mapping[Place, Task], metrics: Metrics
+        self,
+        topology: Topology,
+        application: Application,
+        writer: str,
+        tasks: Mapping[Place, KafkaTask],
+        metrics: Metrics,
     ) -> None:
         self._topology = topology
         self._application = application
@@ -90,7 +95,7 @@ class Round:
     def is_empty(self) -> bool:
         return not self._parts
 
-    def touched(self) -> list[Task]:
+    def touched(self) -> list[KafkaTask]:
         """The tasks that are ahead of their last commit."""
         return [part.task for part in self._parts.values()]
 
@@ -187,11 +192,11 @@ class Round:
     def written(self) -> Written:
         """Everything, once all is worked through."""
         records = self._between_stages()
-        tasks: list[tuple[Task, list[Change], Progress]] = []
+        tasks: list[tuple[KafkaTask, list[Change], TaskProgress]] = []
         positions: dict[Place, tuple[int, str]] = {}
         for part in self._parts.values():
             task, ahead, changes = part.task, part.ahead, part.task.drain()
-            progress = Progress(ahead.fingerprint, ahead.position, ahead.received, part.outbox.sent, self._writer)
+            progress = TaskProgress(ahead.fingerprint, ahead.position, ahead.received, part.outbox.sent, self._writer)
             for record in (*part.outbox.public, *task.rows(changes, progress)):
                 records.setdefault((record.topic, record.partition), []).append(record)
             tasks.append((task, changes, progress))
@@ -204,7 +209,7 @@ class Round:
 
     def _between_stages(self) -> dict[Place, list[OutRecord]]:
         """What goes to tasks by the log: one record for each, if it is not too much."""
-        parcels: dict[Place, list[Parcel]] = {}
+        parcels: dict[Place, list[LinkBatch]] = {}
         for part in self._parts.values():
             for to, parcel in part.outbox.parcels():
                 parcels.setdefault(to, []).append(parcel)

@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from dustream.core.errors import BadInput
-from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.cluster import KafkaCluster, Unreachable
 from dustream.streams.kafka.topics import RECORD_BYTES_MAX
 
 FLUSH_TIMEOUT_S = 120.0  # for a broker to confirm what was sent
@@ -21,7 +21,7 @@ NOW = 0
 class Sender:
     """An idempotent producer. `refused`: what to do about a record that a broker refuses or does not confirm."""
 
-    def __init__(self, cluster: Cluster, refused: str, **settings: Any) -> None:
+    def __init__(self, cluster: KafkaCluster, refused: str, **settings: Any) -> None:
         self._refused = refused
         self._failure: str | None = None
         self._producer = Producer(

@@ -20,11 +20,11 @@ from aiokafka.errors import KafkaError
 from dustream.core.errors import DustreamError
 from dustream.core.settings import Settings
 from dustream.core.tier2.partition_map import PartitionMap, map_id
-from dustream.streams.embedded.engine import rare_collections
-from dustream.streams.embedded.state_rows import STATE_FORMAT
+from dustream.streams.engine.feed import rare_collections
+from dustream.streams.engine.state_rows import STATE_FORMAT
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.assembly import planned_topology, running_topology
-from dustream.streams.kafka.cluster import Cluster, Unreachable, why_silent
+from dustream.streams.kafka.cluster import KafkaCluster, Unreachable, why_silent
 from dustream.streams.kafka.health import Health, HealthServer
 from dustream.streams.kafka.local_state import DiskFull, LocalState, StateLost, has_room, is_no_room, no_room
 from dustream.streams.kafka.maps import read_map, require_settings
@@ -46,7 +46,7 @@ STEADY_S = 60.0  # who worked this long before a breakdown starts again at once
 class Service:
     """What to run where."""
 
-    cluster: Cluster
+    cluster: KafkaCluster
     application: Application
     settings: Settings
     options: WorkerOptions
@@ -150,7 +150,7 @@ def _await_room(stopping: threading.Event, data: Path, health: Health) -> None:
         log.info("there is room in %s again: going on", data)
 
 
-def _await_broker(stopping: threading.Event, cluster: Cluster) -> None:
+def _await_broker(stopping: threading.Event, cluster: KafkaCluster) -> None:
     """Tell once in a while that none answers, not at every try."""
     tries = 0
     while not stopping.is_set() and (reason := why_silent(cluster)) is not None:

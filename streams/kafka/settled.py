@@ -10,14 +10,14 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from dustream.core.topology import Topology
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import any_record
-from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.cluster import KafkaCluster, Unreachable
 from dustream.streams.kafka.progress import WORK_LEFT
 from dustream.streams.kafka.topics import plan_topics
 
 REQUEST_TIMEOUT_S = 5.0
 
 
-def unsettled(cluster: Cluster, application: Application, topology: Topology) -> dict[str, int]:
+def unsettled(cluster: KafkaCluster, application: Application, topology: Topology) -> dict[str, int]:
     """By topic, how many offsets lie between tasks and the ends of their logs; empty if the application is at rest.
 
     A position is committed in the transaction that writes what came of the records before it. So if no task has a
@@ -30,7 +30,7 @@ def unsettled(cluster: Cluster, application: Application, topology: Topology) ->
         raise Unreachable(f"the cluster at {cluster.bootstrap} does not answer: {error.args[0].str()}") from None
 
 
-def _unsettled(cluster: Cluster, application: Application, topology: Topology) -> dict[str, int]:
+def _unsettled(cluster: KafkaCluster, application: Application, topology: Topology) -> dict[str, int]:
     admin = AdminClient(cluster.confluent())
     inputs = [
         TopicPartition(application.topic(spec.input), partition)
@@ -74,7 +74,7 @@ def _undecided(admin: AdminClient, logs: list[TopicPartition], ends: dict[tuple[
 
 
 def _positions(
-    cluster: Cluster, application: Application, places: list[TopicPartition]
+    cluster: KafkaCluster, application: Application, places: list[TopicPartition]
 ) -> dict[tuple[str, int], tuple[int, bool]]:
     """The group's committed offsets, and who has work left, by a consumer that does not join it: librdkafka 2.16's
     admin call for this crashes while a coordinator is being elected."""

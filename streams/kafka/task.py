@@ -31,18 +31,18 @@ from confluent_kafka.admin import AdminClient
 from dustream.core.errors import DustreamError, StateMismatch
 from dustream.core.processor import Processor, Resting, Send
 from dustream.core.topology import ProcessorSpec, Topology
-from dustream.streams.embedded.tables import StoredKeys, TaskTables
+from dustream.streams.engine.tables import StoredKeys, TaskTables
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import catch_up, log_end, open_writers, topic_id
-from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.local_state import LocalState, task_prefix
 from dustream.streams.kafka.metrics import Metrics
-from dustream.streams.kafka.progress import PROGRESS_KEY, Progress, decode_progress
+from dustream.streams.kafka.progress import PROGRESS_KEY, TaskProgress, decode_progress
 from dustream.streams.kafka.records import (
     InRecord,
     Letter,
+    LinkBatch,
     OutRecord,
-    Parcel,
     message_letter,
     read_parcels,
     record_letter,
@@ -76,7 +76,7 @@ class Runtime:
     """What all tasks of a worker share. Handlers run on the event loop: heartbeats have a thread of their own (Faust's
     consumer). Waiting for the broker is done on `readers`."""
 
-    cluster: Cluster
+    cluster: KafkaCluster
     application: Application
     topology: Topology
     fingerprint: str
@@ -101,11 +101,11 @@ class Admission(NamedTuple):
     messages: list[Any]
     sources: list[InRecord]
     letters: list[Letter]
-    progress: Progress
+    progress: TaskProgress
     hole: InRecord | None = None
 
 
-class Task:
+class KafkaTask:
     """See the head of this file. Rounds use it one at a time; the owner holds `lock` to open or close it."""
 
     def __init__(self, spec: ProcessorSpec, partition: int, runtime: Runtime) -> None:
@@ -114,7 +114,7 @@ class Task:
         self.name = f"{spec.name}-{partition}"
         self.lock = asyncio.Lock()
         self.is_open = False
-        self.progress = Progress(runtime.fingerprint)
+        self.progress = TaskProgress(runtime.fingerprint)
         self._runtime = runtime
         self._topic = runtime.topology.topic(spec.input)
         self.linked = not self._topic.public
@@ -202,7 +202,7 @@ class Task:
                 f"the state of the application {self._runtime.application.name} was written by another version of this "
                 "program, with other signatures or rows: run that version, or replay into another --name"
             )
-        self.progress = known or Progress(fingerprint)
+        self.progress = known or TaskProgress(fingerprint)
         self._renew()
         self.is_rested = self._resting is None
 
@@ -256,7 +256,7 @@ class Task:
             found = self._messages(record, received, letters)
             messages += found
             sources += [record] * len(found)
-        progress = Progress(self.progress.fingerprint, position, received, self.progress.sent)
+        progress = TaskProgress(self.progress.fingerprint, position, received, self.progress.sent)
         return Admission(messages, sources, letters, progress, hole)
 
     def _messages(self, record: InRecord, received: dict[str, int], letters: list[Letter]) -> list[Any]:
@@ -282,7 +282,7 @@ class Task:
     def _unreadable(self, record: InRecord, why: str) -> Letter:
         return record_letter(record, self._topic.name, f"the record cannot be read: {why}")
 
-    def _is_new(self, parcel: Parcel, record: InRecord, received: dict[str, int]) -> bool:
+    def _is_new(self, parcel: LinkBatch, record: InRecord, received: dict[str, int]) -> bool:
         """Check a parcel's number, and count it."""
         expected = received.get(parcel.sender, 0)
         if parcel.number > expected:
@@ -381,13 +381,13 @@ class Task:
         """The changed rows since the last time. They count as committed from here on."""
         return list(self._tables.drain())
 
-    def rows(self, changes: Sequence[Change], progress: Progress) -> list[OutRecord]:
+    def rows(self, changes: Sequence[Change], progress: TaskProgress) -> list[OutRecord]:
         """What goes to the changelog, the progress row first: it tells whose transaction the others belong to."""
         cut, place = len(self._prefix), (self.changelog, self.partition)
         rows = [OutRecord(*place, key[cut:], value) for key, value in changes]
         return [OutRecord(*place, PROGRESS_KEY, progress.encode()), *rows]
 
-    def copied(self, progress: Progress, end: int) -> Change:
+    def copied(self, progress: TaskProgress, end: int) -> Change:
         """It is committed: go on from there. The change that tells it to the local copy."""
         self.progress = progress
         self._runtime.metrics.set(

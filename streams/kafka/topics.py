@@ -14,7 +14,7 @@ from msgspec import Struct
 from dustream.core.errors import StateMismatch
 from dustream.core.topology import Topic, Topology
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
-from dustream.streams.kafka.cluster import Cluster, Unreachable, nobody_listens, unreachable
+from dustream.streams.kafka.cluster import KafkaCluster, Unreachable, nobody_listens, unreachable
 
 ADMIN_TIMEOUT_S: Final = 30.0
 METADATA_POLL_S: Final = 0.1
@@ -35,7 +35,7 @@ class TopicPlan(Struct, frozen=True):
     purpose: str
 
 
-class Finding(Struct, frozen=True):
+class TopicFinding(Struct, frozen=True):
     """What stands against a plan; empty `problem` if nothing does."""
 
     plan: TopicPlan
@@ -101,7 +101,7 @@ def _changelog_config() -> dict[str, str]:
     }
 
 
-def partition_counts(cluster: Cluster) -> dict[str, int]:
+def partition_counts(cluster: KafkaCluster) -> dict[str, int]:
     """The topics of the cluster and how many partitions each has."""
     if nobody_listens(cluster):
         raise unreachable(cluster, "nobody listens there")
@@ -112,7 +112,7 @@ def partition_counts(cluster: Cluster) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
 
 
-def create_topics(cluster: Cluster, plans: TopicPlans, replication: int = -1) -> list[str]:
+def create_topics(cluster: KafkaCluster, plans: TopicPlans, replication: int = -1) -> list[str]:
     """Create what is missing and check the rest; the names created. Replication -1: the cluster's default."""
     there = partition_counts(cluster)
     missing = [plan for plan in plans.plans if plan.name not in there]
@@ -126,7 +126,7 @@ def create_topics(cluster: Cluster, plans: TopicPlans, replication: int = -1) ->
     return [plan.name for plan in missing]
 
 
-def _await_metadata(cluster: Cluster, condition: Callable[[dict[str, int]], bool]) -> None:
+def _await_metadata(cluster: KafkaCluster, condition: Callable[[dict[str, int]], bool]) -> None:
     """A broker confirms before all brokers know."""
     deadline_s = time.monotonic() + ADMIN_TIMEOUT_S
     while not condition(partition_counts(cluster)):
@@ -143,22 +143,22 @@ def _await_creation(name: str, done: Any) -> None:
             raise StateMismatch(f"the topic {name} could not be created: {error.args[0].str()}") from None
 
 
-def check_topics(cluster: Cluster, plans: TopicPlans) -> list[Finding]:
+def check_topics(cluster: KafkaCluster, plans: TopicPlans) -> list[TopicFinding]:
     """Every plan beside what is there."""
     there = partition_counts(cluster)
     return [_find(plan, there.get(plan.name)) for plan in plans.plans]
 
 
-def _find(plan: TopicPlan, partitions: int | None) -> Finding:
+def _find(plan: TopicPlan, partitions: int | None) -> TopicFinding:
     if partitions is None:
-        return Finding(plan, None, f"{plan.name} does not exist")
+        return TopicFinding(plan, None, f"{plan.name} does not exist")
     if partitions != plan.partitions:
-        return Finding(
+        return TopicFinding(
             plan,
             partitions,
             f"{plan.name} has {partitions} partitions, {_instead(plan, partitions)}",
         )
-    return Finding(plan, partitions)
+    return TopicFinding(plan, partitions)
 
 
 def _instead(plan: TopicPlan, partitions: int) -> str:
@@ -168,14 +168,14 @@ def _instead(plan: TopicPlan, partitions: int) -> str:
     )
 
 
-def require_topics(cluster: Cluster, plans: TopicPlans) -> None:
+def require_topics(cluster: KafkaCluster, plans: TopicPlans) -> None:
     """StateMismatch unless all topics are as planned."""
     findings = check_topics(cluster, plans)
     if problems := describe_problems(findings):
         raise StateMismatch(f"the topics do not fit:\n{problems}")
 
 
-def describe_problems(findings: list[Finding]) -> str:
+def describe_problems(findings: list[TopicFinding]) -> str:
     """A line for every problem, those of one kind with one piece of advice; empty if there is none."""
     missing = [finding.plan.name for finding in findings if finding.partitions is None]
     kinds: dict[str, list[str]] = {}
@@ -189,7 +189,7 @@ def describe_problems(findings: list[Finding]) -> str:
     return "\n".join(lines)
 
 
-def delete_topics(cluster: Cluster, names: Iterable[str]) -> None:
+def delete_topics(cluster: KafkaCluster, names: Iterable[str]) -> None:
     """Delete topics for good."""
     gone = set(names)
     admin = AdminClient(cluster.confluent())

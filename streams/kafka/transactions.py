@@ -48,7 +48,7 @@ from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, I
 from aiokafka.structs import OffsetAndMetadata, RecordMetadata
 
 from dustream.streams.kafka.application import Application
-from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.records import OutRecord
 from dustream.streams.kafka.topics import RECORD_BYTES_MAX
 
@@ -226,7 +226,9 @@ async def _answered(request: Awaitable[Any]) -> Any:
 class MemberProducer(AIOKafkaProducer):  # type: ignore[misc]
     """aiokafka's producer with that sender."""
 
-    def __init__(self, cluster: Cluster, transactional_id: str, request_timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+    def __init__(
+        self, cluster: KafkaCluster, transactional_id: str, request_timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> None:
         super().__init__(
             request_timeout_ms=round(request_timeout_s * 1000),
             **cluster.aiokafka(),
@@ -276,7 +278,7 @@ class Transactions:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: KafkaCluster,
         application: Application,
         data: Path,
         faults: Callable[[str], None] = lambda moment: None,

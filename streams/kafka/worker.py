@@ -34,19 +34,19 @@ from faust.types import TP
 from dustream.core.errors import DustreamError, StateMismatch
 from dustream.core.processor import Send
 from dustream.core.topology import ProcessorSpec, Topology
-from dustream.streams.embedded.tables import StoredKeys
+from dustream.streams.engine.tables import StoredKeys
 from dustream.streams.kafka.application import Application
-from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.faust_consumer import handed_out, install, split_since
 from dustream.streams.kafka.health import LOOPBACK, Health
 from dustream.streams.kafka.inbox import Inboxes
 from dustream.streams.kafka.local_state import DiskFull, LocalState
 from dustream.streams.kafka.metrics import Metrics
-from dustream.streams.kafka.progress import Progress
+from dustream.streams.kafka.progress import TaskProgress
 from dustream.streams.kafka.records import InRecord
 from dustream.streams.kafka.round import Round
 from dustream.streams.kafka.settled import unsettled
-from dustream.streams.kafka.task import Abandoned, Admission, Runtime, Task
+from dustream.streams.kafka.task import Abandoned, Admission, KafkaTask, Runtime
 from dustream.streams.kafka.transactions import Membership, MembershipOver, Place, Transactions
 
 log = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class Worker:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: KafkaCluster,
         application: Application,
         topology: Topology,
         fingerprint: str,
@@ -139,7 +139,7 @@ class Worker:
             self._transactions,
         )
         self._faults = faults
-        self._tasks: dict[TP, Task] = {}
+        self._tasks: dict[TP, KafkaTask] = {}
         self._turn = asyncio.Lock()
         """Held by a round, and by whoever changes what a round relies on."""
         self._inboxes = Inboxes(INBOX_BYTES_MAX)
@@ -256,7 +256,7 @@ class Worker:
 
     # ---------------------------------------------------------------- Faust
 
-    def _build_app(self, cluster: Cluster) -> faust.App:
+    def _build_app(self, cluster: KafkaCluster) -> faust.App:
         install()
         app = faust.App(
             self._application.group,
@@ -400,13 +400,13 @@ class Worker:
     async def _open(self, tp: TP) -> None:
         task = self._tasks.get(tp)
         if task is None:
-            task = self._tasks[tp] = Task(self._by_topic[tp.topic], tp.partition, self._runtime)
+            task = self._tasks[tp] = KafkaTask(self._by_topic[tp.topic], tp.partition, self._runtime)
         try:
             await self._open_task(tp, task)
         finally:
             self._opening.pop(tp, None)
 
-    async def _open_task(self, tp: TP, task: Task) -> None:
+    async def _open_task(self, tp: TP, task: KafkaTask) -> None:
         async with task.lock:
             started, membership = time.monotonic(), self._membership
             if rest := self._resting.get(tp):
@@ -441,7 +441,7 @@ class Worker:
         self._metrics.drop(*TASK_GAUGES, processor=task.spec.name, partition=str(task.partition))
         log.info("%s: closed at %d", task.name, task.progress.position)
 
-    def _close_failed(self, tp: TP, task: Task, error: Exception) -> None:
+    def _close_failed(self, tp: TP, task: KafkaTask, error: Exception) -> None:
         """What a task has done since its last commit is unknown, or it could not be opened."""
         log.warning("%s: failed at %d: %r", task.name, task.progress.position, error)
         self._metrics.add("task_failures", processor=task.spec.name)
@@ -580,7 +580,7 @@ class Worker:
 
     # ---------------------------------------------------------------- holes
 
-    async def _go_back(self, tp: TP, task: Task, hole: InRecord) -> None:
+    async def _go_back(self, tp: TP, task: KafkaTask, hole: InRecord) -> None:
         """Records before `hole` did not reach us: fetch them again."""
         if time.monotonic() - self._sought_at_s.get(tp, 0.0) < SEEK_PATIENCE_S:
             self._searched.pop(tp, None)  # what was fetched before the last seek is still coming in; if not, look later
@@ -593,7 +593,7 @@ class Worker:
         self._metrics.add("holes", processor=task.spec.name)
         await self._seek(tp)
 
-    async def _skip_deleted(self, tp: TP, task: Task, begins: int) -> bool:
+    async def _skip_deleted(self, tp: TP, task: KafkaTask, begins: int) -> bool:
         """Whether the log begins after our position. Of a log that others write, the rest is all there is."""
         position = task.progress.position
         if begins <= position:
@@ -610,11 +610,11 @@ class Worker:
         await self._seek(tp)
         return True
 
-    async def _skip(self, tp: TP, task: Task, position: int) -> None:
+    async def _skip(self, tp: TP, task: KafkaTask, position: int) -> None:
         """Go on at a later position: what lay between is in no log any more."""
         if self._membership is not None and await self._may_write():
             known, round_ = task.progress, self._new_round()
-            ahead = Progress(known.fingerprint, position, known.received, known.sent)
+            ahead = TaskProgress(known.fingerprint, position, known.received, known.sent)
             round_.admit(self._place(tp), Admission([], [], [], ahead))
             await self._write(round_, self._membership)
 
@@ -634,7 +634,7 @@ class Worker:
         if behind:
             await self._search(behind)
 
-    def _may_lack(self, tp: TP, task: Task) -> bool:
+    def _may_lack(self, tp: TP, task: KafkaTask) -> bool:
         """Whether a task stands still, and something may be behind it in its log that did not reach it."""
         if not task.is_open:
             return False
@@ -663,7 +663,7 @@ class Worker:
         quiet = not waiting and now_s - self._busy_until_s > IDLE_CHECK_INTERVAL_S
         return quiet or now_s - since_s > STUCK_S
 
-    async def _search(self, behind: dict[TP, Task]) -> None:
+    async def _search(self, behind: dict[TP, KafkaTask]) -> None:
         """Go back to where tasks stand. The broker is asked before the turn is taken: its answer waits behind a fetch
         that waits for records."""
         log.info("standing still before the ends of their logs: %s", ", ".join(task.name for task in behind.values()))
@@ -753,7 +753,7 @@ def _chosen(topology: Topology, names: tuple[str, ...]) -> tuple[ProcessorSpec, 
     return tuple(known[name] for name in names) if names else topology.processors
 
 
-def _credentials(cluster: Cluster) -> Any:
+def _credentials(cluster: KafkaCluster) -> Any:
     if cluster.uses_sasl:
         return faust.SASLCredentials(
             username=cluster.username,

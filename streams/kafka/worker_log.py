@@ -44,7 +44,7 @@ class Seldom(logging.Filter):
         return True
 
 
-class JsonLines(logging.Formatter):
+class JsonLogLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
@@ -68,7 +68,7 @@ def _thread_ended(ended: threading.ExceptHookArgs) -> None:
 def configure_log(level: str, *, as_json: bool) -> None:
     """Our own lines at `level`; those of the libraries only when something is wrong, unless asked for everything."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
+    handler.setFormatter(JsonLogLines() if as_json else logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
     if level != "debug":
         handler.addFilter(Seldom())
     threading.excepthook = _thread_ended

@@ -30,8 +30,8 @@ from dustream.core.processor import Processor, Resting, Send
 from dustream.core.rules.known_site import RulesSettings
 from dustream.core.rules.processor import RulesProcessor
 from dustream.core.settings import Settings
-from dustream.core.sites import site_of
 from dustream.core.topology import ProcessorSpec
+from dustream.core.urls.sites import site_of
 from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
 from dustream.schemas.dead_letter import DeadLetter
@@ -39,8 +39,8 @@ from dustream.schemas.pages import Crawl, Decision, SiteHeld
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.sites import SiteDecision
 from dustream.schemas.status import DuplicateStatus
-from dustream.streams.embedded.engine import Feed, rare_collections
-from dustream.streams.embedded.tables import TaskTables
+from dustream.streams.engine.feed import Feed, rare_collections
+from dustream.streams.engine.tables import TaskTables
 from dustream.streams.store.memory import MemoryStore
 
 BATCH_MESSAGES_MAX = 1_024

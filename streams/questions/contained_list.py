@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from dustream.core.pages.vertex import url_of
-from dustream.core.sites import site_of
+from dustream.core.urls.sites import site_of
+from dustream.core.vertex import url_of
 from dustream.streams.questions.pages import known_page, verdict_of
-from dustream.streams.questions.state import State
+from dustream.streams.questions.state import ReadableState
 
 PAGES_SHOWN_MAX = 5
 PROGRESS_ROWS = 10_000
@@ -41,7 +41,7 @@ class _Pair(NamedTuple):
 
 
 def list_containers(
-    state: State, market: int, top: int, site: str | None, on_progress: OnProgress
+    state: ReadableState, market: int, top: int, site: str | None, on_progress: OnProgress
 ) -> list[ContainerAnswer]:
     """Those who contain most pages first; with a site, those that are on it or contain pages of it."""
     counts: Counter[str] = Counter()
@@ -56,7 +56,7 @@ def list_containers(
 
 
 def contained_in(
-    state: State, market: int, containers: set[str], on_progress: OnProgress
+    state: ReadableState, market: int, containers: set[str], on_progress: OnProgress
 ) -> dict[str, list[ContainedPage]]:
     """The pages contained in each of these, by URL. Passes over all rows: they do not tell whom a page contains."""
     found: dict[str, list[ContainedPage]] = {url: [] for url in containers}
@@ -66,7 +66,7 @@ def contained_in(
     return {url: sorted(pages, key=lambda page: page.url) for url, pages in found.items()}
 
 
-def _pairs(state: State, market: int, on_progress: OnProgress) -> Iterator[_Pair]:
+def _pairs(state: ReadableState, market: int, on_progress: OnProgress) -> Iterator[_Pair]:
     if state.settings.containment == "off":
         return
     rows = 0

@@ -12,7 +12,7 @@ from dustream.core.winners import Market, PageFacts, WinnerOrder
 from dustream.streams.questions.pages import KnownPage
 
 
-class Decision(Struct, frozen=True):
+class CriterionDecision(Struct, frozen=True):
     """The first criterion in which two pages differ, and what it sees of each, for people."""
 
     criterion: str
@@ -22,14 +22,14 @@ class Decision(Struct, frozen=True):
     worse_value: str
 
 
-def decision(market: Market, one: KnownPage, other: KnownPage) -> Decision:
+def decision(market: Market, one: KnownPage, other: KnownPage) -> CriterionDecision:
     """Which of two pages comes first in a market, and why."""
     order = WinnerOrder(market)
     keys = [order.key(page.facts, page.vertex) for page in (one, other)]
     better, worse = (one, other) if keys[0] < keys[1] else (other, one)
     name = order.decided_by(*keys)
     shown = _SHOWN[name]
-    return Decision(name, better.url, shown(better.facts, market), worse.url, shown(worse.facts, market))
+    return CriterionDecision(name, better.url, shown(better.facts, market), worse.url, shown(worse.facts, market))
 
 
 def time_shown(version_ms: int) -> str:

@@ -12,8 +12,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from dustream.core.pages.vertex import END, url_of
-from dustream.streams.questions.state import State, task_table
+from dustream.core.vertex import END, url_of
+from dustream.streams.questions.state import ReadableState, task_table
 
 VERTICES_VISITED_MAX = 1_000_000
 
@@ -28,14 +28,14 @@ class Link(Struct, frozen=True):
     similarity: float
 
 
-class Evidence(Struct, frozen=True):
+class EvidencePath(Struct, frozen=True):
     """A shortest way from one page to another, and its weakest link."""
 
     path: list[Link]
     weakest: Link
 
 
-def evidence(state: State, group: str, one: str, other: str) -> Evidence | None:
+def evidence(state: ReadableState, group: str, one: str, other: str) -> EvidencePath | None:
     """The way between two vertices of a group (by its key); None if there is none, or it is too far to look for."""
     edges = task_table(state, "groups", group, "edges")
 
@@ -51,7 +51,7 @@ def evidence(state: State, group: str, one: str, other: str) -> Evidence | None:
         edge = edges.get(f"{group}{END}{here}{END}{there}")
         assert edge is not None
         links.append(Link(url_of(here), url_of(there), edge.similarity))
-    return Evidence(links, min(links, key=lambda link: link.similarity))
+    return EvidencePath(links, min(links, key=lambda link: link.similarity))
 
 
 def shortest_way(one: str, other: str, neighbours: Neighbours) -> list[str]:

@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dustream.core.pages.vertex import END, epoch_of, url_of
-from dustream.core.sites import site_of
+from dustream.core.urls.sites import site_of
+from dustream.core.vertex import END, epoch_of, url_of
 from dustream.streams.questions.contained_list import (
     PAGES_SHOWN_MAX,
     PROGRESS_ROWS,
@@ -25,7 +25,7 @@ from dustream.streams.questions.contained_list import (
 )
 from dustream.streams.questions.one_page import market_number
 from dustream.streams.questions.pages import known_page, verdict_of
-from dustream.streams.questions.state import State
+from dustream.streams.questions.state import ReadableState
 
 MEMBERS_READ_MAX = 10_000  # of each group listed
 WINNERS_SHOWN_MAX = 5
@@ -74,7 +74,9 @@ class _Candidate(NamedTuple):
     changed: int
 
 
-def list_groups(state: State, request: GroupRequest, on_progress: OnProgress = lambda rows: None) -> list[GroupAnswer]:
+def list_groups(
+    state: ReadableState, request: GroupRequest, on_progress: OnProgress = lambda rows: None
+) -> list[GroupAnswer]:
     """The groups of more than one page with content that were asked for, best first."""
     market = market_number(state, request.market)
     found = nsmallest(request.top, _candidates(state, request, on_progress), key=lambda each: each.rank)
@@ -83,7 +85,7 @@ def list_groups(state: State, request: GroupRequest, on_progress: OnProgress = l
     return [_with_contained(answer, inside) for answer in answers]
 
 
-def _candidates(state: State, request: GroupRequest, on_progress: OnProgress) -> Iterator[_Candidate]:
+def _candidates(state: ReadableState, request: GroupRequest, on_progress: OnProgress) -> Iterator[_Candidate]:
     """By size, the groups' own rows tell enough; else their members are passed over, too."""
     rows = 0
     by_member = request.by == "changed" or request.site is not None
@@ -95,13 +97,13 @@ def _candidates(state: State, request: GroupRequest, on_progress: OnProgress) ->
             yield each
 
 
-def _by_rows(state: State, partition: int, request: GroupRequest) -> Iterator[_Candidate]:
+def _by_rows(state: ReadableState, partition: int, request: GroupRequest) -> Iterator[_Candidate]:
     for key, row in state.table("groups", partition, "groups").scan():
         if row.size > 1 and (not request.held or (row.standing is not None and row.standing.held)):
             yield _Candidate((-row.size, 0, row.eldest), key, partition, row.size, 0)
 
 
-def _by_members(state: State, partition: int, request: GroupRequest) -> Iterator[_Candidate]:
+def _by_members(state: ReadableState, partition: int, request: GroupRequest) -> Iterator[_Candidate]:
     """Members stand together in the table: one group after the other."""
     groups = state.table("groups", partition, "groups")
     names = (key.partition(END) for key in state.table("groups", partition, "tokens").names())
@@ -118,7 +120,7 @@ def _by_members(state: State, partition: int, request: GroupRequest) -> Iterator
         yield _Candidate((*rank, row.eldest), key, partition, size, changed)
 
 
-def _answer(state: State, group: _Candidate, market: int) -> GroupAnswer:
+def _answer(state: ReadableState, group: _Candidate, market: int) -> GroupAnswer:
     row = state.table("groups", group.partition, "groups").get(group.key)
     assert row is not None
     vertices = list(islice(_members(state, group), MEMBERS_READ_MAX))
@@ -150,12 +152,12 @@ def _with_contained(group: GroupAnswer, inside: dict[str, list[ContainedPage]]) 
     return replace(group, contained_count=len(pages), contained=pages[:PAGES_SHOWN_MAX])
 
 
-def _members(state: State, group: _Candidate) -> Iterator[str]:
+def _members(state: ReadableState, group: _Candidate) -> Iterator[str]:
     prefix = group.key + END
     for key in state.table("groups", group.partition, "tokens").names(prefix):
         yield key[len(prefix) :]
 
 
-def _weakest_link(state: State, group: _Candidate) -> float | None:
+def _weakest_link(state: ReadableState, group: _Candidate) -> float | None:
     edges = state.table("groups", group.partition, "edges").scan(group.key + END)
     return min((edge.similarity for _, edge in islice(edges, MEMBERS_READ_MAX)), default=None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import islice
 
-from dustream.streams.questions.state import State
+from dustream.streams.questions.state import ReadableState
 
 SUGGESTIONS_MAX = 3
 NEIGHBOURS_READ_MAX = 500  # per folder, from the page's own up to the host
@@ -15,7 +15,7 @@ LIKENESS_MIN = 0.6
 _INDEX_PAGE = re.compile(r"/index\.\w{3,5}$")
 
 
-def near_urls(state: State, url: str) -> list[str]:
+def near_urls(state: ReadableState, url: str) -> list[str]:
     """Known URLs like this one, the likeliest first."""
     found = [each for each in _spellings(url) if state.status(each) is not None]
     for meant in (url, _other_scheme(url)):
@@ -25,7 +25,7 @@ def near_urls(state: State, url: str) -> list[str]:
     return found[:SUGGESTIONS_MAX]
 
 
-def _neighbours(state: State, url: str, folder: str) -> list[str]:
+def _neighbours(state: ReadableState, url: str, folder: str) -> list[str]:
     """Of the first URLs in a folder, those whose rest looks like this one's."""
     rests = {each[len(folder) :]: each for each in islice(state.urls(folder), NEIGHBOURS_READ_MAX)}
     rest = url[len(folder) :]

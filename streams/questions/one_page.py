@@ -7,17 +7,17 @@ from itertools import islice
 from msgspec import Struct
 
 from dustream.core.errors import BadEvent, BadSetting
-from dustream.core.events import page_identity
 from dustream.core.pages.rows import since_of
-from dustream.core.pages.vertex import END, url_of
+from dustream.core.urls.identity import page_identity
+from dustream.core.vertex import END, url_of
 from dustream.schemas.pages import Verdict
 from dustream.schemas.status import DuplicateStatus
-from dustream.streams.questions.criteria import Decision, decision
-from dustream.streams.questions.evidence import Evidence, evidence
+from dustream.streams.questions.criteria import CriterionDecision, decision
+from dustream.streams.questions.evidence import EvidencePath, evidence
 from dustream.streams.questions.near_urls import near_urls
 from dustream.streams.questions.origins import Where, where_read
 from dustream.streams.questions.pages import KnownPage, content_page, known_page, verdict_of
-from dustream.streams.questions.state import State, task_table
+from dustream.streams.questions.state import ReadableState, task_table
 
 REJECTIONS_SHOWN_MAX = 5
 MEMBERS_SHOWN_MAX = 5
@@ -65,14 +65,14 @@ class PageAnswer(Struct, frozen=True, kw_only=True):
     winner: str | None = None
     relation: str | None = None
     similarity: float | None = None
-    decision: Decision | None = None
+    decision: CriterionDecision | None = None
     group: GroupFacts | None = None
-    evidence: Evidence | None = None
+    evidence: EvidencePath | None = None
     rejected: list[RejectedRecord] = []
     near_urls: list[str] = []
 
 
-def ask_page(state: State, url: str, market: str | None = None) -> PageAnswer:
+def ask_page(state: ReadableState, url: str, market: str | None = None) -> PageAnswer:
     """What a URL is; the first market is meant if none is named."""
     number = market_number(state, market)
     name = state.settings.markets[number].name
@@ -102,7 +102,7 @@ def ask_page(state: State, url: str, market: str | None = None) -> PageAnswer:
     )
 
 
-def market_number(state: State, name: str | None) -> int:
+def market_number(state: ReadableState, name: str | None) -> int:
     """A market's place in the settings."""
     names = [market.name for market in state.settings.markets]
     if name is None:
@@ -112,7 +112,7 @@ def market_number(state: State, name: str | None) -> int:
     return names.index(name)
 
 
-def group_facts(state: State, page: KnownPage) -> GroupFacts | None:
+def group_facts(state: ReadableState, page: KnownPage) -> GroupFacts | None:
     """None for a page that matches nobody."""
     owner, standing = page.row.owner, page.row.standing
     if owner is None or standing is None or standing.alone:
@@ -126,7 +126,7 @@ def group_facts(state: State, page: KnownPage) -> GroupFacts | None:
     return GroupFacts(standing.group, row.size, standing.held, others[:MEMBERS_SHOWN_MAX])
 
 
-def rejections(state: State, url: str) -> list[RejectedRecord]:
+def rejections(state: ReadableState, url: str) -> list[RejectedRecord]:
     """Records of this URL that could not be used."""
     letters = (letter for letter in state.dead_letters(url.split("/")[2]) if _identity(letter.url or "") == url)
     some = islice(letters, REJECTIONS_SHOWN_MAX)
@@ -140,7 +140,7 @@ def _identity(url: str) -> str | None:
         return None
 
 
-def _unknown(state: State, url: str, market: str) -> PageAnswer:
+def _unknown(state: ReadableState, url: str, market: str) -> PageAnswer:
     rejected = rejections(state, url)
     role = "rejected" if rejected else "unknown"
     words = "rejected: no fetch of it could be used" if rejected else _never_seen(state, url)
@@ -149,7 +149,7 @@ def _unknown(state: State, url: str, market: str) -> PageAnswer:
     )
 
 
-def _never_seen(state: State, url: str) -> str:
+def _never_seen(state: ReadableState, url: str) -> str:
     row = task_table(state, "pages", url, "pages").get(url)
     if row is not None and row.follower_count:
         return "never fetched: other pages lead to it, but no fetch of it told what it is"
@@ -219,14 +219,18 @@ def _similarity(content: KnownPage | None, verdict: Verdict | None) -> float | N
     return verdict.similarity
 
 
-def _decision(state: State, market: int, content: KnownPage | None, verdict: Verdict | None) -> Decision | None:
+def _decision(
+    state: ReadableState, market: int, content: KnownPage | None, verdict: Verdict | None
+) -> CriterionDecision | None:
     winner = None if verdict is None or verdict.contained else known_page(state, verdict.winner)
     if content is None or winner is None or winner.url == content.url:
         return None
     return decision(state.settings.markets[market], winner, content)
 
 
-def _evidence_to_winner(state: State, content: KnownPage | None, verdict: Verdict | None) -> Evidence | None:
+def _evidence_to_winner(
+    state: ReadableState, content: KnownPage | None, verdict: Verdict | None
+) -> EvidencePath | None:
     if content is None or verdict is None or verdict.winner == content.url or content.row.owner is None:
         return None
     if verdict.contained:  # the winner is in another group

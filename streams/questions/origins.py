@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from dustream.schemas.crawl import CrawlEvent
-from dustream.streams.embedded.state_rows import InputProgress, Origin
-from dustream.streams.questions.state import State
+from dustream.streams.engine.state_rows import InputProgress, Origin
+from dustream.streams.questions.state import ReadableState
 
 if TYPE_CHECKING:
     from dustream.streams.readers import Input
@@ -37,7 +37,7 @@ class NotThere(Exception):
     """The record cannot be read again; `str(error)` says why."""
 
 
-def where_read(state: State, origin: str) -> Where | None:
+def where_read(state: ReadableState, origin: str) -> Where | None:
     """The record an origin names; None for states that did not keep it."""
     if origin.startswith("k"):
         partition, offset, number = origin[1:].split(":")
@@ -50,14 +50,14 @@ def where_read(state: State, origin: str) -> Where | None:
     return Where(path, at.position, at.offset if at.offset >= 0 else None)
 
 
-def _input_of(state: State, origin: str) -> tuple[str, InputProgress] | None:
+def _input_of(state: ReadableState, origin: str) -> tuple[str, InputProgress] | None:
     if not origin:
         return None
     number = Origin.parse(origin).input
     return next(((path, row) for path, row in state.inputs().items() if row.number == number), None)
 
 
-def read_again(state: State, origins: Iterable[str], watch: Watch) -> dict[str, CrawlEvent | NotThere]:
+def read_again(state: ReadableState, origins: Iterable[str], watch: Watch) -> dict[str, CrawlEvent | NotThere]:
     """The events at these origins, or why they are not to be had. Each input is gone through once."""
     answers: dict[str, CrawlEvent | NotThere] = {}
     by_input: dict[int, list[Origin]] = {}
@@ -74,7 +74,7 @@ def read_again(state: State, origins: Iterable[str], watch: Watch) -> dict[str, 
     return answers
 
 
-def _read_input(state: State, origins: list[Origin], watch: Watch) -> dict[str, CrawlEvent | NotThere]:
+def _read_input(state: ReadableState, origins: list[Origin], watch: Watch) -> dict[str, CrawlEvent | NotThere]:
     found = _input_of(state, str(origins[0]))
     try:
         if found is None:

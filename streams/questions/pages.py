@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, vertex_of
 from dustream.core.pages.verdicts import effective, verdicts_of
+from dustream.core.text.shingle_bytes import shingle_array, shingle_count
 from dustream.core.tier2.rows import VertexRow
 from dustream.core.winners import PageFacts
 from dustream.schemas.pages import Verdict
 from dustream.schemas.signature import PageSignature
-from dustream.streams.questions.state import State, task_table
+from dustream.streams.questions.state import ReadableState, task_table
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class ComparedPage:
 
     @property
     def shingle_count(self) -> int:
-        return len(self.signature.shingles) // 8
+        return shingle_count(self.signature.shingles)
 
     @property
     def contacts(self) -> frozenset[int]:
@@ -47,7 +48,7 @@ class ComparedPage:
         return frozenset((self.vertex.home, *self.vertex.probes))
 
 
-def known_page(state: State, url: str) -> KnownPage | None:
+def known_page(state: ReadableState, url: str) -> KnownPage | None:
     """None also if all that is known of a URL is that others lead to it."""
     row: PageRow | None = task_table(state, "pages", url, "pages").get(url)
     return None if row is None or row.version == UNKNOWN_VERSION else KnownPage(url, row)
@@ -60,7 +61,7 @@ def verdict_of(page: KnownPage, market: int) -> Verdict:
     return effective(page.url, standing, verdicts_of(page.url, page.row)[market])
 
 
-def content_page(state: State, page: KnownPage) -> KnownPage | None:
+def content_page(state: ReadableState, page: KnownPage) -> KnownPage | None:
     """The page whose content a URL shows: its own, or that of the page it leads to; None if there is none."""
     if page.row.kind == "content":
         return page
@@ -71,7 +72,7 @@ def content_page(state: State, page: KnownPage) -> KnownPage | None:
     return end if end is not None and end.row.kind == "content" else None
 
 
-def compared_pages(state: State, pages: Sequence[KnownPage]) -> list[ComparedPage | None]:
+def compared_pages(state: ReadableState, pages: Sequence[KnownPage]) -> list[ComparedPage | None]:
     """The pages in tier 2, each at its home; None for one that has not come there yet.
 
     Tier 2 keeps its vertices by number: the homes' rows are passed over once, looking for the names."""
@@ -92,5 +93,5 @@ def common_shingles(one: PageSignature, other: PageSignature) -> int:
     """|A ∩ B|. With numpy, which is there at once: two sets are not worth loading a compiler for."""
     import numpy as np
 
-    here, there = (np.frombuffer(each.shingles, dtype="<u8") for each in (one, other))
+    here, there = (shingle_array(each.shingles) for each in (one, other))
     return int(np.intersect1d(here, there, assume_unique=True).size)

@@ -13,19 +13,26 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from dustream.core.breaker import SiteRow
 from dustream.core.errors import StateMismatch
 from dustream.core.groups.rows import EdgeRow, GroupRow, TokenRow
 from dustream.core.pages.rows import DecisionRow, PageRow
 from dustream.core.settings import Settings
+from dustream.core.sites.processor import SiteRow
 from dustream.core.tier2.rows import ContainerRow, VertexRow
 from dustream.core.topology import partition_of
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.status import DuplicateStatus
-from dustream.streams.embedded.engine import view_prefix
-from dustream.streams.embedded.results import find_status
-from dustream.streams.embedded.state_rows import COUNTS_KEY, STATE_KEY, Counts, InputProgress, StateHeader, read_inputs
+from dustream.streams.engine.results import find_status
+from dustream.streams.engine.state_rows import (
+    COUNTS_KEY,
+    STATE_KEY,
+    Counts,
+    InputProgress,
+    StateHeader,
+    read_inputs,
+    view_prefix,
+)
 from dustream.streams.store.base import Store
 from dustream.streams.store.extent import open_to_read
 
@@ -57,7 +64,7 @@ class RowReader(Protocol[Row]):
         """Rows with one of the texts somewhere inside: all are passed over, few are decoded."""
 
 
-class State(Protocol):
+class ReadableState(Protocol):
     """What a run knows."""
 
     @property
@@ -76,7 +83,7 @@ class State(Protocol):
     def inputs(self) -> dict[str, InputProgress]: ...
 
 
-def task_table(state: State, processor: str, key: str, name: str) -> RowReader[Any]:
+def task_table(state: ReadableState, processor: str, key: str, name: str) -> RowReader[Any]:
     """The table of the task that a key belongs to."""
     return state.table(processor, partition_of(key, state.settings.partitions), name)
 

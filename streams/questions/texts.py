@@ -10,7 +10,7 @@ from dustream.core.settings import Settings
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.questions.origins import NotThere, Watch, read_again
 from dustream.streams.questions.pages import ComparedPage, KnownPage, common_shingles, compared_pages
-from dustream.streams.questions.state import State
+from dustream.streams.questions.state import ReadableState
 from dustream.streams.questions.word_diff import WordDiff, word_diff
 
 
@@ -32,7 +32,7 @@ class TextAnswer(Struct, frozen=True, kw_only=True):
     sizes: TextSizes | None = None
 
 
-def compare_texts(state: State, one: KnownPage, other: KnownPage, watch: Watch) -> TextAnswer:
+def compare_texts(state: ReadableState, one: KnownPage, other: KnownPage, watch: Watch) -> TextAnswer:
     """Read both texts again, from where the run had read them, and compare them word by word."""
     pages = (one, other)
     compared = compared_pages(state, pages)

@@ -11,9 +11,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from dustream.core.pages.vertex import epoch_of
-from dustream.streams.questions.criteria import Decision, decision, time_shown
-from dustream.streams.questions.evidence import Evidence, evidence
+from dustream.core.vertex import epoch_of
+from dustream.streams.questions.criteria import CriterionDecision, decision, time_shown
+from dustream.streams.questions.evidence import EvidencePath, evidence
 from dustream.streams.questions.one_page import PageAnswer, ask_page, market_number
 from dustream.streams.questions.pages import (
     ComparedPage,
@@ -24,7 +24,7 @@ from dustream.streams.questions.pages import (
     known_page,
     verdict_of,
 )
-from dustream.streams.questions.state import State
+from dustream.streams.questions.state import ReadableState
 
 ReasonCode = Literal[
     "nothing_to_compare",
@@ -69,12 +69,12 @@ class PairAnswer(Struct, frozen=True, kw_only=True):
     words: str
     same_group: bool
     measures: Measures | None = None
-    decision: Decision | None = None
+    decision: CriterionDecision | None = None
     reasons: list[Reason] = []
-    evidence: Evidence | None = None
+    evidence: EvidencePath | None = None
 
 
-def ask_pair(state: State, one_url: str, other_url: str, market: str | None = None) -> PairAnswer:
+def ask_pair(state: ReadableState, one_url: str, other_url: str, market: str | None = None) -> PairAnswer:
     """How two URLs relate."""
     answers = [ask_page(state, url, market) for url in (one_url, other_url)]
     contents = [_content(state, url) for url in (one_url, other_url)]
@@ -96,14 +96,14 @@ def ask_pair(state: State, one_url: str, other_url: str, market: str | None = No
     )
 
 
-def _decision(state: State, one: KnownPage, other: KnownPage, market: int) -> Decision | None:
+def _decision(state: ReadableState, one: KnownPage, other: KnownPage, market: int) -> CriterionDecision | None:
     """Who of the two is better; of pages in one another, their lengths decide that."""
     if any(verdict_of(page, market).contained for page in (one, other)):
         return None
     return decision(state.settings.markets[market], one, other)
 
 
-def _content(state: State, url: str) -> KnownPage | None:
+def _content(state: ReadableState, url: str) -> KnownPage | None:
     page = known_page(state, url)
     return None if page is None else content_page(state, page)
 
@@ -123,7 +123,7 @@ def _nothing_to_compare(answers: list[PageAnswer], contents: list[KnownPage | No
     return PairAnswer(one=answers[0], other=answers[1], words=words, same_group=False, reasons=reasons)
 
 
-def _measures(state: State, one: ComparedPage | None, other: ComparedPage | None) -> Measures | None:
+def _measures(state: ReadableState, one: ComparedPage | None, other: ComparedPage | None) -> Measures | None:
     if one is None or other is None:
         return None
     common = common_shingles(one.signature, other.signature)

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from dustream.streams.readers.archive_input import ArchiveInput
 from dustream.streams.readers.content import Content, line_start_bytes_max
-from dustream.streams.readers.framing import LENGTH, Cut, Format, Head
+from dustream.streams.readers.framing import LENGTH, Format, RecordHead, UnsoundRecord
 from dustream.streams.readers.http_head import is_all_there
 
 _FIELDS: Final = rb":\S{1,8192} [0-9A-Fa-f.:-]+ \d{12,18} \S+(?:(?: \S+){5})? -?\w+\r?\n"
@@ -26,32 +26,32 @@ class ArcFormat:
     # the schemes that archives have: in the middle of a line, any letters before one would be taken for a part of it
     start: re.Pattern[bytes] = re.compile(rb"(?:https?|dns|ftp|filedesc|warcinfo|whois|gopher|nntp|news)" + _FIELDS)
 
-    def head(self, content: Content, at: int) -> Head:
+    def head(self, content: Content, at: int) -> RecordHead:
         line = content.read(at, line_start_bytes_max).partition(b"\n")[0] + b"\n"
         found = _LINE.fullmatch(line)
         if found is None:
-            raise Cut("here begins no ARC record")
+            raise UnsoundRecord("here begins no ARC record")
         url, time, length = (field.decode("utf-8", "replace") for field in found.groups())
         if (inner := _INNER_URL.match(found[1])) is not None:
-            raise Cut("the record breaks off in its URL", at + inner.start(1))
+            raise UnsoundRecord("the record breaks off in its URL", at + inner.start(1))
         if (later := self.start.search(line, found.end(1))) is not None:
-            raise Cut("the record breaks off in its first line", at + later.start())
+            raise UnsoundRecord("the record breaks off in its first line", at + later.start())
         is_header = url.startswith("filedesc:")
         size = LENGTH.fullmatch(length)
         if size is None and not is_header:
-            raise Cut(f"length {length[:40]!r} is no number of bytes")
+            raise UnsoundRecord(f"length {length[:40]!r} is no number of bytes")
         headers = {
             "WARC-Type": "arc header" if is_header else "response",
             "WARC-Target-URI": url,
             "WARC-Date": time,
         }
-        return Head(headers, len(line), int(size[1]) if size else 0)
+        return RecordHead(headers, len(line), int(size[1]) if size else 0)
 
     def ends_well(self, content: Content, end: int) -> bool:
         """A line feed follows every block."""
         return content.read(end, 1) == b"\n"
 
-    def is_whole(self, head: Head, block: bytes) -> bool:
+    def is_whole(self, head: RecordHead, block: bytes) -> bool:
         return is_all_there(block)
 
 

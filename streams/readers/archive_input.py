@@ -8,9 +8,9 @@ from typing import BinaryIO, ClassVar, NamedTuple
 
 from dustream.core.errors import BadEvent
 from dustream.schemas.crawl import CrawlEvent
-from dustream.streams.readers.archive_record import Block, read_record
+from dustream.streams.readers.archive_record import RecordBlock, read_record
 from dustream.streams.readers.content import Content, is_packed
-from dustream.streams.readers.framing import Cut, Format, Frame, frame, next_member
+from dustream.streams.readers.framing import Format, Frame, UnsoundRecord, frame, next_member
 from dustream.streams.readers.records import Input, Item, Record, Rejection, original_bytes_max
 from dustream.streams.readers.sources import BrokenSource
 
@@ -61,7 +61,7 @@ class ArchiveInput(Input):
             self.progress_bytes = content.stored(at) or self.progress_bytes
             try:
                 found = frame(self.archive, content, at)
-            except Cut as cut:
+            except UnsoundRecord as cut:
                 next_at = cut.next_at or content.find(self.archive.start, at + 1)
                 if next_at is None:
                     reason = str(cut)
@@ -107,7 +107,7 @@ class ArchiveInput(Input):
             self._next_position()
             return
         try:
-            outcome = read_record(found.head.headers, Block(found.block, found.head.block_size))
+            outcome = read_record(found.head.headers, RecordBlock(found.block, found.head.block_size))
         except BadEvent as error:
             yield from self._reject(self._lost(content, at, after), str(error))
             return

@@ -35,7 +35,7 @@ class Headers(Protocol):
     def get(self, key: str, /) -> str | None: ...
 
 
-class Block(NamedTuple):
+class RecordBlock(NamedTuple):
     """The block of a record, or its beginning, if it is larger than what is read of a page."""
 
     content: bytes
@@ -46,7 +46,7 @@ class Block(NamedTuple):
         return len(self.content) < self.size
 
 
-def read_record(headers: Headers, block: Block) -> CrawlEvent | Skip:
+def read_record(headers: Headers, block: RecordBlock) -> CrawlEvent | Skip:
     """The event of a record; BadEvent if it should be a page but cannot be used."""
     kind = (headers.get("WARC-Type") or "").strip().lower()
     read_kind = _READ_KIND.get(kind)
@@ -66,7 +66,7 @@ def _uri(value: str | None) -> str:
     return (value or "").strip().removeprefix("<").removesuffix(">")
 
 
-def _response(headers: Headers, block: Block, url: str) -> CrawlEvent | Skip:
+def _response(headers: Headers, block: RecordBlock, url: str) -> CrawlEvent | Skip:
     head = parse_http_head(block.content)
     if head is None:
         raise BadEvent("no HTTP response in the record")
@@ -109,14 +109,14 @@ def _page(
     )
 
 
-def _resource(headers: Headers, block: Block, url: str) -> CrawlEvent | Skip:
+def _resource(headers: Headers, block: RecordBlock, url: str) -> CrawlEvent | Skip:
     content_type = headers.get("Content-Type")
     if not is_page_type(content_type):
         return Skip(f"content type {media_type(content_type)[:80]}")
     return _page(headers, url, 200, block.content, content_type, block.is_cut)
 
 
-def _conversion(headers: Headers, block: Block, url: str) -> CrawlEvent | Skip:
+def _conversion(headers: Headers, block: RecordBlock, url: str) -> CrawlEvent | Skip:
     content_type = headers.get("Content-Type")
     if media_type(content_type) not in ("text/plain", ""):
         return Skip(f"content type {media_type(content_type)[:80]}")
@@ -129,7 +129,7 @@ def _conversion(headers: Headers, block: Block, url: str) -> CrawlEvent | Skip:
     )
 
 
-def _revisit(headers: Headers, block: Block, url: str) -> CrawlEvent | Skip:
+def _revisit(headers: Headers, block: RecordBlock, url: str) -> CrawlEvent | Skip:
     """The HTTP head is optional here (WARC 1.1 section 6.7); without one the page answered as before."""
     head = parse_http_head(block.content)
     status = head.status if head else 200
@@ -147,7 +147,7 @@ def _revisit(headers: Headers, block: Block, url: str) -> CrawlEvent | Skip:
     )
 
 
-_READ_KIND: Final[dict[str, Callable[[Headers, Block, str], CrawlEvent | Skip]]] = {
+_READ_KIND: Final[dict[str, Callable[[Headers, RecordBlock, str], CrawlEvent | Skip]]] = {
     "response": _response,
     "resource": _resource,
     "conversion": _conversion,

@@ -28,7 +28,7 @@ _MEMBER_MAGIC: Final = re.compile(re.escape(gzip_magic) + b"|" + re.escape(zstd_
 _BGZF_BLOCK: Final = re.compile(re.escape(gzip_magic) + rb"\x04.{6}\x06\x00BC\x02\x00", re.DOTALL)
 
 
-class Head(NamedTuple):
+class RecordHead(NamedTuple):
     """The head of a record: its fields, the bytes it takes, and the bytes that its block takes."""
 
     headers: Headers
@@ -42,17 +42,17 @@ class Format(Protocol):
     start: re.Pattern[bytes]
     """Matches where a record begins, wherever that is."""
 
-    def head(self, content: Content, at: int) -> Head:
+    def head(self, content: Content, at: int) -> RecordHead:
         """The head of the record that begins here; Cut if there is none."""
 
     def ends_well(self, content: Content, end: int) -> bool:
         """Whether a block that ends here is followed by what follows blocks, though not by a record."""
 
-    def is_whole(self, head: Head, block: bytes) -> bool:
+    def is_whole(self, head: RecordHead, block: bytes) -> bool:
         """Whether something but its length shows that nothing of the block is missing."""
 
 
-class Cut(Truncated):
+class UnsoundRecord(Truncated):
     """A record is not sound. `next_at`: where the next one begins, if that is known already."""
 
     def __init__(self, reason: str, next_at: int | None = None) -> None:
@@ -63,7 +63,7 @@ class Cut(Truncated):
 class Frame(NamedTuple):
     """A sound record, and of its block what is read of a page."""
 
-    head: Head
+    head: RecordHead
     block: bytes
     end: int
 
@@ -78,11 +78,11 @@ def frame(format: Format, content: Content, at: int) -> Frame:
     if content.ends_before(end) or not _fits(format, content, block_at, end):
         raise _wrong_length(head)
     if (inner := _inner_record(format, content, at, head, end)) is not None:
-        raise Cut("the record breaks off where another begins", inner)
+        raise UnsoundRecord("the record breaks off where another begins", inner)
     return Frame(head, content.read(block_at, min(head.block_size, block_bytes_max)), end)
 
 
-def _giant(format: Format, content: Content, head: Head, block_at: int, end: int) -> Frame:
+def _giant(format: Format, content: Content, head: RecordHead, block_at: int, end: int) -> Frame:
     """A record larger than the window. To find that it is cut, all of it must be read, and then the archive again up to
     its start: after some such records, the others are taken to be cut."""
     if content.ends_before(end) or content.cut_giants >= cut_giants_max:
@@ -94,8 +94,8 @@ def _giant(format: Format, content: Content, head: Head, block_at: int, end: int
     return Frame(head, block, end)
 
 
-def _wrong_length(head: Head) -> Cut:
-    return Cut(f"the record does not end where its length of {head.block_size} bytes says")
+def _wrong_length(head: RecordHead) -> UnsoundRecord:
+    return UnsoundRecord(f"the record does not end where its length of {head.block_size} bytes says")
 
 
 def _fits(format: Format, content: Content, block_at: int, end: int) -> bool:
@@ -118,7 +118,7 @@ def begins(format: Format, content: Content, at: int) -> bool:
     return format.start.match(content.read(at, line_start_bytes_max)) is not None
 
 
-def _inner_record(format: Format, content: Content, at: int, head: Head, end: int) -> int | None:
+def _inner_record(format: Format, content: Content, at: int, head: RecordHead, end: int) -> int | None:
     """Where another record begins before this one ends. One that begins a member of compressed data is one; others are
     unless the block is proven whole."""
     for member in content.members(at + 1, end):
@@ -140,7 +140,7 @@ def _leading_to(format: Format, content: Content, starts: list[int], after: int)
     for at in reversed(starts):
         try:
             head = format.head(content, at)
-        except Cut:
+        except UnsoundRecord:
             continue
         end = at + head.size + head.block_size
         if end <= after and content.skip(end) in leading:

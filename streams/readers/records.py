@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import ClassVar, Final, NamedTuple, Self
 
 from dustream.core.errors import BadEvent
-from dustream.core.events import check_schema_version, url_bytes_max
+from dustream.core.events import check_schema_version
 from dustream.core.page_cut import cut_event
+from dustream.core.urls.identity import URL_BYTES_MAX
 from dustream.schemas.crawl import CrawlEvent
 
 line_bytes_max: Final = 96 * 1024 * 1024
@@ -120,8 +121,8 @@ def readable(event: CrawlEvent) -> CrawlEvent:
     check_schema_version(event.v)
     if not event.url or event.url.isspace():
         raise BadEvent("no URL")
-    if len(event.url) > 4 * url_bytes_max:
-        raise BadEvent(f"URL longer than {url_bytes_max} bytes")
+    if len(event.url) > 4 * URL_BYTES_MAX:
+        raise BadEvent(f"URL longer than {URL_BYTES_MAX} bytes")
     return cut_event(event)
 
 

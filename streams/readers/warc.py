@@ -19,7 +19,7 @@ from typing import ClassVar, Final
 
 from dustream.streams.readers.archive_input import ArchiveInput
 from dustream.streams.readers.content import Content
-from dustream.streams.readers.framing import LENGTH, Cut, Format, Head
+from dustream.streams.readers.framing import LENGTH, Format, RecordHead, UnsoundRecord
 from dustream.streams.readers.http_head import is_all_there
 
 _head_bytes_max: Final = 256 * 1024
@@ -42,34 +42,34 @@ class WarcFormat:
 
     start: re.Pattern[bytes] = re.compile(rb"WARC/\d\.\d\r*\n[A-Za-z]")
 
-    def head(self, content: Content, at: int) -> Head:
+    def head(self, content: Content, at: int) -> RecordHead:
         text, size = self._text(content, at)
         fields = _fields(text)
         if not fields.get("WARC-Type") or fields.get("Content-Length") is None:
-            raise Cut(_NO_HEAD)
+            raise UnsoundRecord(_NO_HEAD)
         length = LENGTH.fullmatch(fields["content-length"])
         if length is None:
-            raise Cut(f"Content-Length {fields['content-length'][:40]!r} is no length of a record")
-        return Head(fields, size, int(length[1]))
+            raise UnsoundRecord(f"Content-Length {fields['content-length'][:40]!r} is no length of a record")
+        return RecordHead(fields, size, int(length[1]))
 
     def _text(self, content: Content, at: int) -> tuple[bytes, int]:
         """The lines of a head, and the bytes it takes."""
         for bytes_max in (_first_read_bytes, _head_bytes_max):
             text = content.read(at, bytes_max)
             if self.start.match(text) is None:
-                raise Cut("here begins no WARC record")
+                raise UnsoundRecord("here begins no WARC record")
             end = _BLANK_LINE.search(text)
             if (inner := self.start.search(text, 1, end.start() if end else bytes_max)) is not None:
-                raise Cut("the record breaks off in its header", at + inner.start())
+                raise UnsoundRecord("the record breaks off in its header", at + inner.start())
             if end is not None:
                 return text[: end.start()], end.end()
-        raise Cut(_NO_HEAD)
+        raise UnsoundRecord(_NO_HEAD)
 
     def ends_well(self, content: Content, end: int) -> bool:
         """Two line ends follow every block (WARC 1.1 section 4), whatever comes after them."""
         return not content.read(end, 4).strip(b"\r\n")
 
-    def is_whole(self, head: Head, block: bytes) -> bool:
+    def is_whole(self, head: RecordHead, block: bytes) -> bool:
         if (digest := head.headers.get("WARC-Block-Digest")) is not None and (fits := _fits(digest, block)) is not None:
             return fits
         return is_all_there(block)

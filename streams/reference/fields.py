@@ -13,9 +13,9 @@ from dustream.core.pipeline import TOPICS
 from dustream.core.settings import Settings
 from dustream.schemas.wire import PUBLIC
 from dustream.streams.cli.run import SETTING_OPTIONS
-from dustream.streams.embedded.alarms import AlarmLine
-from dustream.streams.embedded.job import RunSummary
-from dustream.streams.embedded.results import GroupLine, GroupMember, StatusLine
+from dustream.streams.engine.alarms import AlarmLine
+from dustream.streams.engine.results import GroupLine, GroupMember, StatusLine
+from dustream.streams.job import RunSummary
 from dustream.streams.reference.markdown import block, docstring, sentence, table
 
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", bytes: "base64 string", type(None): "null"}

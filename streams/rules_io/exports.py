@@ -18,9 +18,9 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from dustream.core.rules.decompose import compose, index_of
 from dustream.core.rules.rewrite import as_regex, describe, rewriter
-from dustream.core.rules.standard import standard_form
+from dustream.core.urls.keys import compose, index_of
+from dustream.core.urls.standard import standard_form
 from dustream.schemas.rules import KeyTest, PatternRewrite, RuleSet, SubstringRewrite, UrlRule
 from dustream.streams.rules_io.url_regex import UrlRegex, url_pattern, url_regexes
 

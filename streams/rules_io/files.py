@@ -17,7 +17,7 @@ Message = TypeVar("Message", RuleSet, RuleFile)
 FILE_BYTES_MAX = 256 * 1024 * 1024
 
 
-class _VersionOnly(msgspec.Struct):
+class _RuleFileVersion(msgspec.Struct):
     v: int | None = None
 
 
@@ -55,7 +55,7 @@ def _rule_sets(path: Path, data: bytes) -> list[RuleSet]:
 
 
 def _checked(path: Path, data: bytes, kind: type[Message]) -> Message:
-    version = msgspec.json.decode(data, type=_VersionOnly).v
+    version = msgspec.json.decode(data, type=_RuleFileVersion).v
     if version is None:
         raise UnreadableInput(f"{path} is no rule file: it has no version `v`. `dustream learn` writes rule files")
     if not 1 <= version <= RULE_SET_VERSION:

@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from dustream.core.errors import BadInput, UnreadableInput
-from dustream.core.rules.decompose import decompose
 from dustream.core.rules.rewrite import Rewrite, as_regex, check_rewrite, rule_id
-from dustream.core.sites import site_of
+from dustream.core.urls.keys import decompose
+from dustream.core.urls.sites import site_of
 from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, RuleSet, RuleStage, UrlRule
 from dustream.streams.rules_io.patterns import rule_of_pattern
 

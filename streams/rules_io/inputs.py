@@ -21,7 +21,7 @@ import msgspec
 
 from dustream.core.errors import BadSetting, UnreadableInput
 from dustream.core.rules.learn import SiteUrl
-from dustream.core.rules.standard import parse
+from dustream.core.urls.standard import parse
 from dustream.streams.readers.sources import BrokenSource, open_source, read_content
 
 LINE_BYTES_MAX: Final = 1 << 20

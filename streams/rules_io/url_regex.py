@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from dustream.core.rules.decompose import index_of
+from dustream.core.urls.keys import index_of
 from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite
 
 _PART: Final = re.compile(r"scheme|ext|(?:host|path)_\d+|\?[^ ]+")

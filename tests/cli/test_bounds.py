@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dustream.core.text.page_guard import PAGE_BYTES_MAX
-from dustream.streams.embedded.rejections import kept_per_input_max
+from dustream.streams.engine.rejections import kept_per_input_max
 
 COMMAND = [sys.executable, "-m", "dustream.streams.cli.main"]
 GOOD = b'{"url": "http://a.de/1", "html": "<p>some words that are there to be read</p>"}\n'

@@ -6,20 +6,24 @@ import json
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dustream.core.containment.processor import ContainmentProcessor
 from dustream.core.intake import take_in
 from dustream.core.pipeline import PAGES, pipeline
-from dustream.core.processor import Send
+from dustream.core.processor import Send, TaskState
 from dustream.core.settings import Settings
 from dustream.core.winners import Market
+from dustream.schemas.containment import ContainmentMessage, Post
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.cli.main import main
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import Outcome, read_dead_letters, read_statuses, write_results
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import Outcome, read_dead_letters, read_statuses, write_results
 from dustream.streams.store.memory import MemoryStore
 
 
@@ -51,8 +55,8 @@ EVENTS = [
 ]
 
 
-def ran(events: list[CrawlEvent], settings: Settings, batch: int = 64) -> MemoryStore:
-    store = MemoryStore()
+def ran(events: list[CrawlEvent], settings: Settings, batch: int = 64, store: MemoryStore | None = None) -> MemoryStore:
+    store = MemoryStore() if store is None else store
     crawls = take_in(events, settings.text_source).crawls
     engine = EmbeddedEngine(pipeline(settings), store, batch_messages_max=batch)
     engine.run(Feed([Send(PAGES, crawl.url, crawl)]) for crawl in crawls)
@@ -87,6 +91,24 @@ def test_the_container_goes_or_changes() -> None:
     changed = event("https://long.example/1", prose(7, 60), day=3)
     for last in (gone, changed):
         assert statuses([*EVENTS, last])["https://short.example/1"][0] == "unique"
+
+
+def test_a_page_is_taken_back_where_it_was_posted(monkeypatch: pytest.MonkeyPatch) -> None:
+    posts, unposts = set(), set()
+    process = ContainmentProcessor.process
+
+    def seen(self: ContainmentProcessor, state: TaskState, messages: Sequence[ContainmentMessage]) -> list[Send]:
+        for message in messages:
+            (posts if isinstance(message, Post) else unposts).add(state.partition)
+        return process(self, state, messages)
+
+    monkeypatch.setattr(ContainmentProcessor, "process", seen)
+    gone = CrawlEvent(url=EVENTS[0].url, fetched_at="2024-05-03T00:00:00Z", status=404)
+    settings, store = Settings(partitions=64), MemoryStore()
+    for one in (EVENTS[0], gone):  # a page is posted once the engine is at rest
+        ran([one], settings, store=store)
+    assert 0 < len(posts) < 64
+    assert unposts == posts
 
 
 def test_a_page_that_grows_contains_the_others() -> None:

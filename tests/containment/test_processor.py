@@ -13,7 +13,7 @@ from dustream.core.pipeline import CONTAINMENT, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.schemas.containment import Post, Unpost
-from dustream.streams.embedded.tables import TaskTables
+from dustream.streams.engine.tables import TaskTables
 from dustream.streams.store.memory import MemoryStore
 
 SPEC = next(spec for spec in pipeline(Settings()).processors if spec.name == CONTAINMENT)

@@ -44,6 +44,6 @@ def test_the_settings_shown_are_the_defaults() -> None:
 
 
 def test_fields_of_the_summary_are_those_of_a_run() -> None:
-    from dustream.streams.embedded.job import RunSummary
+    from dustream.streams.job import RunSummary
 
     assert list(SUMMARY_FIELDS) == list(RunSummary.__struct_fields__)

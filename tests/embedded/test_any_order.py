@@ -20,8 +20,9 @@ from dustream.core.text.signature import sign
 from dustream.core.winners import Market
 from dustream.schemas.pages import Crawl, Decision
 from dustream.schemas.status import DuplicateStatus
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import StoredResults
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import StoredResults
 from dustream.streams.once.engine import OnceEngine
 from dustream.streams.store.memory import MemoryStore
 

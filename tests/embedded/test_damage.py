@@ -24,9 +24,10 @@ from dustream.core.text.signature import sign
 from dustream.schemas.pages import Crawl
 from dustream.streams.cli.main import main
 from dustream.streams.disk import describe
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.job import open_state
-from dustream.streams.embedded.results import StoredResults
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import StoredResults
+from dustream.streams.engine.states import open_state
 from dustream.streams.generate import write
 from dustream.streams.store.base import Change
 from dustream.streams.store.extent import EXTENT_FILE, MeasuredStore

@@ -16,7 +16,9 @@ from msgspec import Struct
 from dustream.core.errors import BadSetting
 from dustream.core.processor import Send, TaskState
 from dustream.core.topology import ProcessorSpec, TableSpec, Topic, Topology
-from dustream.streams.embedded.engine import GATHERED_MESSAGES, EmbeddedEngine, Feed, view_prefix
+from dustream.streams.embedded.engine import GATHERED_MESSAGES, EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.state_rows import view_prefix
 from dustream.streams.store.base import Change, Store
 from dustream.streams.store.memory import MemoryStore
 

@@ -42,7 +42,7 @@ def command(web: Path, out: Path, jobs: int) -> list[str]:
 
 def records_in_state(out: Path) -> int:
     from dustream.core.errors import StateMismatch
-    from dustream.streams.embedded.job import COUNTS_KEY
+    from dustream.streams.job import COUNTS_KEY
     from dustream.streams.store.rocks import RocksStore
 
     try:

@@ -9,10 +9,10 @@ import pytest
 
 from dustream.core.settings import Settings
 from dustream.streams.cli.run import TerminalWatcher
-from dustream.streams.embedded import tables
 from dustream.streams.embedded.engine import Opening
-from dustream.streams.embedded.job import RunRequest, Watcher, run_job
+from dustream.streams.engine import tables
 from dustream.streams.generate import write
+from dustream.streams.job import RunRequest, Watcher, run_job
 
 PARTITIONS = 2
 

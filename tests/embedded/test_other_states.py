@@ -9,7 +9,7 @@ import pytest
 from dustream.core import settings as settings_module
 from dustream.core.errors import StateMismatch
 from dustream.core.settings import Settings
-from dustream.streams.embedded.job import open_state
+from dustream.streams.engine.states import open_state
 
 
 def test_signatures_of_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

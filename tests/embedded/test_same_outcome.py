@@ -12,8 +12,9 @@ from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.core.text.extractors import TextSource
 from dustream.schemas.pages import Crawl
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import Outcome, write_results
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import Outcome, write_results
 from dustream.streams.generate import generate
 from dustream.streams.store.memory import MemoryStore
 

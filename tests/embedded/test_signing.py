@@ -10,7 +10,7 @@ import pytest
 from dustream.core.intake import Rejected
 from dustream.core.text.extractors import TextSource
 from dustream.schemas.crawl import CrawlEvent
-from dustream.streams.embedded.signing import CRASHED, INLINE_EVENTS, Chunk, SigningPool, sign_chunks
+from dustream.streams.engine.signing import CRASHED, INLINE_EVENTS, Chunk, SigningPool, sign_chunks
 
 
 def events(count: int) -> list[CrawlEvent]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from dustream.core.topology import TableSpec
-from dustream.streams.embedded.tables import StoredKeys, TaskTable
+from dustream.streams.engine.tables import StoredKeys, TaskTable
 from dustream.streams.store.memory import MemoryStore
 
 

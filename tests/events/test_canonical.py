@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dustream.core.canonical import canonical_class
 from dustream.core.intake import take_in
 from dustream.core.text.extractors import TextSource
+from dustream.core.urls.canonical import canonical_class
 from dustream.schemas.crawl import CrawlEvent
 
 DEEP = "https://docs.example.org/2.8/a/b.html"

@@ -10,16 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dustream.core.errors import BadEvent
-from dustream.core.events import (
-    check_event,
-    classify,
-    fetched_at_s_max,
-    is_page_type,
-    page_identity,
-    parse_time_ms,
-    resolve_target,
-    url_bytes_max,
-)
+from dustream.core.events import check_event, classify, fetched_at_s_max, is_page_type, parse_time_ms
+from dustream.core.urls.identity import URL_BYTES_MAX, page_identity, resolve_target
 from dustream.schemas.crawl import CrawlEvent
 
 MAY_NOON_MS = 1_714_564_800_000  # 2024-05-01T12:00:00Z
@@ -151,8 +143,8 @@ def test_identity_is_only_safe_syntax(url: str, identity: str) -> None:
         ("http://a.de/\x1b[31m", "control characters"),
         ("http://a.de/a\nb", "control characters"),
         ("http://a.de/\ud800", "not valid Unicode"),
-        ("http://a.de/" + "a" * url_bytes_max, "longer than"),
-        ("http://a.de/" + "é" * (url_bytes_max // 2), "longer than"),
+        ("http://a.de/" + "a" * URL_BYTES_MAX, "longer than"),
+        ("http://a.de/" + "é" * (URL_BYTES_MAX // 2), "longer than"),
         ("http://a.de/" + "a" * 10_000_000, "longer than"),
     ],
 )

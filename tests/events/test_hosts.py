@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dustream.core.events import page_identity
-from dustream.core.hosts import ascii_host
-from dustream.core.rules.standard import standard_form
-from dustream.core.sites import site_of
+from dustream.core.urls.hosts import ascii_host
+from dustream.core.urls.identity import page_identity
+from dustream.core.urls.sites import site_of
+from dustream.core.urls.standard import standard_form
 
 
 @pytest.mark.parametrize(

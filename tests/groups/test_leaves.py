@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from dustream.core.groups.processor import TABLES, GroupsProcessor
 from dustream.core.groups.searches import Searches
-from dustream.core.pages.vertex import vertex_name
 from dustream.core.topology import ProcessorSpec, TableSpec
+from dustream.core.vertex import vertex_name
 from dustream.schemas.groups import ContinueGroup, Deliver, EdgeRecord, TokenRecord, Transfer
 from dustream.schemas.pages import Leave, Left
-from dustream.streams.embedded.tables import TaskTables
+from dustream.streams.engine.tables import TaskTables
 from dustream.streams.store.memory import MemoryStore
 
 GROUP = "1 giant"

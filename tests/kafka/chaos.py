@@ -28,12 +28,12 @@ import msgspec
 from reprints import reprints
 
 from dustream.core.settings import Settings
-from dustream.streams.embedded.job import RunRequest, run_job
 from dustream.streams.generate.web import generate
+from dustream.streams.job import RunRequest, run_job
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.assembly import planned_topology
 from dustream.streams.kafka.broker import Broker, free_port
-from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.cluster import KafkaCluster, Unreachable
 from dustream.streams.kafka.maps import create_application
 from dustream.streams.kafka.outcome import export
 from dustream.streams.kafka.publish import publish_files
@@ -78,7 +78,7 @@ class Report:
 class Crew:
     """The workers."""
 
-    def __init__(self, cluster: Cluster, name: str, partitions: int, folder: Path, count: int) -> None:
+    def __init__(self, cluster: KafkaCluster, name: str, partitions: int, folder: Path, count: int) -> None:
         self._command = [sys.executable, str(REAL), cluster.bootstrap, name]
         self._partitions = partitions
         self._folder = folder
@@ -146,7 +146,7 @@ def run_chaos(plan: Plan, broker: Broker, folder: Path) -> Report:
     started = time.monotonic()
     running = broker.running()
     assert running is not None
-    cluster, application = Cluster(running.bootstrap), Application(f"chaos-{plan.seed}-{os.getpid()}")
+    cluster, application = KafkaCluster(running.bootstrap), Application(f"chaos-{plan.seed}-{os.getpid()}")
     settings = Settings(partitions=plan.partitions)
     topology = planned_topology(settings, cluster, application)
     create_application(cluster, application, topology, settings)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dustream.streams.kafka.broker import Broker, BrokerFailed, free_port, require_tools
-from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.warm_up import warm_up
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -55,10 +55,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def cluster(broker: Broker) -> Cluster:
+def cluster(broker: Broker) -> KafkaCluster:
     running = broker.running()
     assert running is not None
-    return Cluster(running.bootstrap)
+    return KafkaCluster(running.bootstrap)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dustream.streams.kafka.progress import Progress
+from dustream.streams.kafka.progress import TaskProgress
 from dustream.streams.kafka.records import OutRecord
 from dustream.streams.kafka.round import Round
-from dustream.streams.kafka.task import Admission, Task
+from dustream.streams.kafka.task import Admission, KafkaTask
 from dustream.streams.kafka.transactions import OffsetCommit, Transactions
 from dustream.streams.kafka.worker import Worker
 
@@ -19,20 +19,20 @@ def mutate(name: str) -> None:
 
 def _without_marks() -> None:
     """A hole before a record is not seen (numbers of links are not looked at either)."""
-    original = Task.admit
+    original = KafkaTask.admit
 
-    def admit(task: Task, records: Any) -> Admission:
+    def admit(task: KafkaTask, records: Any) -> Admission:
         return original(task, [record._replace(since=0) for record in records])
 
-    Task.admit = admit  # type: ignore[method-assign]
-    Task._is_new = lambda task, parcel, record, received: True  # type: ignore[method-assign]
+    KafkaTask.admit = admit  # type: ignore[method-assign]
+    KafkaTask._is_new = lambda task, parcel, record, received: True  # type: ignore[method-assign]
 
 
 def _without_true_gaps() -> None:
     """Every jump of offsets is taken for a hole, as a comparison of offsets alone would."""
-    original = Task.admit
+    original = KafkaTask.admit
 
-    def admit(task: Task, records: Any) -> Admission:
+    def admit(task: KafkaTask, records: Any) -> Admission:
         previous = task.progress.position
         marked = []
         for record in records:
@@ -40,7 +40,7 @@ def _without_true_gaps() -> None:
             previous = record.offset + 1
         return original(task, marked)
 
-    Task.admit = admit  # type: ignore[method-assign]
+    KafkaTask.admit = admit  # type: ignore[method-assign]
 
 
 def _without_tail() -> None:
@@ -54,13 +54,13 @@ def _without_tail() -> None:
 
 def _without_position() -> None:
     """The group's committed offset is believed, or the beginning of the log where there is none."""
-    original = Task.load
+    original = KafkaTask.load
 
-    def load(task: Task) -> None:
+    def load(task: KafkaTask) -> None:
         original(task)
-        task.progress = Progress(task.progress.fingerprint, 0, {}, task.progress.sent)
+        task.progress = TaskProgress(task.progress.fingerprint, 0, {}, task.progress.sent)
 
-    Task.load = load  # type: ignore[method-assign]
+    KafkaTask.load = load  # type: ignore[method-assign]
 
 
 def _without_transaction() -> None:
@@ -92,10 +92,10 @@ def _without_fencing() -> None:
 def _without_former_owner() -> None:
     """A task is opened without looking whether its former owner has a transaction open."""
 
-    async def outlast(task: Task, admin: Any) -> None:
+    async def outlast(task: KafkaTask, admin: Any) -> None:
         return
 
-    Task._outlast_former_owner = outlast  # type: ignore[method-assign]
+    KafkaTask._outlast_former_owner = outlast  # type: ignore[method-assign]
 
 
 def _without_generations() -> None:
@@ -129,21 +129,21 @@ def _without_work_left() -> None:
 def _without_dead_letters() -> None:
     """What makes a handler fail is dropped."""
 
-    def one_by_one(task: Task, messages: Any, sources: Any) -> Any:
+    def one_by_one(task: KafkaTask, messages: Any, sources: Any) -> Any:
         task._undo()
         return [], []
 
-    Task._one_by_one = one_by_one  # type: ignore[method-assign]
+    KafkaTask._one_by_one = one_by_one  # type: ignore[method-assign]
 
 
 def _without_changelog() -> None:
     """State rows are kept on the local disk only."""
-    original = Task.rows
+    original = KafkaTask.rows
 
-    def rows(task: Task, changes: Any, progress: Progress) -> list[OutRecord]:
+    def rows(task: KafkaTask, changes: Any, progress: TaskProgress) -> list[OutRecord]:
         return original(task, [], progress)
 
-    Task.rows = rows  # type: ignore[method-assign]
+    KafkaTask.rows = rows  # type: ignore[method-assign]
 
 
 def _without_following() -> None:

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import read_to_end
-from dustream.streams.kafka.cluster import Cluster, Unreachable
+from dustream.streams.kafka.cluster import KafkaCluster, Unreachable
 from dustream.streams.kafka.settled import unsettled
 from dustream.streams.kafka.topics import create_topics, plan_topics
 
@@ -29,7 +29,7 @@ WAIT_S_MAX = float(os.environ.get("DUSTREAM_TOY_WAIT_S", "300"))
 class Playground:
     """One toy application and its workers."""
 
-    def __init__(self, cluster: Cluster, folder: Path, name: str) -> None:
+    def __init__(self, cluster: KafkaCluster, folder: Path, name: str) -> None:
         self.cluster = cluster
         self.application = Application(f"{name}-{os.getpid()}")
         self.topology = toy.topology()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dustream.core.settings import Settings
 from dustream.streams.kafka.application import Application
-from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.service import Service, run_service
 from dustream.streams.kafka.worker import WorkerOptions
 from dustream.streams.kafka.worker_log import configure_log
@@ -18,7 +18,7 @@ def main() -> None:
     session_timeout_s = float(sys.argv[5]) if len(sys.argv) > 5 else 4.0
     options = WorkerOptions(Path(data), session_timeout_s=session_timeout_s)
     configure_log("info", as_json=False)
-    run_service(Service(Cluster(bootstrap), Application(name), Settings(partitions=int(partitions)), options))
+    run_service(Service(KafkaCluster(bootstrap), Application(name), Settings(partitions=int(partitions)), options))
 
 
 if __name__ == "__main__":

@@ -7,13 +7,13 @@ import asyncio
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.faust_consumer import CommittedConsumer, handed_out, install
 
 RECORDS = 3
 
 
-def test_markers_at_the_end_of_a_log_are_known_to_be_no_records(cluster: Cluster) -> None:
+def test_markers_at_the_end_of_a_log_are_known_to_be_no_records(cluster: KafkaCluster) -> None:
     topic = "markers"
     admin = AdminClient(cluster.confluent())
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
@@ -24,7 +24,7 @@ def test_markers_at_the_end_of_a_log_are_known_to_be_no_records(cluster: Cluster
     assert read_to == 2 * (RECORDS + 1)  # both transactions and their markers
 
 
-def _write_transaction(cluster: Cluster, topic: str, *, commit: bool) -> None:
+def _write_transaction(cluster: KafkaCluster, topic: str, *, commit: bool) -> None:
     producer = Producer(cluster.confluent(transactional_id=f"{topic}-{commit}"))
     producer.init_transactions()
     producer.begin_transaction()
@@ -34,7 +34,7 @@ def _write_transaction(cluster: Cluster, topic: str, *, commit: bool) -> None:
     producer.commit_transaction() if commit else producer.abort_transaction()
 
 
-async def _read(cluster: Cluster, topic: str) -> tuple[int, int]:
+async def _read(cluster: KafkaCluster, topic: str) -> tuple[int, int]:
     install()
     consumer = CommittedConsumer(topic, bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest")
     await consumer.start()

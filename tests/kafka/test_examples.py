@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 
 from dustream.streams.cli.main import main
-from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.cluster import KafkaCluster
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "kafka_follow.py"
 WAIT_S_MAX = 300
 
 
-def test_what_is_published_is_followed_to_its_status(cluster: Cluster, tmp_path: Path) -> None:
+def test_what_is_published_is_followed_to_its_status(cluster: KafkaCluster, tmp_path: Path) -> None:
     named = ["--bootstrap", cluster.bootstrap, "--name", f"example-{time.time_ns()}"]
     url, other, copy = "https://example.com/a", "https://example.com/b", "https://example.com/a?print=1"
     text = " ".join(f"word{number}" for number in range(100))

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from playground import Playground, is_stopped, pause, wake, words
 
 from dustream.streams.kafka.broker import Broker
-from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.records import ORIGINAL_HEADER
 from dustream.streams.kafka.transactions import TRANSACTION_TIMEOUT_S
 from dustream.streams.store.rocks import RocksStore
@@ -24,7 +24,7 @@ LINES = 600
 
 
 @pytest.fixture
-def ground(cluster: Cluster, tmp_path: Path) -> Iterator[Playground]:
+def ground(cluster: KafkaCluster, tmp_path: Path) -> Iterator[Playground]:
     ground = Playground(cluster, tmp_path, tmp_path.name.replace("_", "-")[-40:])
     yield ground
     ground.stop_all()

@@ -32,7 +32,7 @@ from dustream.streams.kafka.assembly import planned_topology
 from dustream.streams.kafka.broker import Broker, free_port
 from dustream.streams.kafka.changelog import read_to_end
 from dustream.streams.kafka.client import Client
-from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.dead import read_letters
 from dustream.streams.kafka.faust_consumer import UNREADABLE_HEADER, CommittedConsumer, install
 from dustream.streams.kafka.maps import create_application
@@ -48,7 +48,7 @@ WAIT_S_MAX = 90.0
 class Worker:
     """A worker of the real pipeline, started by its command, with its endpoints."""
 
-    def __init__(self, cluster: Cluster, application: Application, data: Path, *options: str) -> None:
+    def __init__(self, cluster: KafkaCluster, application: Application, data: Path, *options: str) -> None:
         self.port = free_port()
         self.data = data
         self._log = data.with_suffix(".log")
@@ -91,7 +91,7 @@ class Worker:
 
 
 @pytest.fixture
-def application(cluster: Cluster, tmp_path: Path) -> Application:
+def application(cluster: KafkaCluster, tmp_path: Path) -> Application:
     """With an input topic of somebody's own, which keeps records as they were compressed."""
     name = f"{tmp_path.name.replace('_', '-')[-40:]}-{os.getpid()}"
     admin = AdminClient(cluster.confluent())
@@ -107,25 +107,27 @@ def event(number: int, words: int = 30) -> bytes:
     return msgspec.json.encode(CrawlEvent(url=f"http://a.de/{number}", fetched_at=1, text=text))
 
 
-def publish(cluster: Cluster, application: Application, numbers: range, codec: str = "none") -> None:
+def publish(cluster: KafkaCluster, application: Application, numbers: range, codec: str = "none") -> None:
     producer = Producer(cluster.confluent(compression_type=codec, linger_ms=100))
     for number in numbers:
         producer.produce(application.topic("crawl.pages"), event(number), f"http://a.de/{number}".encode(), number % 2)
     producer.flush()
 
 
-def known(cluster: Cluster, application: Application) -> set[int]:
+def known(cluster: KafkaCluster, application: Application) -> set[int]:
     statuses = Client(cluster.bootstrap, name=application.name).newest()
     return {int(url.rpartition("/")[2]) for url in statuses}
 
 
-def settled(cluster: Cluster, application: Application, *options: str) -> subprocess.CompletedProcess[str]:
+def settled(cluster: KafkaCluster, application: Application, *options: str) -> subprocess.CompletedProcess[str]:
     where = ["--bootstrap", cluster.bootstrap, "--name", application.name]
     where += ["--input-topic", application.topic("crawl.pages")]
     return subprocess.run([*COMMAND, "settled", *where, *options], capture_output=True, text=True, timeout=120)
 
 
-def test_every_codec_is_read_and_a_tombstone_named(cluster: Cluster, application: Application, tmp_path: Path) -> None:
+def test_every_codec_is_read_and_a_tombstone_named(
+    cluster: KafkaCluster, application: Application, tmp_path: Path
+) -> None:
     for number, codec in enumerate(CODECS):
         publish(cluster, application, range(number * 10, number * 10 + 10), codec)
     producer = Producer(cluster.confluent())
@@ -152,7 +154,7 @@ def test_every_codec_is_read_and_a_tombstone_named(cluster: Cluster, application
 
 
 def test_a_batch_that_cannot_be_unpacked_is_passed_over_with_its_position(
-    cluster: Cluster, application: Application, monkeypatch: pytest.MonkeyPatch
+    cluster: KafkaCluster, application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number, codec in enumerate(("none", "zstd", "none", "lz4")):
         producer = Producer(cluster.confluent(compression_type=codec, linger_ms=200))
@@ -186,17 +188,17 @@ def test_a_batch_that_cannot_be_unpacked_is_passed_over_with_its_position(
 
 
 @pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[tuple[Broker, Cluster]]:
+def own_broker(tmp_path: Path) -> Iterator[tuple[Broker, KafkaCluster]]:
     """One that can be stopped without harm to other tests."""
     broker = Broker(tmp_path / "own-broker")
     broker.start(free_port())
     running = broker.running()
     assert running is not None
-    yield broker, Cluster(running.bootstrap)
+    yield broker, KafkaCluster(running.bootstrap)
     broker.stop()
 
 
-def test_a_broker_that_is_gone_shows(own_broker: tuple[Broker, Cluster], tmp_path: Path) -> None:
+def test_a_broker_that_is_gone_shows(own_broker: tuple[Broker, KafkaCluster], tmp_path: Path) -> None:
     broker, cluster = own_broker
     running = broker.running()
     assert running is not None
@@ -224,7 +226,7 @@ def test_a_broker_that_is_gone_shows(own_broker: tuple[Broker, Cluster], tmp_pat
         worker.stop()
 
 
-def test_a_full_disk_is_waited_for(cluster: Cluster, application: Application, tmp_path: Path) -> None:
+def test_a_full_disk_is_waited_for(cluster: KafkaCluster, application: Application, tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk: what is written beyond it fails, as on a full one."""
     publish(cluster, application, range(10))
     worker = Worker(cluster, application, tmp_path / "w")
@@ -246,7 +248,7 @@ def test_a_full_disk_is_waited_for(cluster: Cluster, application: Application, t
         worker.stop()
 
 
-def test_endpoints_and_signals_while_hot_loops_are_compiled(cluster: Cluster, tmp_path: Path) -> None:
+def test_endpoints_and_signals_while_hot_loops_are_compiled(cluster: KafkaCluster, tmp_path: Path) -> None:
     port = free_port()
     command = [*COMMAND, "worker", "--bootstrap", cluster.bootstrap, "--name", "unmade", "--data", str(tmp_path / "w")]
     command += ["--health-port", str(port), "--health-host", "127.0.0.2"]
@@ -277,7 +279,7 @@ def test_endpoints_and_signals_while_hot_loops_are_compiled(cluster: Cluster, tm
 
 
 def test_after_a_transactional_request_that_timed_out_the_producer_is_opened_anew(
-    own_broker: tuple[Broker, Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_broker: tuple[Broker, KafkaCluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker stands still when the transaction is to be committed, for longer than a request may take."""
     broker, cluster = own_broker

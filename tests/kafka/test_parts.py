@@ -27,12 +27,13 @@ from dustream.core.text.extractors import TextSource
 from dustream.core.topology import ProcessorSpec
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.cli.main import main
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import StatusLine
+from dustream.streams.compare import compare
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import StatusLine
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.broker import Broker, RunningBroker
-from dustream.streams.kafka.cluster import Cluster, read_cluster
-from dustream.streams.kafka.compare import compare
+from dustream.streams.kafka.cluster import KafkaCluster, read_cluster
 from dustream.streams.kafka.counted import PagesCounted, groups_counted
 from dustream.streams.kafka.health import LOOPBACK, Health, serve
 from dustream.streams.kafka.inbox import Inboxes
@@ -42,9 +43,9 @@ from dustream.streams.kafka.records import (
     ORIGINAL_HEADER,
     RECORD_BYTES,
     InRecord,
+    LinkBatch,
     Outbox,
     OutRecord,
-    Parcel,
     pack_parcels,
     read_parcels,
     record_letter,
@@ -97,7 +98,7 @@ def test_outbox_numbers_parcels_and_records_are_cut() -> None:
     numbers = [parcel.number for parcel in parcels]
     assert numbers == list(range(5, 5 + len(numbers))) and len(numbers) > 2
     assert outbox.sent == {"words-1": 5 + len(numbers), "words-0": 1}
-    small = [Parcel("read-1", number, msgspec.Raw(b"\x90")) for number in range(3)]
+    small = [LinkBatch("read-1", number, msgspec.Raw(b"\x90")) for number in range(3)]
     values = list(pack_parcels([*parcels, *small]))
     assert all(len(value) <= RECORD_BYTES + 100 for value in values) and len(values) < len(parcels) + 3
     unpacked = [parcel for value in values for parcel in read_parcels(value)]
@@ -117,7 +118,7 @@ def test_password_is_never_shown() -> None:
     assert cluster.confluent()["sasl.password"] == "s3cret" == cluster.aiokafka()["sasl_plain_password"]
     assert "s3cret" not in repr(cluster)
     with pytest.raises(BadSetting, match="DUSTREAM_SASL_USERNAME"):
-        Cluster(protocol="SASL_SSL", password="x")
+        KafkaCluster(protocol="SASL_SSL", password="x")
 
 
 def test_topics_are_compacted_where_the_newest_counts() -> None:

@@ -23,13 +23,13 @@ from dustream.core.tier2.partition_map import default_map, map_id
 from dustream.core.topology import Topology
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.cli.main import main
+from dustream.streams.compare import compare, read_outcome
 from dustream.streams.kafka import publish
 from dustream.streams.kafka.application import CRAWL_PAGES, Application
 from dustream.streams.kafka.assembly import planned_topology
 from dustream.streams.kafka.broker import Broker
 from dustream.streams.kafka.client import Client
-from dustream.streams.kafka.cluster import Cluster, Unreachable
-from dustream.streams.kafka.compare import compare, read_outcome
+from dustream.streams.kafka.cluster import KafkaCluster, Unreachable
 from dustream.streams.kafka.dead import choose, read_letters, redrive
 from dustream.streams.kafka.maps import create_application, read_map, require_settings
 from dustream.streams.kafka.outcome import export
@@ -49,7 +49,7 @@ WAIT_S_MAX = 300.0
 class Site(NamedTuple):
     """An application with two workers, fed with a generated web, at rest."""
 
-    cluster: Cluster
+    cluster: KafkaCluster
     application: Application
     topology: Topology
     web: Path
@@ -57,7 +57,7 @@ class Site(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def site(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("pipeline")
     application = Application(f"pipeline-{time.time_ns()}")
     topology = planned_topology(SETTINGS, cluster, application)
@@ -78,7 +78,7 @@ def site(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             worker.wait(60)
 
 
-def start(cluster: Cluster, application: Application, data: Path) -> subprocess.Popen[bytes]:
+def start(cluster: KafkaCluster, application: Application, data: Path) -> subprocess.Popen[bytes]:
     data.parent.mkdir(parents=True, exist_ok=True)
     with data.with_suffix(".log").open("ab") as log:
         command = [sys.executable, str(REAL), cluster.bootstrap, application.name, str(data), str(PARTITIONS)]
@@ -402,7 +402,7 @@ def test_cluster_lists_groups_as_a_state_does(site: Site, capsys: pytest.Capture
     assert in_state and in_state <= ask("--bootstrap", site.cluster.bootstrap, "--name", site.application.name)
 
 
-def test_chaos(cluster: Cluster, broker: Broker, tmp_path: Path) -> None:
+def test_chaos(cluster: KafkaCluster, broker: Broker, tmp_path: Path) -> None:
     plan = Plan(pages=200, workers=2, kills=2, pauses=1, broker_kills=1, seed=7, partitions=2, gap_s_max=4)
     report = run_chaos(plan, broker, tmp_path)
     assert report.found == report.expected

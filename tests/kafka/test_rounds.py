@@ -16,22 +16,22 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from dustream.core.errors import StateMismatch
 from dustream.core.processor import Send, TaskState
 from dustream.core.topology import Topology, partition_of
-from dustream.streams.embedded.tables import StoredKeys
+from dustream.streams.engine.tables import StoredKeys
 from dustream.streams.kafka import round as round_module
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import PROGRESS_KEY
-from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.local_state import LocalState
 from dustream.streams.kafka.metrics import Metrics
-from dustream.streams.kafka.progress import Progress, decode_progress
-from dustream.streams.kafka.records import InRecord, Parcel, pack_parcels, read_parcels
+from dustream.streams.kafka.progress import TaskProgress, decode_progress
+from dustream.streams.kafka.records import InRecord, LinkBatch, pack_parcels, read_parcels
 from dustream.streams.kafka.round import Round, Written
-from dustream.streams.kafka.task import Runtime, Task
+from dustream.streams.kafka.task import KafkaTask, Runtime
 from dustream.streams.kafka.transactions import Place, Transactions, waves
 
 APPLICATION = Application("t")
 LINES = [f"w{number % 7} {number % 3}" for number in range(60)]
-Tasks = dict[Place, Task]
+Tasks = dict[Place, KafkaTask]
 
 
 class RestingCount(toy.CountWords):
@@ -46,12 +46,12 @@ def make_tasks(tmp_path: Path) -> Iterator[Callable[[Topology], Tasks]]:
     state, readers = LocalState(tmp_path), ThreadPoolExecutor(1)
 
     def make(topology: Topology) -> Tasks:
-        transactions = Transactions(Cluster(), APPLICATION, tmp_path)
+        transactions = Transactions(KafkaCluster(), APPLICATION, tmp_path)
         runtime = Runtime(
-            Cluster(), APPLICATION, topology, "toy", state, StoredKeys(), readers, Metrics(), transactions
+            KafkaCluster(), APPLICATION, topology, "toy", state, StoredKeys(), readers, Metrics(), transactions
         )
         tasks = {
-            (spec.input, partition): Task(spec, partition, runtime)
+            (spec.input, partition): KafkaTask(spec, partition, runtime)
             for spec in topology.processors
             for partition in range(spec.partitions)
         }
@@ -91,13 +91,13 @@ def seen(written: Written) -> Counter[str]:
     )
 
 
-def logged(written: Written, partition: int) -> list[Parcel]:
+def logged(written: Written, partition: int) -> list[LinkBatch]:
     """What goes to a partition of the words log."""
     records = written.records.get(("t.words", partition), [])
     return [parcel for record in records for parcel in read_parcels(record.value or b"")]
 
 
-def words_in(parcels: Sequence[Parcel]) -> list[str]:
+def words_in(parcels: Sequence[LinkBatch]) -> list[str]:
     return [word for parcel in parcels for word, _ in msgspec.msgpack.decode(parcel.messages)]
 
 
@@ -133,14 +133,14 @@ def test_what_waits_in_the_log_is_not_overtaken(make_tasks: Callable[[Topology],
     tasks = make_tasks(topology)
     for partition in range(2):  # both have written to words-1 before it came here, and it has read of one only
         task = tasks["lines", partition]
-        task.progress = Progress("toy", sent={"words-1": 3})
-    tasks["words", 1].progress = Progress("toy", received={"read-0": 3, "read-1": 2})
+        task.progress = TaskProgress("toy", sent={"words-1": 3})
+    tasks["words", 1].progress = TaskProgress("toy", received={"read-0": 3, "read-1": 2})
     written = work(topology, tasks, LINES)
     assert {(parcel.sender, parcel.number) for parcel in logged(written, 1)} == {("read-1", 3)}
-    late = Parcel("read-1", 2, msgspec.Raw(msgspec.msgpack.encode([toy.Word("late", 0)])))
+    late = LinkBatch("read-1", 2, msgspec.Raw(msgspec.msgpack.encode([toy.Word("late", 0)])))
     tasks = make_tasks(topology)
-    tasks["lines", 1].progress = Progress("toy", sent={"words-1": 3})
-    tasks["words", 1].progress = Progress("toy", received={"read-1": 2})
+    tasks["lines", 1].progress = TaskProgress("toy", sent={"words-1": 3})
+    tasks["words", 1].progress = TaskProgress("toy", received={"read-1": 2})
     record = InRecord("t.words", 1, 0, 0, None, next(pack_parcels([late])), {})
     written = work(topology, tasks, LINES, [record])
     assert not logged(written, 1), "it comes in this round, before what is new"
@@ -163,7 +163,7 @@ def test_parcels_that_come_again_are_left_out_and_missing_ones_are_told(
     make_tasks: Callable[[Topology], Tasks],
 ) -> None:
     task = make_tasks(toy.topology(2))["words", 0]
-    parcels = [Parcel("read-0", number, msgspec.Raw(b"\x91\x92\xa1a\x00")) for number in (0, 0, 1)]
+    parcels = [LinkBatch("read-0", number, msgspec.Raw(b"\x91\x92\xa1a\x00")) for number in (0, 0, 1)]
     again = InRecord("t.words", 0, 0, 0, None, next(pack_parcels(parcels)), {})
     assert len(task.admit([again]).messages) == 2
     hole = InRecord("t.words", 0, 0, 0, None, next(pack_parcels(parcels[2:])), {})
@@ -184,7 +184,7 @@ def test_no_request_is_too_large_for_a_broker() -> None:
 
 def test_state_of_another_version_is_refused_with_what_to_do(make_tasks: Callable[[Topology], Tasks]) -> None:
     task = make_tasks(toy.topology(2))["words", 0]
-    header = task._runtime.state.header_change(b"task/count/00000/", "id", 1, Progress("older").encode())
+    header = task._runtime.state.header_change(b"task/count/00000/", "id", 1, TaskProgress("older").encode())
     task._runtime.state.write([header])
     with pytest.raises(StateMismatch, match=r"another version of this program.*replay into another --name"):
         task.load()

@@ -25,7 +25,7 @@ from msgspec import Struct
 from dustream.core.processor import Send, TaskState
 from dustream.core.topology import ProcessorSpec, TableSpec, Topic, Topology
 from dustream.streams.kafka.application import Application
-from dustream.streams.kafka.cluster import Cluster
+from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.records import InRecord
 from dustream.streams.kafka.worker import Worker, WorkerOptions
@@ -177,7 +177,7 @@ async def main() -> None:
         stop(moment)
 
     application, metrics = Application(args.name), Metrics()
-    await ForgetfulWorker(Cluster(args.bootstrap), application, topology(), "toy", options, metrics, fault).run()
+    await ForgetfulWorker(KafkaCluster(args.bootstrap), application, topology(), "toy", options, metrics, fault).run()
     print(metrics.text())
 
 

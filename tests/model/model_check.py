@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any
 
 import msgspec
-import numpy as np
 from model_network import Network
 from model_oracle import Page, expected, last_pages, pages_at_epochs
 from model_world import SHARE, History, site_of
@@ -15,7 +14,8 @@ from dustream.core.containment.rows import PostedPages, page_id
 from dustream.core.containment.sketch import sketch_of
 from dustream.core.pages.rows import vertex_of
 from dustream.core.pages.small_changes import ByRepresentative
-from dustream.core.pages.vertex import group_key, url_of
+from dustream.core.text.shingle_bytes import shingle_array
+from dustream.core.vertex import group_key, url_of
 
 _EMPTY_AT_REST = {
     "pages": ("dying", "parked"),
@@ -215,7 +215,7 @@ def _check_containment(network: Network) -> None:
             assert is_posted == (row.post > 0), "not posted, or posted though a duplicate"
             if is_posted:
                 content = tables["contents"].get(key)
-                terms = sketch_of(np.frombuffer(content.shingles, dtype="<u8"), content.code).terms
+                terms = sketch_of(shingle_array(content.shingles), content.code).terms
                 expected[page_id(partition, row.post)] = terms.size
         for key, row in tables["candidates"].scan():
             assert row.share is not None, "a candidate that nobody weighed"

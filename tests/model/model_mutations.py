@@ -12,7 +12,6 @@ from model_check import run_history
 from model_world import random_history
 from msgspec.structs import replace
 
-from dustream.core import breaker
 from dustream.core.containment.candidate_index import CandidateIndex
 from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.groups.searches import Searches
@@ -20,7 +19,7 @@ from dustream.core.pages import status as page_status
 from dustream.core.pages.processor import PagesProcessor
 from dustream.core.pages.revisits import Revisits
 from dustream.core.pages.site_pages import SiteHoldRow, SitePages
-from dustream.core.pages.vertex import url_of, vertex_name
+from dustream.core.sites import processor as breaker
 from dustream.core.tier2 import containers
 from dustream.core.tier2 import processor as tier2_processor
 from dustream.core.tier2.cleared import Cleared
@@ -30,6 +29,7 @@ from dustream.core.tier2.processor import Tier2Processor
 from dustream.core.tier2.rows import StarRow
 from dustream.core.tier2.stars import AgendaRow, Stars
 from dustream.core.tier2.vertices import Present
+from dustream.core.vertex import url_of, vertex_name
 from dustream.schemas.tier2 import Cover, Covered, Win
 
 HISTORIES_MAX = 3_000
@@ -105,6 +105,13 @@ def _follows_no_fall(self: Any, number: int) -> None:
     """A page that is a winner no more stays posted."""
     if any(star.winner for star in self._vertices.row(number).stars):
         _FOLLOW(self, number)
+
+
+def _withdraws_once(self: Any, number: int, row: Any, **how: Any) -> None:
+    """Only the first of the partitions that have terms of the page hears that it is posted no more."""
+    _WITHDRAW(self, number, row, **how)
+    for partition in sorted(partition for partition, serials in self._unposted.items() if row.post in serials)[1:]:
+        self._unposted[partition].remove(row.post)
 
 
 def _forgets_who_waits(self: Any, *args: Any) -> None:
@@ -269,6 +276,7 @@ _SAY_PLACED = Tier2Processor._say_placed
 _CONTAINED = PagesProcessor._contained
 _CONTAINERS = Containers.__init__
 _FOLLOW = Containers._follow
+_WITHDRAW = Containers._withdraw
 _STANDING = Containers._standing
 _WEIGHT = Containers._weight
 _BEST = containers._best
@@ -338,6 +346,7 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "the last decision on a site counts, not the latest": [(breaker, "_decided", _last_word)],
     "a new group does not hear what was decided": [(PagesProcessor, "_pass_from", _nothing)],
     "a page that goes stays posted": [(Containers, "leave", _nothing)],
+    "a page is taken back from one partition of its terms": [(Containers, "_withdraw", _withdraws_once)],
     "a page that became a duplicate stays posted": [(Containers, "_follow", _follows_no_fall)],
     "who waits to be posted is forgotten in a restart": [(Containers, "__init__", _forgets_who_waits)],
     "an answer about a former version counts": [(PagesProcessor, "_contained", _contained_of_any_epoch)],

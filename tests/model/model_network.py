@@ -15,8 +15,6 @@ import numpy as np
 from model_world import SHARE, THRESHOLD, Contents, History, site_of
 from numpy.typing import NDArray
 
-from dustream.core.breaker import TABLES as SITES_TABLES
-from dustream.core.breaker import SitesProcessor
 from dustream.core.containment.processor import TABLES as CONTAINMENT_TABLES
 from dustream.core.containment.processor import ContainmentProcessor
 from dustream.core.groups.processor import TABLES as GROUPS_TABLES
@@ -24,6 +22,8 @@ from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.pages.processor import TABLES as PAGES_TABLES
 from dustream.core.pages.processor import PagesProcessor
 from dustream.core.processor import Processor, Resting, Send
+from dustream.core.sites.processor import TABLES as SITES_TABLES
+from dustream.core.sites.processor import SitesProcessor
 from dustream.core.tier2.containers import ContainmentRules
 from dustream.core.tier2.processor import TABLES as TIER2_TABLES
 from dustream.core.tier2.processor import Tier2Processor

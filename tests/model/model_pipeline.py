@@ -11,18 +11,18 @@ import msgspec
 import numpy as np
 from model_world import THRESHOLD, AskEverybody
 
-from dustream.core.breaker import TABLES as SITES_TABLES
-from dustream.core.breaker import SitesProcessor
 from dustream.core.groups.processor import TABLES as GROUPS_TABLES
 from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.pages.processor import TABLES as PAGES_TABLES
 from dustream.core.pages.processor import PagesProcessor
 from dustream.core.processor import Send
-from dustream.core.sites import site_of
+from dustream.core.sites.processor import TABLES as SITES_TABLES
+from dustream.core.sites.processor import SitesProcessor
 from dustream.core.tier2.processor import TABLES as TIER2_TABLES
 from dustream.core.tier2.processor import Tier2Processor
 from dustream.core.tier2.search_protocol import BruteForceSearch
 from dustream.core.topology import ProcessorSpec, TableSpec, Topic, Topology
+from dustream.core.urls.sites import site_of
 from dustream.core.winners import Market, Markets
 from dustream.schemas.alarms import Alarm
 from dustream.schemas.cluster import ClusterUpdate
@@ -32,7 +32,9 @@ from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
 from dustream.schemas.sites import SitesMessage
 from dustream.schemas.status import DuplicateStatus
 from dustream.schemas.tier2 import Tier2Message
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed, view_prefix
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.state_rows import view_prefix
 from dustream.streams.store.base import Store
 from dustream.streams.store.memory import MemoryStore
 

@@ -21,8 +21,9 @@ from dustream.core.text.extractors import TextSource
 from dustream.core.text.signature import sign
 from dustream.core.winners import Market
 from dustream.schemas.pages import Crawl, Decision
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed
-from dustream.streams.embedded.results import StoredResults, write_outcome
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.results import StoredResults, write_outcome
 from dustream.streams.generate import generate
 from dustream.streams.once.engine import OnceEngine
 from dustream.streams.once.spool import MEMORY_BYTES_MAX, FileSpool

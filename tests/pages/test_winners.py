@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from dustream.core.errors import BadSetting
 from dustream.core.pages.rows import PageRow
-from dustream.core.pages.vertex import epoch_of, first_seen_of, url_of, vertex_name
-from dustream.core.winners import CRITERIA, Market, Markets, WinnerOrder, url_parts
+from dustream.core.urls.parts import url_parts
+from dustream.core.vertex import epoch_of, first_seen_of, url_of, vertex_name
+from dustream.core.winners import CRITERIA, Market, Markets, WinnerOrder
 from dustream.schemas.pages import Canonical
 
 DAY_MS = 86_400_000

@@ -9,7 +9,7 @@ import fuzz
 import pytest
 
 from dustream.core.settings import Settings
-from dustream.streams.embedded.job import RunRequest, run_job
+from dustream.streams.job import RunRequest, run_job
 
 
 @pytest.mark.parametrize("first", range(0, 1_000, 250))

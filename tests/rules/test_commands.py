@@ -20,7 +20,7 @@ from dustream.core.settings import Settings
 from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, RuleSet, UrlRule
 from dustream.streams.cli import learn, normalize, rules
 from dustream.streams.cli.run import describe_rules
-from dustream.streams.embedded.job import RunRequest, run_job
+from dustream.streams.job import RunRequest, run_job
 from dustream.streams.rules_io.files import read_rules
 from dustream.streams.rules_io.imports import import_rules
 from dustream.streams.rules_io.inputs import read_known_urls

@@ -11,8 +11,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dustream.core.rules.decompose import compose, decompose
-from dustream.core.rules.standard import standard_form
+from dustream.core.urls.keys import compose, decompose
+from dustream.core.urls.standard import standard_form
 from dustream.streams.generate import truth
 
 TRICKY = [

@@ -23,7 +23,7 @@ from dustream.core.rules.landing import LandingSettings
 from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
 from dustream.core.rules.normalize import Normalizer
 from dustream.core.rules.rewrite import replaced
-from dustream.core.rules.standard import standard_form
+from dustream.core.urls.standard import standard_form
 from dustream.schemas.rules import RuleSet, SubstringRewrite
 
 FORUM = "http://www.forum.co.il/"

@@ -19,7 +19,7 @@ from dustream.core.rules.life import LifeSettings, lived, record, reviewed
 from dustream.core.rules.normalize import Normalizer
 from dustream.core.rules.processor import TABLES, RulesProcessor
 from dustream.core.rules.training import KnownUrl, training_set
-from dustream.core.sites import site_of
+from dustream.core.urls.sites import site_of
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
 from dustream.schemas.rules import RuleSet, UrlRule
 from dustream.schemas.status import Role

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from planted_sites import planted_site
 
 from dustream.core.errors import BadInput
-from dustream.core.rules.decompose import compose, decompose
 from dustream.core.rules.learn import learn_site
 from dustream.core.rules.normalize import Normalizer
 from dustream.core.rules.rewrite import Rewrite, as_regex, check_rewrite, describe, rewriter, rule_id
 from dustream.core.rules.scores import score
+from dustream.core.urls.keys import compose, decompose
 from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, RuleSet, SubstringRewrite, UrlRule
 
 KEYS = ["scheme", "host_2", "path_0", "path_1", "path_2", "ext", "?a=", "?b=", "?a= #2", ";s=", "port"]

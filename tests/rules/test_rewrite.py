@@ -7,9 +7,9 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dustream.core.rules.decompose import keys_and_values
 from dustream.core.rules.rewrite import PatternRewriter, Taken, as_regex, replaced
-from dustream.core.rules.standard import standard_form
+from dustream.core.urls.keys import keys_and_values
+from dustream.core.urls.standard import standard_form
 from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, RuleSet, SubstringRewrite, UrlRule
 from dustream.streams.rules_io.exports import to_nutch
 

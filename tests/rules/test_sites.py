@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dustream.core.sites import site_of
+from dustream.core.urls.sites import site_of
 
 
 @pytest.mark.parametrize(

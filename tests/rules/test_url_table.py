@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dustream.core.rules.decompose import keys_and_values
 from dustream.core.rules.url_table import UrlTable
+from dustream.core.urls.keys import keys_and_values
 
 PIECES = st.sampled_from(
     ["http://", "https://", "www.", "example", ".com", ".", "/", "//", "a", "B7", ".html", ".x", ".7z", "?", "&", "=",

@@ -12,8 +12,9 @@ from dustream.core.text import main_model, scan_model
 from dustream.core.text.one_pass import MAIN, READ, SCORES, one_pass, scan_blocks
 from dustream.core.text.scan import scan
 from dustream.core.text.scan_features import FEATURES, LEVELS
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.text.shingles import jaccard
-from dustream.core.text.signature import shingle_array, sign_page
+from dustream.core.text.signature import sign_page
 
 NEAR = 0.9
 SYLLABLES = (
@@ -66,7 +67,7 @@ def page(body: str) -> str:
 
 def similarity(first: str, second: str) -> float:
     a, b = sign_page(first, lang="en"), sign_page(second, lang="en")
-    return 1.0 if a.content_hash == b.content_hash else jaccard(shingle_array(a), shingle_array(b))
+    return 1.0 if a.content_hash == b.content_hash else jaccard(shingle_array(a.shingles), shingle_array(b.shingles))
 
 
 # --- pages of one template that say different things

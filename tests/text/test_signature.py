@@ -22,7 +22,8 @@ from dustream.core.text.extractors import TextSource
 from dustream.core.text.language import detect_language, primary_subtag
 from dustream.core.text.permutations import ADDENDS, MULTIPLIERS
 from dustream.core.text.scan import scan
-from dustream.core.text.signature import minhash_array, shingle_array, shingle_count, sign, sign_page
+from dustream.core.text.shingle_bytes import shingle_array, shingle_count
+from dustream.core.text.signature import minhash_array, sign, sign_page
 from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "signature"
@@ -62,10 +63,10 @@ def test_compiled_pass_equals_plain_python(words: list[str]) -> None:
     text = " ".join(words)
     signature = sign(text)
     expected = oracle_shingles(tokens.token_hashes(text).tolist())
-    assert shingle_array(signature).tolist() == expected
+    assert shingle_array(signature.shingles).tolist() == expected
     assert minhash_array(signature).tolist() == oracle_minhash(expected)
     assert signature.token_count == len(tokens.explain_tokens(text))
-    assert sum(signature.lengths) == len(expected) == shingle_count(signature)
+    assert sum(signature.lengths) == len(expected) == shingle_count(signature.shingles)
 
 
 @pytest.mark.parametrize("count", [1, 4, 5, 100, 5_000, 200_000])
@@ -81,7 +82,7 @@ def test_sorting_whatever_the_distribution(count: int, vocabulary: int) -> None:
 @settings(max_examples=100, deadline=None)
 @given(WORDS, WORDS)
 def test_jaccard_is_that_of_the_sets(a: list[str], b: list[str]) -> None:
-    sets = [shingle_array(sign(" ".join(words))) for words in (a, b)]
+    sets = [shingle_array(sign(" ".join(words)).shingles) for words in (a, b)]
     left, right = (set(values.tolist()) for values in sets)
     expected = len(left & right) / len(left | right) if left | right else 1.0
     assert shingles.jaccard(*sets) == expected
@@ -90,7 +91,7 @@ def test_jaccard_is_that_of_the_sets(a: list[str], b: list[str]) -> None:
 def test_length_vector_follows_first_tokens() -> None:
     table = np.zeros(tokens.BUCKETS, dtype=np.uint8)
     table[int(tokens.token_hashes("b")[0]) >> 52] = 1
-    assert shingles.length_vector(shingle_array(sign("a b c b d")), table).tolist() == [3, 2]
+    assert shingles.length_vector(shingle_array(sign("a b c b d").shingles), table).tolist() == [3, 2]
     assert shingles.DEFAULT_TABLE.max() == 2
     assert np.bincount(shingles.DEFAULT_TABLE).min() > 1300  # about a third each
 
@@ -102,9 +103,9 @@ def test_datasketch_computes_the_same_and_agrees() -> None:
     sketches = [minhash.to_datasketch(signature) for signature in (a, b)]
     estimate = minhash.minhash_jaccard(minhash_array(a), minhash_array(b))
     assert sketches[0].jaccard(sketches[1]) == estimate
-    assert abs(estimate - shingles.jaccard(shingle_array(a), shingle_array(b))) < 0.12
+    assert abs(estimate - shingles.jaccard(shingle_array(a.shingles), shingle_array(b.shingles))) < 0.12
     own = MinHash(128, seed=1, hashfunc=lambda shingle: shingle & 0xFFFFFFFF)
-    own.update_batch(shingle_array(a).tolist())
+    own.update_batch(shingle_array(a.shingles).tolist())
     assert own.jaccard(sketches[0]) == 1.0
     assert np.array_equal(own.permutations, sketches[0].permutations)
 
@@ -116,7 +117,7 @@ def test_three_of_four_hundred_chinese_characters() -> None:
         changed = list(page)
         for place in rng.sample(range(400), 3):
             changed[place] = "變"
-        a, b = (shingle_array(sign("".join(text))) for text in (page, changed))
+        a, b = (shingle_array(sign("".join(text)).shingles) for text in (page, changed))
         assert shingles.jaccard(a, b) >= 0.9
 
 
@@ -160,7 +161,7 @@ def fingerprint(signature: PageSignature) -> dict[str, object]:
         "content_hash": signature.content_hash.hex(),
         "token_count": signature.token_count,
         "lengths": list(signature.lengths),
-        "first_shingles": [f"{shingle:016x}" for shingle in shingle_array(signature)[:3]],
+        "first_shingles": [f"{shingle:016x}" for shingle in shingle_array(signature.shingles)[:3]],
         "first_minhashes": minhash_array(signature)[:3].tolist(),
     }
 

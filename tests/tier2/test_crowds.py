@@ -10,11 +10,11 @@ import pytest
 
 from dustream.core.once.contents import Contents, MemorySpool
 from dustream.core.once.matching import match_graph, sets_of
+from dustream.core.similarity import threshold_ratio
 from dustream.core.text.minhash import minhash
 from dustream.core.tier2.crowd import Crowd
 from dustream.core.tier2.crowded_index import CrowdedIndex
 from dustream.core.tier2.index import SimilarityIndex
-from dustream.core.tier2.jaccard import threshold_ratio
 from dustream.core.tier2.search_protocol import IndexedPage
 from dustream.schemas.signature import PageSignature
 

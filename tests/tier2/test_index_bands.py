@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dustream.core.errors import BadSetting
-from dustream.core.tier2.bands import band_keys, bands_for, miss_probability
-from dustream.core.tier2.jaccard import (
+from dustream.core.similarity import (
     intersection_needed,
     intersection_size,
     jaccard,
@@ -20,6 +19,7 @@ from dustream.core.tier2.jaccard import (
     similarity_at_least,
     threshold_ratio,
 )
+from dustream.core.tier2.bands import band_keys, bands_for, miss_probability
 
 sets = st.sets(st.integers(0, 40), max_size=30)
 

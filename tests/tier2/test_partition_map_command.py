@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from dustream.core.errors import BadSetting, UnreadableInput
+from dustream.core.partitioning import tie_of
 from dustream.core.text.signature import sign
 from dustream.core.tier2.partition_map import map_from_bytes, map_id
-from dustream.core.tier2.points import tie_of
 from dustream.streams.cli import partitions
 from dustream.streams.page_sample import sample_pages, sample_rank
 

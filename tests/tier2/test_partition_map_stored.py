@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from dustream.core.errors import BadSetting, StateMismatch
+from dustream.core.partitioning import tie_of
 from dustream.core.pipeline import pipeline
 from dustream.core.settings import Settings
 from dustream.core.tier2.cut_tree import LosslessMap
@@ -19,7 +20,7 @@ from dustream.core.tier2.partition_map import (
     map_id,
     map_to_bytes,
 )
-from dustream.core.tier2.points import PARTITIONS_MAX, PointBatch, batch_of, tau_parts, tie_of
+from dustream.core.tier2.points import PARTITIONS_MAX, PointBatch, batch_of, tau_parts
 from dustream.core.topology import partition_of
 
 

@@ -9,11 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from dustream.core.intake import take_in
+from dustream.core.partitioning import tie_of
+from dustream.core.similarity import similarity_at_least, threshold_ratio
 from dustream.core.text.extractors import TextSource
 from dustream.core.tier2.cut_learning import UNEVENNESS_MAX
-from dustream.core.tier2.jaccard import similarity_at_least, threshold_ratio
 from dustream.core.tier2.partition_map import build_map, default_map, measure_balance
-from dustream.core.tier2.points import PointBatch, batch_of, tie_of
+from dustream.core.tier2.points import PointBatch, batch_of
 from dustream.streams.generate import generate
 
 PAGES = 900

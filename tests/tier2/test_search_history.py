@@ -9,10 +9,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dustream.core.similarity import threshold_ratio
 from dustream.core.text.minhash import minhash
-from dustream.core.text.signature import shingle_array, sign
+from dustream.core.text.shingle_bytes import shingle_array
+from dustream.core.text.signature import sign
 from dustream.core.tier2.index import SimilarityIndex
-from dustream.core.tier2.jaccard import threshold_ratio
 from dustream.core.tier2.odd_sketch import is_out_of_reach, odd_sketch
 from dustream.schemas.signature import PageSignature
 
@@ -135,7 +136,7 @@ def test_an_odd_sketch_rules_out_most_pairs_well_below_the_threshold() -> None:
 
 def test_a_page_of_one_repeated_token_matches_its_like_only() -> None:
     pages = [sign(text) for text in ("spam " * 400, "spam " * 900, "eggs " * 400, "")]
-    sets = dict(enumerate(shingle_array(page) for page in pages))
+    sets = dict(enumerate(shingle_array(page.shingles) for page in pages))
     index = SimilarityIndex(0.8, sets.__getitem__)
     for number, page in enumerate(pages):
         index.insert(number, index.queries([page])[0])

@@ -9,18 +9,18 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dustream.core.pages.rows import PageRow
-from dustream.core.pages.vertex import vertex_name
 from dustream.core.text.signature import sign
 from dustream.core.tier2.index import SimilarityIndex
 from dustream.core.tier2.processor import TABLES, Tier2Processor
 from dustream.core.tier2.search_protocol import ALL, Matching, Query
 from dustream.core.tier2.stars import WORK_MAX
 from dustream.core.topology import ProcessorSpec, TableSpec
+from dustream.core.vertex import vertex_name
 from dustream.core.winners import Market, Markets
 from dustream.schemas.pages import Edge, Placed, Route, Star
 from dustream.schemas.signature import PageSignature
-from dustream.schemas.tier2 import ContinueTier2, Probe, Remove, Store
-from dustream.streams.embedded.tables import TaskTables
+from dustream.schemas.tier2 import ContinueTier2, Probe, Remove, StoreVertex
+from dustream.streams.engine.tables import TaskTables
 from dustream.streams.store.memory import MemoryStore
 
 TAU = 0.8
@@ -127,7 +127,7 @@ class Partition:
         return said
 
     def store(self, number: int, popularity: float | None = None) -> list[Any]:
-        return self.tell(Store(vertex(number), near_copy(number), keys(number, popularity), ()))
+        return self.tell(StoreVertex(vertex(number), near_copy(number), keys(number, popularity), ()))
 
     def visit(self, number: int) -> list[Any]:
         return self.tell(Probe(vertex(number), 1, near_copy(number), keys(number, None), (False,)))
@@ -215,7 +215,7 @@ def test_no_exact_copy_is_the_hub_of_all_edges() -> None:
     partition = Partition()
     page, edges = sign(TEMPLATE), Counter[str]()
     for number in range(1_000):
-        said = partition.tell(Store(vertex(number), page, keys(number, None), ()))
+        said = partition.tell(StoreVertex(vertex(number), page, keys(number, None), ()))
         edges.update(partners(said))
     assert sum(edges.values()) == 1_000 - 1
     assert max(edges.values()) < 25
@@ -227,5 +227,5 @@ def test_pages_that_share_buckets_and_do_not_match_stay_apart() -> None:
     for number in range(200):
         own = " ".join(f"own{number}x{place}" for place in range(60))
         page = sign(f"{TEMPLATE} {own}")
-        assert partition.tell(Store(vertex(number), page, keys(number, None), ())) == [Placed(vertex(number))]
+        assert partition.tell(StoreVertex(vertex(number), page, keys(number, None), ())) == [Placed(vertex(number))]
     assert partition.work > 0.5 * 200 * 199 / 2

@@ -74,3 +74,8 @@ def read_inputs(store: Store) -> Iterator[tuple[str, InputProgress]]:
     decoder = msgspec.json.Decoder(InputProgress)
     for key, row in store.scan(INPUT_PREFIX):
         yield key[len(INPUT_PREFIX) :].decode(errors="surrogateescape"), decoder.decode(row)
+
+
+def view_prefix(topic: str) -> bytes:
+    """Where the store keeps what was sent to a topic."""
+    return f"view/{topic}/".encode()

@@ -8,10 +8,10 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from dustream.core.sites import site_of
+from dustream.core.urls.sites import site_of
 from dustream.schemas.alarms import Alarm
 from dustream.schemas.status import DuplicateStatus, Role
-from dustream.streams.embedded.engine import view_prefix
+from dustream.streams.engine.state_rows import view_prefix
 from dustream.streams.store.base import Store
 
 LIVE: frozenset[Role] = frozenset({"unique", "winner", "duplicate", "held"})

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from dustream.core.errors import UnreadableInput
 from dustream.schemas.status import is_kept
-from dustream.streams.embedded.results import StatusLine, status_line
+from dustream.streams.engine.results import StatusLine, status_line
 from dustream.streams.kafka.client import Client
 from dustream.streams.kafka.cluster import Unreachable
 

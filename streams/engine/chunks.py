@@ -12,8 +12,8 @@ import msgspec
 from dustream.core.errors import BadSetting, StateMismatch, UnreadableInput
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
-from dustream.streams.embedded.signing import Chunk
-from dustream.streams.embedded.state_rows import InputProgress, Origin, input_key, read_inputs
+from dustream.streams.engine.signing import Chunk
+from dustream.streams.engine.state_rows import InputProgress, Origin, input_key, read_inputs
 from dustream.streams.readers import Fingerprint, Input, Record, Rejection, change_since, fingerprint, open_input
 from dustream.streams.store.base import Change, Store
 
@@ -23,7 +23,7 @@ CHUNK_REJECTIONS_MAX = 1_024
 READER_FAILED_CHARS_MAX = 500
 
 
-class Rejected(NamedTuple):
+class RejectedInput(NamedTuple):
     """A dead letter, and the whole record it is about, where the reader had it."""
 
     letter: DeadLetter
@@ -31,13 +31,13 @@ class Rejected(NamedTuple):
     original_size: int = 0
 
 
-class Place(NamedTuple):
+class ChunkSpan(NamedTuple):
     """Where a chunk came from, what else stood there, and how far its input has been read behind it."""
 
     path: str
     number: int
     positions: list[tuple[int, int]]
-    rejections: list[Rejected]
+    rejections: list[RejectedInput]
     skipped: dict[str, int]
     progress: InputProgress
     bytes_read: int
@@ -97,7 +97,7 @@ def read_chunks(
     field_map: dict[str, str],
     on_refused: Callable[[str, UnreadableInput], None],
     on_notice: Callable[[str, str], None] = lambda path, notice: None,
-) -> Iterator[Chunk[Place]]:
+) -> Iterator[Chunk[ChunkSpan]]:
     """The events of all inputs in order. An input that cannot be read at all is refused, and the next one is read."""
     for plan in plans:
         if plan.done:
@@ -114,7 +114,7 @@ def read_chunks(
             on_refused(plan.path, error)
             letter = DeadLetter(source=plan.path, position=0, reason=str(error))
             progress = InputProgress(None, 0, True, plan.number, field_map)
-            place = Place(plan.path, plan.number, [], [Rejected(letter)], {}, progress, plan.bytes_total)
+            place = ChunkSpan(plan.path, plan.number, [], [RejectedInput(letter)], {}, progress, plan.bytes_total)
             yield Chunk([], place)
 
 
@@ -133,7 +133,7 @@ class _Builder:
     def _clear(self) -> None:
         self.events: list[CrawlEvent] = []
         self.positions: list[tuple[int, int]] = []
-        self.rejections: list[Rejected] = []
+        self.rejections: list[RejectedInput] = []
         self.size = 0
 
     def add(self, item: Record | Rejection) -> None:
@@ -143,7 +143,7 @@ class _Builder:
             self.positions.append((item.position, item.offset))
             self.size += _event_bytes(item.event)
         else:
-            self.rejections.append(Rejected(dead_letter(item), item.original, item.original_size))
+            self.rejections.append(RejectedInput(dead_letter(item), item.original, item.original_size))
             self.size += len(item.original)
 
     @property
@@ -154,10 +154,10 @@ class _Builder:
             or len(self.rejections) >= CHUNK_REJECTIONS_MAX
         )
 
-    def take(self, *, done: bool) -> Chunk[Place]:
+    def take(self, *, done: bool) -> Chunk[ChunkSpan]:
         plan = self._plan
         progress = InputProgress(self._identity, self.next_position, done, plan.number, self._field_map)
-        place = Place(
+        place = ChunkSpan(
             plan.path,
             plan.number,
             self.positions,
@@ -177,7 +177,7 @@ class _Builder:
         return {reason: count for reason, count in new.items() if count}
 
 
-def _chunks_of(opened: Input, builder: _Builder) -> Iterator[Chunk[Place]]:
+def _chunks_of(opened: Input, builder: _Builder) -> Iterator[Chunk[ChunkSpan]]:
     for item in _all_items(opened, builder):
         builder.add(item)
         if builder.full:

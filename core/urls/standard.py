@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from dustream.core.hosts import ascii_host
+from dustream.core.urls.hosts import ascii_host
 
 URL_CHARS_MAX: Final = 65_536
 """Longer URLs are left as they are: no page lives there, and everything stays bounded."""

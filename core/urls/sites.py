@@ -20,7 +20,7 @@ from typing import Final
 
 from publicsuffixlist import PublicSuffixList
 
-from dustream.core.hosts import ascii_host
+from dustream.core.urls.hosts import ascii_host
 
 SITES_CACHED_MAX: Final = 65_536
 HOST_CHARS_MAX: Final = 253

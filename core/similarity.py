@@ -12,12 +12,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dustream.core.tier2.bands import check_tau
+from dustream.core.errors import BadSetting
 
 # τ is the nearest fraction with a denominator up to this: exact for nine decimals and for all small fractions (2/3).
 # Times 2^32 shingles it still fits 64 bits.
 TAU_DENOMINATOR_MAX = 10**9
 SHINGLES_MAX = 2**32
+
+
+def check_tau(tau: float) -> None:
+    """τ is a Jaccard similarity above 0: at τ = 0 every pair of pages would match."""
+    if not 0.0 < tau <= 1.0:
+        raise BadSetting(f"the similarity threshold τ is {tau}: choose one above 0 and at most 1, for example 0.8")
 
 
 def threshold_ratio(tau: float) -> tuple[int, int]:

@@ -18,10 +18,10 @@ import re
 from typing import Final
 
 from dustream.core.errors import BadEvent
-from dustream.core.events import resolve_target
-from dustream.core.rules.standard import standard_form
-from dustream.core.sites import site_of
-from dustream.core.winners import url_parts
+from dustream.core.urls.identity import resolve_target
+from dustream.core.urls.parts import url_parts
+from dustream.core.urls.sites import site_of
+from dustream.core.urls.standard import standard_form
 from dustream.schemas.pages import Canonical
 
 _NO_URL_HAS: Final = re.compile(r'[\s<>"{}|\\^`]')  # RFC 3986, appendix A: neither reserved nor unreserved

@@ -20,8 +20,8 @@ from dustream.schemas.alarms import Alarm
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import DuplicateStatus, Problem, Relation, Role, is_kept
-from dustream.streams.embedded.alarms import AlarmCounts, AlarmLine, standing_alarms
-from dustream.streams.embedded.engine import view_prefix
+from dustream.streams.engine.alarms import AlarmCounts, AlarmLine, standing_alarms
+from dustream.streams.engine.state_rows import view_prefix
 from dustream.streams.folders import make_folder
 from dustream.streams.store.base import Store
 

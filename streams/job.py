@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
@@ -16,28 +15,28 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from msgspec import Struct
 
-from dustream.core.errors import BadSetting, StateMismatch, UnreadableInput
-from dustream.core.intake import Intake
-from dustream.core.pipeline import PAGES, pipeline, require_fitting
+from dustream.core.errors import BadSetting, UnreadableInput
+from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
-from dustream.core.settings import Settings, differing
-from dustream.core.tier2.partition_map import PartitionMap, default_map, map_from_bytes, map_to_bytes
+from dustream.core.settings import Settings
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.status import Role
 from dustream.streams.compiling import compile_clock
-from dustream.streams.embedded.alarms import AlarmLine
-from dustream.streams.embedded.engine import EmbeddedEngine, Feed, Opening
-from dustream.streams.embedded.rejections import OTHER_REASONS, Rejections, kind_of, reasons_max
-from dustream.streams.embedded.results import Outcome, Results, StoredResults, Tier2Load, write_outcome
-from dustream.streams.embedded.signing import Chunk, SignedChunk, sign_chunks
-from dustream.streams.embedded.sources import InputPlan, Place, plan_inputs, read_chunks
-from dustream.streams.embedded.state_rows import COUNTS_KEY, MAP_KEY, STATE_FORMAT, STATE_KEY, Counts, StateHeader
+from dustream.streams.embedded.engine import EmbeddedEngine, Opening
+from dustream.streams.engine.alarms import AlarmLine
+from dustream.streams.engine.chunks import ChunkSpan, InputPlan, plan_inputs, read_chunks
+from dustream.streams.engine.counts import add_counts, added
+from dustream.streams.engine.feed import Feed
+from dustream.streams.engine.rejections import Rejections
+from dustream.streams.engine.results import Outcome, Results, StoredResults, Tier2Load, write_outcome
+from dustream.streams.engine.signing import Chunk, SignedChunk, sign_chunks
+from dustream.streams.engine.state_rows import COUNTS_KEY, Counts
+from dustream.streams.engine.states import open_state, state_map
 from dustream.streams.folders import make_folder
 from dustream.streams.once.engine import OnceEngine
 from dustream.streams.once.spool import FileSpool
 from dustream.streams.readers import expand_paths
 from dustream.streams.store.base import Store
-from dustream.streams.store.extent import MeasuredStore
 from dustream.streams.store.memory import MemoryStore
 
 STATE_FOLDER = "state"  # under --out
@@ -59,7 +58,7 @@ class RunRequest:
     """A map as `dustream partitions --out` writes it, for a fresh state; without one a generic map is used."""
 
 
-class Progress(NamedTuple):
+class RunProgress(NamedTuple):
     """How far a run has come."""
 
     bytes_read: int
@@ -76,7 +75,7 @@ class Watcher:
     def opening(self, opening: Opening) -> None:
         """A task is being rebuilt from the state: called as it begins, and after every thousand rows."""
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: RunProgress) -> None:
         """Called after every chunk."""
 
     def compiling(self) -> None:
@@ -164,59 +163,6 @@ def _run_once(request: RunRequest, paths: list[str], watcher: Watcher) -> RunSum
         spool.close()
 
 
-def open_state(path: Path, settings: Settings) -> MeasuredStore:
-    """The state in a folder, fresh or made with these very settings."""
-    store = MeasuredStore(path)
-    row = store.get(STATE_KEY)
-    header = StateHeader(STATE_FORMAT, settings.fingerprint(), settings)
-    if row is None:
-        store.write([(STATE_KEY, msgspec.json.encode(header))])
-        return store
-    try:
-        _check_header(path, row, header)
-    except StateMismatch:
-        store.close()
-        raise
-    return store
-
-
-def state_map(store: Store, settings: Settings, wanted: bytes | None, path: Path) -> PartitionMap:
-    """The partition map of a state. Pages lie where it says, so it is chosen once, when the state is fresh."""
-    stored = store.get(MAP_KEY)
-    if stored is None:
-        cells = fitting_map(wanted, settings)
-        store.write([(MAP_KEY, map_to_bytes(cells))])
-        return cells
-    if wanted is not None and wanted != stored:
-        raise StateMismatch(f"the state in {path} was filled by another partition map: use a fresh --state")
-    return map_from_bytes(stored)
-
-
-def fitting_map(stored: bytes | None, settings: Settings) -> PartitionMap:
-    """The map in these bytes, or else the generic one; BadSetting unless it was made for such settings."""
-    cells = default_map(settings.partitions, settings.threshold) if stored is None else map_from_bytes(stored)
-    require_fitting(cells, settings)
-    return cells
-
-
-def _check_header(path: Path, row: bytes, wanted: StateHeader) -> None:
-    known: dict[str, Any] = msgspec.json.decode(row)
-    if known["format"] != wanted.format:
-        raise StateMismatch(
-            f"the state in {path} has format {known['format']}, this program writes {wanted.format}: "
-            "use a fresh --state and run the inputs again"
-        )
-    if known["fingerprint"] != wanted.fingerprint:
-        raise StateMismatch(f"the state in {path} {_difference(known['settings'], wanted.settings)}")
-
-
-def _difference(known: dict[str, Any], wanted: Settings) -> str:
-    """What keeps a state with these settings from being used, and what to do."""
-    if different := differing(known, wanted):
-        return f"was made with other settings ({', '.join(different)}): use the same, or a fresh --state"
-    return "has signatures of another version of this program: use a fresh --state and run the inputs again"
-
-
 class Engine(Protocol):
     """What a run needs of the engine that does the work."""
 
@@ -295,7 +241,7 @@ class _Run:
             yield self._feed(signed)
             self._report(signed.chunk)
 
-    def _feed(self, signed: SignedChunk[Place]) -> Feed:
+    def _feed(self, signed: SignedChunk[ChunkSpan]) -> Feed:
         place, intake = signed.chunk.place, signed.intake
         letters = [rejected.letter for rejected in place.rejections]
         for rejected in intake.rejected:
@@ -315,24 +261,24 @@ class _Run:
         changes = [place.change(), self._rejections.change(place.path)]
         return Feed(sends, [*changes, (COUNTS_KEY, msgspec.json.encode(self._counts))])
 
-    def _judge(self, place: Place) -> None:
+    def _judge(self, place: ChunkSpan) -> None:
         """An input of which nothing could be used is as good as refused."""
         if place.progress.done and place.path not in self._refused and self._rejections.nothing_used(place.path):
             self._refused.append(place.path)
 
-    def _count(self, signed: SignedChunk[Place], letters: list[DeadLetter]) -> None:
+    def _count(self, signed: SignedChunk[ChunkSpan], letters: list[DeadLetter]) -> None:
         counts, place = self._counts, signed.chunk.place
         used = len(signed.chunk.events) + len(place.rejections) - len(letters)
         if used or place.skipped:
             self._rejections.use(place.path)
         records = len(signed.chunk.events) + len(place.rejections)
         add_counts(counts, records, signed.intake, letters)
-        counts.skipped = _added(counts.skipped, place.skipped)
+        counts.skipped = added(counts.skipped, place.skipped)
 
-    def _report(self, chunk: Chunk[Place]) -> None:
+    def _report(self, chunk: Chunk[ChunkSpan]) -> None:
         self._bytes_before[chunk.place.path] = chunk.place.bytes_read
         read = sum(self._bytes_before.values())
-        self._watcher.progress(Progress(read, self._bytes_total, self._counts.records - self._counts_before.records))
+        self._watcher.progress(RunProgress(read, self._bytes_total, self._counts.records - self._counts_before.records))
 
     def _refuse(self, path: str, error: UnreadableInput) -> None:
         self._refused.append(path)
@@ -383,30 +329,7 @@ def outcome_fields(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def add_counts(counts: Counts, records: int, intake: Intake, letters: list[DeadLetter]) -> None:
-    """Count what so many records became."""
-    counts.records += records
-    counts.pages_taken += len(intake.crawls)
-    counts.truncated += sum(crawl.truncated for crawl in intake.crawls)
-    counts.rejected += len(letters)
-    counts.rejected_by_reason = _added_bounded(counts.rejected_by_reason, letters)
-    counts.ignored = _added(counts.ignored, intake.ignored)
-
-
-def _added(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
-    if not more:
-        return counts
-    return {name: counts.get(name, 0) + more.get(name, 0) for name in sorted(counts.keys() | more.keys())}
-
-
-def _added_bounded(counts: dict[str, int], letters: list[DeadLetter]) -> dict[str, int]:
-    for kind, count in Counter(kind_of(letter.reason) for letter in letters).items():
-        name = kind if kind in counts or len(counts) < reasons_max else OTHER_REASONS
-        counts = {**counts, name: counts.get(name, 0) + count}
-    return counts
-
-
-def _timed(chunks: Iterator[Chunk[Place]], took: Callable[[float], None]) -> Iterator[Chunk[Place]]:
+def _timed(chunks: Iterator[Chunk[ChunkSpan]], took: Callable[[float], None]) -> Iterator[Chunk[ChunkSpan]]:
     while True:
         started = time.perf_counter()
         chunk = next(chunks, None)

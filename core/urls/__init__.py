@@ -1,0 +1,1 @@
+"""URLs: identity, standard form, site, parts and keys. The only package that takes URLs apart."""

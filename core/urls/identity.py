@@ -1,0 +1,127 @@
+"""The identity of a page: the one spelling of its URL under which it is known."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import urljoin
+
+from dustream.core.errors import BadEvent
+from dustream.core.urls.hosts import ascii_host
+
+URL_BYTES_MAX: Final = 8192
+EXCERPT_CHARS_MAX: Final = 80
+
+# A URL that is already its own identity: most are, and the check costs a microsecond.
+_IDENTICAL: Final = re.compile(r"https?://[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_.])?/[\x21\x22\x24-\x7e]*", re.ASCII)
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_AUTHORITY_END: Final = re.compile(r"[/?#]")
+_PORT: Final = re.compile(r":(\d*)$", re.ASCII)
+_HOST: Final = re.compile(r"(?=.*[a-z0-9_])[a-z0-9._-]{1,253}\.?|\[[0-9a-f:.]{2,45}\]", re.ASCII)
+_DEFAULT_PORT: Final = {"http": 80, "https": 443}
+
+
+def page_identity(url: str) -> str:
+    """The URL under which a page is known: absolute http(s) with a host, in one spelling.
+
+    Only what RFC 3986 section 6.2.2 and 6.2.3 call safe and every server treats alike: surrounding white space and
+    the fragment go, scheme and host become lower case, the default port goes, an empty path is "/", a host in another
+    script is written in punycode. Anything more (slashes, parameters, percent codes) is for the learned rules.
+    """
+    if _IDENTICAL.fullmatch(url) and len(url) <= URL_BYTES_MAX:
+        return url
+    text = url.strip()
+    _check_characters(text)
+    scheme, rest = _split_scheme(text)
+    end = _AUTHORITY_END.search(rest)
+    authority, tail = (rest[: end.start()], rest[end.start() :]) if end else (rest, "")
+    tail = tail.partition("#")[0].rstrip()  # blanks before the fragment were not at the end of the text
+    if not tail.startswith("/"):
+        tail = "/" + tail
+    identity = f"{scheme}://{_normal_authority(scheme, authority)}{tail}"
+    _check_length(identity)
+    return identity
+
+
+def resolve_target(base: str, location: str) -> str:
+    """The identity of a redirect's target, `location` being absolute or relative to `base` (RFC 3986 section 5)."""
+    text = re.sub(r"[\t\r\n]", "", location).strip()  # as browsers do: folded headers leave them inside
+    if not text:
+        raise BadEvent("redirect without a target")
+    if re.match(r"https?://", text, re.IGNORECASE):
+        return page_identity(text)
+    reference = text.partition("#")[0]
+    try:
+        joined = urljoin(base, reference)
+    except ValueError as error:
+        raise BadEvent(f"redirect target {excerpt(text)} is not a URL: {error}") from None
+    if reference.endswith("?") and not joined.endswith("?"):  # urljoin drops an empty query; servers see it
+        joined += "?"
+    return page_identity(joined)
+
+
+def _check_characters(text: str) -> None:
+    if not text:
+        raise BadEvent("no URL")
+    if len(text) > 4 * URL_BYTES_MAX:  # before anything that scans it; the exact check follows on the identity
+        raise BadEvent(f"URL longer than {URL_BYTES_MAX} bytes: {excerpt(text)}")
+    if _CONTROL.search(text):
+        raise BadEvent(f"URL with control characters: {excerpt(text)}")
+
+
+def _split_scheme(text: str) -> tuple[str, str]:
+    found = _SCHEME.match(text)
+    if found is None:
+        raise BadEvent(f"relative URL {excerpt(text)}: an absolute http or https URL is needed")
+    scheme = found[1].lower()
+    if scheme not in _DEFAULT_PORT:
+        raise BadEvent(f"URL with scheme {excerpt(scheme)}: only http and https are read ({excerpt(text)})")
+    rest = text[found.end() :]
+    if not rest.startswith("//"):
+        raise BadEvent(f"URL without a host: {excerpt(text)}")
+    return scheme, rest[2:]
+
+
+def _normal_authority(scheme: str, authority: str) -> str:
+    userinfo, at, host_port = authority.rpartition("@")
+    port = ""
+    if found := _PORT.search(host_port):
+        host_port = host_port[: found.start()]
+        port = _normal_port(scheme, found[1])
+    if not host_port:
+        raise BadEvent("URL without a host")
+    host = _normal_host(host_port)
+    if not _HOST.fullmatch(host):
+        raise BadEvent(f"URL with an impossible host: {excerpt(host_port)}")
+    return f"{userinfo}{at}{host}{port}"
+
+
+def _normal_port(scheme: str, digits: str) -> str:
+    if not digits:
+        return ""
+    if len(digits) > 8 or int(digits) > 65535:
+        raise BadEvent(f"URL with an impossible port: {excerpt(digits)}")
+    return "" if int(digits) == _DEFAULT_PORT[scheme] else f":{int(digits)}"
+
+
+def _normal_host(host: str) -> str:
+    try:
+        return ascii_host(host)
+    except UnicodeError:
+        raise BadEvent(f"URL with an impossible host: {excerpt(host)}") from None
+
+
+def _check_length(identity: str) -> None:
+    try:
+        size = len(identity.encode())
+    except UnicodeEncodeError:
+        raise BadEvent(f"URL that is not valid Unicode: {excerpt(identity)}") from None
+    if size > URL_BYTES_MAX:
+        raise BadEvent(f"URL longer than {URL_BYTES_MAX} bytes: {excerpt(identity)}")
+
+
+def excerpt(text: str) -> str:
+    """Quoted, printable and short: this text ends up on terminals and in reports."""
+    shown = text if len(text) <= EXCERPT_CHARS_MAX else text[:EXCERPT_CHARS_MAX] + "…"
+    return ascii(shown) if _CONTROL.search(shown) or not shown.isprintable() else repr(shown)
