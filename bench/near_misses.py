@@ -1,6 +1,6 @@
 """Pages just below the threshold: what one more of them costs, however many there are, and that no pair is lost.
 
-    python bench/near_misses.py [--pages 50000] [--json bench/results/near_misses.json]
+    python bench/near_misses.py [--pages 50000]
 
 A page has 400 common words around 24 of its own, so two of them are at 0.875, at a threshold of 0.9. Every hundredth
 has a copy of which three words of its own differ: these pairs must be found, and nothing else. Signed pages go through
@@ -11,14 +11,14 @@ pages take.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
+
+from result_files import Table, write_result
 
 from dustream.core.once.contents import MemorySpool
 from dustream.core.pipeline import PAGES, pipeline
@@ -95,25 +95,27 @@ def measure(run: Callable[[list[Feed]], list[Any]], count: int) -> dict[str, flo
     }
 
 
+def table(name: str, rows: list[dict[str, float]]) -> Table:
+    growth = [late["seconds"] / max(early["seconds"], 0.01) for early, late in pairwise(rows)]
+    columns = ["pages", "s", "µs a page", "pairs planted", "pairs found", "other groups", "times as long"]
+    cells = [[*row.values(), times] for row, times in zip(rows, ["", *(f"{each:.1f}" for each in growth)], strict=True)]
+    return Table(f"`{name}`, in memory", columns, cells)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=50_000)
-    parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     warm_up()
     counts = [args.pages // 64, args.pages // 16, args.pages // 4, args.pages]
-    results: dict[str, Any] = {}
-    for name, run in (("stream", by_stream), ("once", at_once)):
-        rows = [measure(run, count) for count in counts]
-        growth = [round(late["seconds"] / max(early["seconds"], 0.01), 1) for early, late in pairwise(rows)]
-        results[name] = {"sizes": rows, "growth_when_four_times_as_many": growth}
+    results: dict[str, list[dict[str, float]]] = {}
+    for name, run in (("run", by_stream), ("run --once", at_once)):
+        results[name] = rows = [measure(run, count) for count in counts]
         for row in rows:
             print(name, " ".join(f"{key} {value:,}" for key, value in row.items()), flush=True)
-        print(name, "growth", *growth)
-    if args.json is not None:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps(results, indent=2) + "\n")
-    rows = [row for each in results.values() for row in each["sizes"]]
+    if args.pages == parser.get_default("pages"):
+        write_result("near_misses", [table(name, rows) for name, rows in results.items()])
+    rows = [row for each in results.values() for row in each]
     lost = sum(row["pairs_planted"] - row["pairs_found"] + row["groups_too_many"] for row in rows)
     sys.exit(1 if lost else 0)
 
