@@ -163,9 +163,10 @@ def main() -> None:
 
 
 class Report:
-    """The text for the file, and where its pictures go."""
+    """Text for the terminal, tables about these `pages` for the result file, and where pictures go."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, pages: str = "") -> None:
+        self.pages = pages
         self.folder = folder
         self.images = folder / "img"
         self.images.mkdir(parents=True, exist_ok=True)
@@ -177,7 +178,7 @@ class Report:
 
     def table(self, title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
         columns, rows = list(head), [list(row) for row in rows]
-        self.tables.append(Table(title, columns, rows))
+        self.tables.append(Table(f"{self.pages}: {title}", columns, rows))
         self.say(f"\n### {title}\n")
         self.say("| " + " | ".join(columns) + " |")
         self.say("|" + "---|" * len(columns))
@@ -186,7 +187,7 @@ class Report:
 
 
 def bench_real_pages(folder: Path, keep_one_in: int) -> Report:
-    report = Report(folder)
+    report = Report(folder, "Real pages")
     collections = {}
     for name in REAL_FILES:
         progress(f"real: reading {name}")
@@ -646,7 +647,7 @@ class SampleTrial(NamedTuple):
 
 def bench_generated(folder: Path, count: int) -> Report:
     """A generated web with Zhu's lengths; maps from a sample of it, measured on all pages."""
-    report = Report(folder)
+    report = Report(folder, "Generated pages")
     progress(f"generated: a sample of {count} pages")
     web = draw_sample(count)
     sample = web.sample
