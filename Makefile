@@ -1,4 +1,4 @@
-# The doors of the project. Each sets up what it needs in .venv, from a fresh clone.
+# Each target sets up what it needs in .venv, from a fresh clone.
 #   make demo    run the main job embedded, on a generated web
 #   make test    all tests; those of the Kafka engine need Java 17 and Maven, installed if that is possible (Debian, root)
 #   make test-quick   those without a broker that take less than ten seconds each
@@ -42,8 +42,8 @@ $(DEV): requirements-dev.lock $(RUN)
 demo: $(RUN)
 	$(BIN)/dustream demo
 
-# Those on a real broker wait most of the time: they run beside the others, with enough behind them that both sides take
-# about as long, and what they say is shown at the end.
+# Tests on a real broker mostly wait, so they run in parallel with the others, split so that both halves take about
+# equally long. Their output is shown at the end.
 BESIDE := tests/streams/kafka tests/model
 BESIDE_SAYS := $(VENV)/tests-beside.txt
 test: $(DEV) kafka-tools
@@ -63,7 +63,7 @@ test-kafka: $(DEV) kafka-tools
 	$(BIN)/pytest -m kafka
 
 APT_INSTALL = apt-get -qq install -y --no-install-recommends >/dev/null
-# Elsewhere than on Debian as root, `dustream broker start` and the tests say what is missing.
+# On other systems, `dustream broker start` and the tests say what is missing.
 kafka-tools:
 	@command -v java >/dev/null && command -v mvn >/dev/null || \
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing Java and Maven ..." && \

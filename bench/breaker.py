@@ -14,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from result_files import Table, write_result
+
 from dustream.core.pipeline import pipeline
 from dustream.core.processor import Processor, Send, TaskState
 from dustream.core.settings import Settings
@@ -25,6 +27,7 @@ from dustream.streams.engine.feed import Feed
 from dustream.streams.store.rocks import RocksStore
 
 CHUNK = 500
+COLUMNS = ["", "s", "messages", "to sites", "statuses", "largest step", "cluster updates", "largest update", "sites ms"]
 
 
 class Measured:
@@ -74,6 +77,7 @@ class Bench:
     def __init__(self, settings: Settings, folder: Path) -> None:
         self._counts: Counter[str] = Counter()
         self._engine = EmbeddedEngine(measured(pipeline(settings), self._counts), RocksStore(folder))
+        self.rows: list[list[Any]] = []
 
     def feed(self, what: str, messages: Sequence[Any]) -> None:
         self._counts.clear()
@@ -85,11 +89,10 @@ class Bench:
         counts = self._counts
         handled = sum(self._engine.messages.values()) - handled
         sites_ms = 1000 * (self._engine.seconds["sites"] - seconds["sites"])
-        print(
-            f"{what:<44} {took:8.2f} {handled:>10,} {counts['to sites']:>8,} {counts['statuses']:>9,} "
-            f"{counts['largest step']:>8,} {counts['updates']:>8,} {counts['largest update']:>8,} {sites_ms:>9.0f}",
-            flush=True,
-        )
+        names = ("to sites", "statuses", "largest step", "updates", "largest update")
+        row = [what, round(took, 2), handled, *(counts[name] for name in names), round(sites_ms)]
+        print(*row, sep="\t", flush=True)
+        self.rows.append(row)
 
 
 def main() -> None:
@@ -97,12 +100,14 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=20_000)
     count = parser.parse_args().pages
     with tempfile.TemporaryDirectory() as folder:
-        run(Bench(Settings(), Path(folder)), count)
+        bench = Bench(Settings(), Path(folder))
+        run(bench, count)
+    if count == parser.get_default("pages"):
+        write_result("breaker", [Table("the circuit breaker: processor seconds and messages", COLUMNS, bench.rows)])
 
 
 def run(bench: Bench, count: int) -> None:
-    print(f"{'':<44} {'CPU s':>8} {'messages':>10} {'to sites':>8} {'statuses':>9} {'largest':>8} {'cluster':>8}")
-    print(f"{'':<44} {'':>8} {'':>10} {'':>8} {'':>9} {'step':>8} {'updates':>8} {'largest':>8} {'sites ms':>9}")
+    print(*COLUMNS, sep="\t")
     bench.feed(f"{count:,} pages of a source", list(crawls("big.example", count, copy=False, popularity=1e6)))
     bench.feed(f"{count:,} near copies on another site: held", list(crawls("small.example", count, copy=True)))
     bench.feed("an operator releases the site", [Decision("http://small.example/", 1, "site", 0.0)])

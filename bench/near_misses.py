@@ -95,6 +95,13 @@ def measure(run: Callable[[list[Feed]], list[Any]], count: int) -> dict[str, flo
     }
 
 
+def table(name: str, rows: list[dict[str, float]]) -> Table:
+    growth = [late["seconds"] / max(early["seconds"], 0.01) for early, late in pairwise(rows)]
+    columns = ["pages", "s", "µs a page", "pairs planted", "pairs found", "other groups", "times as long"]
+    cells = [[*row.values(), times] for row, times in zip(rows, ["", *(f"{each:.1f}" for each in growth)], strict=True)]
+    return Table(f"`{name}`, in memory", columns, cells)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=50_000)

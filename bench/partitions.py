@@ -5,8 +5,8 @@
 Real pages come from the folder that DUSTREAM_DATA names; without it those tables are left out, and the report says so.
 All is counted, except the time to build a map. On real pages, maps come from one half and are measured on the other.
 On the generated web, the sample is drawn from the web and maps are measured on all of it; samples of other pages stand
-beside. Figure 6 is bench/speedup.py's. Tables go to docs/results-partitions.md and bench/results/partitions.json, plots
-to docs/img/, in a few minutes of processor time, over two processes; --quick writes to bench/out/ alone.
+beside. Figure 6 is bench/speedup.py's. Tables go to bench/results/partitions.json, plots to docs/img/, in a few minutes
+of processor time, over two processes; with --quick plots go to bench/out/ and tables are only printed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from line_chart import line_chart
 from numba import njit
 from numpy.typing import NDArray
 from pages import REAL_FILES, data_folder, family, real_pages
-from result_files import FOLDER, Table, read_tables, with_tables, write_result
+from result_files import Table, write_result
 
 from dustream.core.errors import BadEvent
 from dustream.core.partitioning import tie_of
@@ -158,28 +158,15 @@ def main() -> None:
             report.say("\n".join(part.result().lines))
             report.tables += part.result().tables
     if not args.quick:
-        report_speedup(report)
-    report.write()
-    if not args.quick:
         write_result("partitions", report.tables)
     print("\n".join(report.lines))
 
 
-def report_speedup(report: Report) -> None:
-    """Asks for the tables of bench/speedup.py."""
-    report.say("\n## Figure 6: processor time of tier-2 tasks, measured by `python bench/speedup.py`\n")
-    report.say("*Speedup*: seconds at one partition over those of the busiest task. *Total over busiest*: seconds of")
-    report.say("all tasks over those of the busiest. The generated pages are those that a recrawl made as for")
-    report.say("Table 1 (results-recrawl.md) ends with.\n")
-    for name in ("speedup", "speedup-real"):
-        for number, table in enumerate(read_tables(name) if (FOLDER / f"{name}.json").exists() else (), 1):
-            report.say(f"### {table.title}\n\n<!-- bench/results/{name}.json, table {number} -->\n")
-
-
 class Report:
-    """The text for the file, and where its pictures go."""
+    """Text for the terminal, tables about these `pages` for the result file, and where pictures go."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, pages: str = "") -> None:
+        self.pages = pages
         self.folder = folder
         self.images = folder / "img"
         self.images.mkdir(parents=True, exist_ok=True)
@@ -191,19 +178,16 @@ class Report:
 
     def table(self, title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
         columns, rows = list(head), [list(row) for row in rows]
-        self.tables.append(Table(title, columns, rows))
+        self.tables.append(Table(f"{self.pages}: {title}", columns, rows))
         self.say(f"\n### {title}\n")
         self.say("| " + " | ".join(columns) + " |")
         self.say("|" + "---|" * len(columns))
         for row in rows:
             self.say("| " + " | ".join(row) + " |")
 
-    def write(self) -> None:
-        (self.folder / "results-partitions.md").write_text(with_tables("\n".join(self.lines) + "\n"))
-
 
 def bench_real_pages(folder: Path, keep_one_in: int) -> Report:
-    report = Report(folder)
+    report = Report(folder, "Real pages")
     collections = {}
     for name in REAL_FILES:
         progress(f"real: reading {name}")
@@ -663,7 +647,7 @@ class SampleTrial(NamedTuple):
 
 def bench_generated(folder: Path, count: int) -> Report:
     """A generated web with Zhu's lengths; maps from a sample of it, measured on all pages."""
-    report = Report(folder)
+    report = Report(folder, "Generated pages")
     progress(f"generated: a sample of {count} pages")
     web = draw_sample(count)
     sample = web.sample

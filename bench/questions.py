@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from result_files import Table, write_result
+
 from dustream.core.groups.rows import EdgeRow, GroupRow, TokenRow
 from dustream.core.pages.rows import PageRow
 from dustream.core.pipeline import pipeline
@@ -163,10 +165,14 @@ def main() -> None:
         started = time.process_time()
         fill(Path(folder), pages)
         print(f"state of {pages:,} pages written in {time.process_time() - started:.0f} s")
-        print("| question | seconds | MB |\n|---|---|---|")
+        rows = []
         for name, arguments in questions.items():
             took = [ask(*arguments, "--state", folder, "--json") for _ in range(3)]
-            print(f"| {name} | {min(each[0] for each in took):.2f} | {max(each[1] for each in took):.0f} |", flush=True)
+            rows.append([name, round(min(each[0] for each in took), 2), round(max(each[1] for each in took))])
+            print(*rows[-1], sep="\t", flush=True)
+    if pages == parser.get_default("pages"):
+        title = "questions on a state of a million pages: processor seconds and peak memory of the command"
+        write_result("questions", [Table(title, ["question", "s", "MB"], rows)])
 
 
 if __name__ == "__main__":

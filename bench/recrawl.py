@@ -1,7 +1,7 @@
 """Pages that change: Zhu et al., Table 1, Figures 7 and 8, and what each kind of fetch costs.
 
-    python bench/recrawl.py                everything, about an hour; writes docs/results-recrawl.md and docs/img
-    python bench/recrawl.py --quick        small sizes, a few minutes; prints, writes only where --out says
+    python bench/recrawl.py                everything, about an hour; writes bench/results/recrawl-*.json and docs/img
+    python bench/recrawl.py --quick        small sizes, a few minutes; prints, writes plots only where --out says
     python bench/recrawl.py --only paths   one part (table-1, figure-7, figure-8, paths); the same
 
 The truth is a centralised recomputation from scratch (recrawl_truth.py); the streams are those of recrawl_streams.py.
@@ -192,18 +192,16 @@ def measure(
 
 
 class Report:
-    """Markdown, said on the terminal as it comes, and pictures."""
+    """Markdown on the terminal, tables for the result files, and pictures."""
 
     def __init__(self, docs: Path | None) -> None:
         self._docs = docs
         if docs is not None:
             (docs / "img").mkdir(parents=True, exist_ok=True)
-        self._lines: list[str] = []
         self.tables: list[Table] = []
 
     def say(self, text: str = "") -> None:
         print(text, flush=True)
-        self._lines.append(text)
 
     def table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         self.tables.append(Table(title, list(head), [list(row) for row in rows]))
@@ -221,10 +219,6 @@ class Report:
     def take_tables(self) -> list[Table]:
         tables, self.tables = self.tables, []
         return tables
-
-    def write(self) -> None:
-        if self._docs is not None:
-            (self._docs / "results-recrawl.md").write_text("\n".join(self._lines).rstrip() + "\n")
 
 
 def percent(value: float) -> str:
@@ -532,7 +526,7 @@ PARTS: dict[str, Callable[[Report, Sizes], None]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes; docs are left alone")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where results-recrawl.md and img/ go (default: docs)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where img/ goes (default: docs)")
     parser.add_argument("--only", choices=tuple(PARTS), help="one part; docs are left alone")
     parser.add_argument(
         "--with-rules", action="store_true", help="figure 7 with the learning of URL rules, which it leaves out else"
@@ -548,7 +542,6 @@ def main() -> None:
             part(report, replace(QUICK if options.quick else FULL, with_rules=options.with_rules))
             if not options.quick:
                 write_result(f"recrawl-{name}", report.take_tables(), f"python bench/recrawl.py --only {name}")
-    report.write()
 
 
 if __name__ == "__main__":

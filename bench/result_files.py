@@ -5,7 +5,8 @@ these files: `python bench/result_files.py` writes those that docs ask for by a 
 
     <!-- bench/results/winners.json, table 2 -->
 
-before the table. `python bench/result_files.py NAME` prints the tables of a benchmark.
+before the table, and docs/results.md (results_page.py). `python bench/result_files.py NAME` prints the tables of a
+benchmark.
 """
 
 from __future__ import annotations
@@ -98,6 +99,11 @@ def main() -> int:
         if (text := path.read_text()) != (now := with_tables(text)):
             path.write_text(now)
             print(f"{path.name}: new tables")
+    if not sys.argv[1:]:
+        from results_page import write_page
+
+        if write_page():
+            print("results.md: written")
     return 0
 
 

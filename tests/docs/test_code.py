@@ -26,6 +26,8 @@ def commands() -> list[str]:
         text = path.read_text().replace("\\\n", " ")
         found += re.findall(r"^    (?:\$ |\.venv/bin/)?dustream ((?!\.).*)", text, re.M)
     found += re.findall(r"/bin/dustream (.*)", (ROOT / "docker-compose.yml").read_text())
+    for block in re.findall(r"```text\nexamples:\n(.*?)```", (ROOT / "docs/reference/commands.md").read_text(), re.S):
+        found += [line for each in block.splitlines() for line in re.findall(r"(?:^  |; )dustream ([^;|]*)", each)]
     return [line.removesuffix("&") for line in found]
 
 
