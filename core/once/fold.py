@@ -9,11 +9,9 @@ from typing import Literal
 from msgspec import Struct
 
 from dustream.core.once.contents import Contents
-from dustream.core.pages.decisions import weight
 from dustream.core.pages.former import NOT_KEPT, FormerRow, found_at, merged, surplus
-from dustream.core.pages.rows import UNKNOWN_VERSION
-from dustream.core.pages.same_find import finds_same
-from dustream.core.pages.small_changes import ByAnchor
+from dustream.core.pages.rows import UNKNOWN_VERSION, weight
+from dustream.core.pages.small_changes import ByAnchor, finds_same
 from dustream.core.vertex import END
 from dustream.schemas.pages import Canonical, Crawl, Decision
 from dustream.schemas.signature import PageSignature

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from dustream.core.once.contents import Contents
 from dustream.core.once.fold import Fold, FoldedPage
 from dustream.core.once.matching import NOBODY, Ints, MatchGraph, Sets, first_copies, match_graph, sets_of, stars
-from dustream.core.pages.redirects import REDIRECT_HOPS_MAX, resolution
+from dustream.core.pages.resolution import REDIRECT_HOPS_MAX, resolution
 from dustream.core.pages.rows import PageRow
 from dustream.core.vertex import vertex_name
 from dustream.core.winners import Markets

@@ -20,11 +20,10 @@ from dustream.core.once.containing import Containing, Posted
 from dustream.core.once.contents import Contents, Spool
 from dustream.core.once.fold import Fold
 from dustream.core.once.outcome import Grouping, Rows, other_rows, with_contained
-from dustream.core.pages.outgoing import ClusterUpdates
-from dustream.core.pages.redirects import REDIRECT_HOPS_MAX
+from dustream.core.pages.resolution import REDIRECT_HOPS_MAX
 from dustream.core.pages.site_pages import SitePages
 from dustream.core.pages.small_changes import ByAnchor
-from dustream.core.pages.status import holds_group, status, view
+from dustream.core.pages.status import ClusterUpdates, holds_group, status, view
 from dustream.core.pipeline import PAGES, RULES, SITES, containment_rules, pipeline
 from dustream.core.processor import Processor, Resting, Send
 from dustream.core.rules.known_site import RulesSettings

@@ -215,7 +215,7 @@ def _worst_winner(self: Any, query: Any, row: Any, key: bytes) -> Cover | None:
 
 def _asks_for_itself(self: Any, page: Any, crawl: Any) -> str | None:
     """Whether or not an earlier fetch is on its way."""
-    asked: str | None = _WHOM_TO_ASK(self, replace(page, consulted_count=0), crawl)
+    asked: str | None = _REPRESENTATIVE_TO_CONSULT(self, replace(page, consulted_count=0), crawl)
     return page.consulted if asked is not None and page.consulted_count else asked
 
 
@@ -254,7 +254,7 @@ def _counts_up_only(self: Any, site: str, pages: int, was_lost: int, lost: int) 
 def _goes_on_telling(self: Any, message: Any) -> bool:
     row = self._holds.get(message.site)
     if row is None or row.told_after is None:
-        return _HEAR(self, message)
+        return _SET_HELD(self, message)
     self._holds.put(message.site, SiteHoldRow(message.markets, row.told_after))
     return False
 
@@ -284,8 +284,8 @@ _INDEX = CandidateIndex.__init__
 _REKEY = Tier2Processor._rekey
 _DECISION = PagesProcessor._decision
 _ADD = SitePages._add
-_HEAR = SitePages.hear
-_WHOM_TO_ASK = PagesProcessor._whom_to_ask
+_SET_HELD = SitePages.set_held
+_REPRESENTATIVE_TO_CONSULT = PagesProcessor._representative_to_consult
 _SPREAD = PagesProcessor._spread
 _ENTER = GroupsProcessor._enter
 _CHECK_JOIN = GroupsProcessor._check_join
@@ -315,7 +315,7 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "answering in steps is not gone on with": [(Revisits, "answer_on", _answers_on_nobody)],
     "who asks no more is still answered": [(Revisits, "unask", lambda self, message, page: page)],
     "what a page found by a revisit is passed on": [(Revisits, "note_revisit", _nothing)],
-    "followers are not told": [(PagesProcessor, "_tell", _nothing)],
+    "followers are not told": [(PagesProcessor, "_notify_followers", _nothing)],
     "a spread does not start over": [(PagesProcessor, "_spread", _spreads_on)],
     "a leave does not split": [(GroupsProcessor, "_unlink", _unlinks_only)],
     "searches that meet stay two": [(Searches, "_look", _never_meets)],
@@ -337,11 +337,11 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "no Covered withdrawn": [(Stars, "_tell", _without(Covered, lambda item: item.cover is None))],
     "any winner, not the best": [(Stars, "_best_winner", _worst_winner)],
     "one cover for all partitions": [(tier2_processor, "_with_cover", _one_slot)],
-    FETCHES_OVERTAKE: [(PagesProcessor, "_whom_to_ask", _asks_for_itself)],
+    FETCHES_OVERTAKE: [(PagesProcessor, "_representative_to_consult", _asks_for_itself)],
     "a new key is not told": [(PagesProcessor, "_rekey", _nothing)],
     "a site's counts are not taken back": [(SitePages, "_add", _counts_up_only)],
     "a page lost under a hold is not held": [(SitePages, "_held", lambda self, site: 0)],
-    "telling a site's pages does not start over": [(SitePages, "hear", _goes_on_telling)],
+    "telling a site's pages does not start over": [(SitePages, "set_held", _goes_on_telling)],
     "a decision on a page not yet seen is dropped": [(PagesProcessor, "_decision", _known_pages_only)],
     "the last decision on a site counts, not the latest": [(breaker, "_decided", _last_word)],
     "a new group does not hear what was decided": [(PagesProcessor, "_pass_from", _nothing)],
@@ -353,7 +353,7 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "a container that falls or rises is not told of": [(Containers, "_tell_dependents", _nothing)],
     "who depends on a container is not remembered": [(Containers, "_weight", _weighs_without_dependence)],
     "a container is not released": [(Containers, "release", _nothing)],
-    "that a page is dropped for its container is not told": [(PagesProcessor, "_tell_dropped", _nothing)],
+    "that a page is dropped for its container is not told": [(PagesProcessor, "_report_dropped", _nothing)],
     "who is contained contains": [(Containers, "_standing", _keeps_the_dropped)],
     "a new place in the order of containers is not told": [(Tier2Processor, "_rekey", _rekeys_in_silence)],
     "any container, not the best": [(containers, "_best", _worst_container)],
