@@ -164,7 +164,8 @@ class OnceEngine:
         for url, row in rows.items():
             rows[url] = sites.counted(url, None, row)
         words = [
-            SiteDecision(site_of(each.url), each.version, each.pass_from is not None) for each in self._fold.site_words
+            SiteDecision(site_of(each.url), each.version, each.pass_from is not None)
+            for each in self._fold.site_decisions
         ]
         sends = self._alone(SITES, [send.message for send in sites.tallies()] + words)
         newest = {send.message.site: send.message for send in sends if isinstance(send.message, Alarm)}
