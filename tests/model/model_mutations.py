@@ -91,7 +91,7 @@ def _answers_on_nobody(self: Any, url: str, page: Any) -> Any:
 
 def _answers_no_lone_page(self: Any, vertex: str, *, alone: bool) -> None:
     if not alone:
-        _SAY_PLACED(self, vertex, alone=alone)
+        _SEND_PLACED(self, vertex, alone=alone)
 
 
 def _contained_of_any_epoch(self: Any, message: Any) -> None:
@@ -193,10 +193,14 @@ def _never_meets(self: Any, group: str, number: int, current: int, other: str) -
 
 def _without(kind: type, condition: Callable[[Any], bool] = lambda item: True) -> Callable[..., Any]:
     def tell(self: Stars, *args: Any) -> StarRow:
-        before = len(self._told)
-        star = _TELL(self, *args)
-        kept = [told for told in self._told[before:] if not (isinstance(told.item, kind) and condition(told.item))]
-        self._told[before:] = kept
+        before = len(self._notices)
+        star = _NOTIFY(self, *args)
+        kept = [
+            notice
+            for notice in self._notices[before:]
+            if not (isinstance(notice.item, kind) and condition(notice.item))
+        ]
+        self._notices[before:] = kept
         return star
 
     return tell
@@ -272,7 +276,7 @@ def _last_word(row: Any, decision: Any) -> Any:
 _SYNC = PagesProcessor._sync
 _ANSWER = PagesProcessor._answer
 _PLACED = PagesProcessor._placed
-_SAY_PLACED = Tier2Processor._say_placed
+_SEND_PLACED = Tier2Processor._send_placed
 _CONTAINED = PagesProcessor._contained
 _CONTAINERS = Containers.__init__
 _FOLLOW = Containers._follow
@@ -289,7 +293,7 @@ _REPRESENTATIVE_TO_CONSULT = PagesProcessor._representative_to_consult
 _SPREAD = PagesProcessor._spread
 _ENTER = GroupsProcessor._enter
 _CHECK_JOIN = GroupsProcessor._check_join
-_TELL = Stars._tell
+_NOTIFY = Stars._notify
 _LEAVE = Stars.leave
 _RELEASE = Stars._release
 
@@ -306,7 +310,7 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "two tokens go after each other": [(PagesProcessor, "_send_after", _waits)],
     "a star is taken by a later epoch": [(PagesProcessor, "_star", _star_of_any_epoch)],
     "what was found for a former version counts": [(PagesProcessor, "_placed", _placed_of_any_epoch)],
-    "a page that nobody matches is not answered": [(Tier2Processor, "_say_placed", _answers_no_lone_page)],
+    "a page that nobody matches is not answered": [(Tier2Processor, "_send_placed", _answers_no_lone_page)],
     "the last answer counts, not the highest": [(PagesProcessor, "_answer", _answer_in_any_order)],
     "the answer to a former revisit counts": [(PagesProcessor, "_answer", _answer_to_any_revisit)],
     "who has a content keeps it when it revisits": [(PagesProcessor, "_revisit_again", _revisits_without_asking)],
@@ -332,9 +336,9 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "work noted before the last that was done is not seen": [(Cleared, "written", _nothing)],
     "a new winner takes nobody": [(Stars, "_cover", _takes_nobody)],
     "dethroned, duplicates kept": [(Stars, "_release", _keeps_duplicates)],
-    "no Win": [(Stars, "_tell", _without(Win))],
-    "no Covered": [(Stars, "_tell", _without(Covered))],
-    "no Covered withdrawn": [(Stars, "_tell", _without(Covered, lambda item: item.cover is None))],
+    "no Win": [(Stars, "_notify", _without(Win))],
+    "no Covered": [(Stars, "_notify", _without(Covered))],
+    "no Covered withdrawn": [(Stars, "_notify", _without(Covered, lambda item: item.cover is None))],
     "any winner, not the best": [(Stars, "_best_winner", _worst_winner)],
     "one cover for all partitions": [(tier2_processor, "_with_cover", _one_slot)],
     FETCHES_OVERTAKE: [(PagesProcessor, "_representative_to_consult", _asks_for_itself)],
@@ -350,7 +354,7 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "a page that became a duplicate stays posted": [(Containers, "_follow", _follows_no_fall)],
     "who waits to be posted is forgotten in a restart": [(Containers, "__init__", _forgets_who_waits)],
     "an answer about a former version counts": [(PagesProcessor, "_contained", _contained_of_any_epoch)],
-    "a container that falls or rises is not told of": [(Containers, "_tell_dependents", _nothing)],
+    "a container that falls or rises is not told of": [(Containers, "_notify_dependents", _nothing)],
     "who depends on a container is not remembered": [(Containers, "_weight", _weighs_without_dependence)],
     "a container is not released": [(Containers, "release", _nothing)],
     "that a page is dropped for its container is not told": [(PagesProcessor, "_report_dropped", _nothing)],
