@@ -1,7 +1,7 @@
 """The errors dustream raises, and what the operator should do about each.
 
 DustreamError
-├── BadInput              the data is wrong: the record is rejected with this text, its neighbours go on
+├── BadInput              the data is wrong: the record is rejected with this text, the others are processed
 │   ├── BadEvent          a crawl event that cannot be used (no URL, absurd time, unknown schema version …)
 │   └── UnreadableInput   a file or format that cannot be read: convert it, or name the right one
 ├── BadSetting            a setting or argument is wrong: correct it and run again
@@ -14,11 +14,11 @@ from __future__ import annotations
 
 
 class DustreamError(Exception):
-    """Base of all errors that are meant for people; `str(error)` says what to do."""
+    """Base of all errors meant for users; `str(error)` states what to do."""
 
 
 class BadInput(DustreamError):
-    """The data is wrong. The record is rejected and the stream goes on."""
+    """The data is wrong. The record is rejected and the stream continues."""
 
 
 class BadEvent(BadInput):
@@ -38,8 +38,8 @@ class StateMismatch(DustreamError):
 
 
 class DiskFailure(DustreamError):
-    """A disk is full or fails; what was committed is kept."""
+    """A disk is full or fails; everything committed is kept."""
 
 
 class Interrupted(DustreamError):
-    """Stopped by the user; what was done is kept."""
+    """Stopped by the user; completed work is kept."""

@@ -1,16 +1,16 @@
-"""From a crawl event as published to one that can be used: who the page is, when it was fetched, what the fetch tells.
+"""Checks a crawl event: the identity of its page, the time of the fetch, and what the fetch found.
 
-    2xx with html, text, body or digest          content   the page is this now
-    3xx with a target; redirect_to with any 2xx  redirect  it leads to `target` (via http, or meta: by its own markup)
+    2xx with html, text, body or digest          content   the page has this content now
+    3xx with a target; redirect_to with any 2xx  redirect  it redirects to `target` (via http, or meta: its own markup)
     revisit of another URL                       revisit   it has the content that `target` had then
-    revisit of itself, 304                       seen      unchanged; only the version moves
+    revisit of itself, 304                       seen      unchanged; only the version advances
     404, 410                                     gone      the page is dead
-    `decision`                                   decision  no fetch: an operator's word on a group or site
-    everything else the server or network said   failed    tells nothing about the page: counted and ignored
+    `decision`                                   decision  not a fetch: an operator's decision on a group or site
+    any other status                             failed    no information about the page: counted and ignored
     not a page (image, PDF, no content at all)   skipped   counted and ignored
 
-What cannot be read at all (no URL, absurd time, unknown schema version) is a `BadEvent`: the record is rejected.
-Nothing here looks at a clock: whether a time is absurd is decided by fixed bounds, so a replay decides the same.
+An event that cannot be read (no URL, absurd time, unknown schema version) is a `BadEvent`: the record is rejected.
+No clock is read: fixed bounds decide whether a time is absurd, so a replay decides the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dustream.core.errors import BadEvent
 from dustream.core.urls.identity import EXCERPT_CHARS_MAX, excerpt, page_identity, resolve_target
 from dustream.schemas.crawl import CRAWL_EVENT_VERSION, CrawlEvent
 
-# A version far in the future would outrank every later fetch of its URL for good, so the bound is tight but fixed.
+# A version far in the future would outrank every later fetch of its URL for ever, so the bound is tight but fixed.
 fetched_at_s_max: Final = 4_102_444_800  # 2100-01-01T00:00:00Z
 year_9999_s_max: Final = 253_402_300_799
 
@@ -35,8 +35,8 @@ Kind = Literal["content", "redirect", "revisit", "gone", "seen", "decision", "fa
 
 
 class Finding(NamedTuple):
-    """What one fetch tells about its page. `target`: of redirects and revisits; `via`: of redirects; `reason`: of
-    failed and skipped."""
+    """What one fetch found. `target` is set for redirects and revisits, `via` for redirects, `reason` for failed and
+    skipped."""
 
     kind: Kind
     target: str | None = None
@@ -48,7 +48,7 @@ _CONTENT: Final = Finding("content")
 
 
 class CheckedEvent(Struct, frozen=True, gc=False):
-    """A crawl event whose URL and time are known to be good. `version` is fetched_at in milliseconds, 0 if unknown."""
+    """A crawl event with a valid URL and time. `version` is fetched_at in milliseconds, 0 if unknown."""
 
     url: str
     version: int
@@ -64,9 +64,9 @@ def check_event(event: CrawlEvent) -> CheckedEvent:
 
 
 def check_schema_version(version: int) -> None:
-    """Refuse what was written for another version of the schema."""
+    """Reject events of another schema version."""
     if version != CRAWL_EVENT_VERSION:
-        raise BadEvent(f"schema version {version} is not known here (this program reads version {CRAWL_EVENT_VERSION})")
+        raise BadEvent(f"schema version {version} is not supported (this program reads version {CRAWL_EVENT_VERSION})")
 
 
 # ---------------------------------------------------------------- time
@@ -82,8 +82,8 @@ _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
 
 def parse_time_ms(value: str | int | float | None) -> int:
-    """Milliseconds since 1970 of an RFC 3339 time (any offset; none means UTC; the shortened forms of WARC-Date too),
-    a 14-digit CDX time, or seconds since 1970. Missing is 0, which every known time outranks."""
+    """Milliseconds since 1970 of an RFC 3339 time (any offset; without one, UTC; also the shortened forms of
+    WARC-Date), a 14-digit CDX time, or seconds since 1970. A missing time is 0, which every known time outranks."""
     if value is None:
         return 0
     if isinstance(value, str):
@@ -115,7 +115,7 @@ def _text_time_ms(text: str) -> int:
 
 
 def _plain_time_ms(text: str) -> int | None:
-    """Of a time written as nearly all are, 2024-05-01T12:00:00Z or …+02:00; None of any other, or if there is none."""
+    """Parse the usual forms, 2024-05-01T12:00:00Z and …+02:00; None for every other text."""
     if len(text) not in (20, 25) or text[4:20:3] not in _PLAIN_SIGNS:
         return None
     try:
@@ -125,12 +125,12 @@ def _plain_time_ms(text: str) -> int | None:
 
 
 def _civil_ms(text: str, year: int, month: int, day: int, hour: int, minute: int, second: int) -> int:
-    if hour > 23 or minute > 59 or second > 60:  # 60: a leap second, counted as the second after it
-        raise BadEvent(f"fetched_at {excerpt(text)} has no such time of day")
+    if hour > 23 or minute > 59 or second > 60:  # 60: a leap second, counted as the next second
+        raise BadEvent(f"fetched_at {excerpt(text)}: there is no such time of day")
     try:
         days = date(year, month, day).toordinal() - _EPOCH_DAY
     except ValueError:
-        raise BadEvent(f"fetched_at {excerpt(text)} has no such day") from None
+        raise BadEvent(f"fetched_at {excerpt(text)}: there is no such day") from None
     return ((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000
 
 
@@ -145,17 +145,17 @@ def _bounded_ms(time_ms: int, value: str | int | float) -> int:
     if time_ms < 0:
         raise BadEvent(f"fetched_at {excerpt(str(value))} is before 1970")
     if time_ms > fetched_at_s_max * 1000:
-        raise BadEvent(f"fetched_at {excerpt(str(value))} is after the year 2100: no page was fetched then")
+        raise BadEvent(f"fetched_at {excerpt(str(value))} is after the year 2100")
     return time_ms
 
 
-# ---------------------------------------------------------------- what the fetch tells
+# ---------------------------------------------------------------- findings
 
 PAGE_TYPES: Final = frozenset(
     {"text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml", "text/plain", "text/markdown"}
 )
 _UNKNOWN_TYPES: Final = frozenset({"", "-", "unk", "unknown", "application/unknown", "no-type", "*/*"})
-# Bytes no text has (WHATWG MIME Sniffing section 7.1, "binary data byte"); the first 1445 are what it looks at.
+# Bytes that never occur in text (WHATWG MIME Sniffing section 7.1, "binary data byte"); it reads the first 1445 bytes.
 _BINARY: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 sniff_bytes_max: Final = 1445
@@ -163,14 +163,14 @@ sniff_bytes_max: Final = 1445
 
 @lru_cache(maxsize=1024)
 def media_type(content_type: str | None) -> str:
-    """`text/html` of `Text/HTML; charset=x`; the first if a server sent several; "" if it sent none."""
+    """`text/html` from `Text/HTML; charset=x`; the first type if the server sent several; "" if it sent none."""
     if not content_type:
         return ""
     return re.split(r"[;,\s]", content_type.strip(), maxsplit=1)[0].lower()
 
 
 def is_page_type(content_type: str | None) -> bool:
-    """Whether a payload of this type is a page to compare. An unknown type may be one: its bytes decide."""
+    """Whether a payload of this type is a page to compare. For an unknown type the bytes decide."""
     kind = media_type(content_type)
     return kind in PAGE_TYPES or kind in _UNKNOWN_TYPES
 
@@ -180,7 +180,7 @@ def looks_binary(body: bytes) -> bool:
 
 
 def classify(event: CrawlEvent) -> Finding:
-    """What one fetch tells about its page; raises BadEvent if its URL cannot be used."""
+    """What one fetch found; raises BadEvent if its URL cannot be used."""
     return _find(event, page_identity(event.url))
 
 
@@ -214,11 +214,11 @@ def _tells_content_alone(event: CrawlEvent) -> bool:
 
 def _check_decision(event: CrawlEvent) -> None:
     if not parse_time_ms(event.fetched_at):
-        raise BadEvent("a decision without fetched_at: the latest one counts, so say when it was made")
+        raise BadEvent("decision without fetched_at: the latest decision counts, so its time is needed")
     if (event.decision == "split_group") != (event.pass_from is not None):
         raise BadEvent(f"{event.decision} {'needs' if event.pass_from is None else 'has no'} pass_from")
     if event.pass_from is not None and not 0 < event.pass_from <= 1:
-        raise BadEvent(f"pass_from {event.pass_from} is no similarity: give one above 0 and at most 1, such as 0.97")
+        raise BadEvent(f"pass_from {event.pass_from} is not a similarity: use one above 0 and at most 1, such as 0.97")
 
 
 def _redirect(event: CrawlEvent, url: str) -> Finding:

@@ -22,11 +22,11 @@ from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.pages import Crawl, Decision
 from dustream.schemas.signature import PageSignature
 
-REFRESH_DELAY_S_MAX = 5.0  # a page that leads elsewhere sooner than anyone can read it is a redirect
+REFRESH_DELAY_S_MAX = 5.0  # a meta refresh this soon, before anyone can read the page, is a redirect
 
 
 class Rejected(Struct, frozen=True, array_like=True):
-    """Event number `index` of the batch cannot be used."""
+    """Event number `index` of the batch was rejected."""
 
     index: int
     url: str
@@ -34,8 +34,8 @@ class Rejected(Struct, frozen=True, array_like=True):
 
 
 class Intake(Struct, frozen=True, array_like=True):
-    """What a batch of events became: event number `indexes[i]` is `crawls[i]`. `ignored` counts, by reason, events that
-    tell nothing about their page."""
+    """The result of a batch: event number `indexes[i]` became `crawls[i]`. `ignored` counts, by reason, events without
+    information about their page."""
 
     crawls: list[Crawl]
     rejected: list[Rejected]
@@ -44,7 +44,7 @@ class Intake(Struct, frozen=True, array_like=True):
     decisions: list[Decision] = []
 
     def with_origins(self, origin_of: Callable[[int], str]) -> list[Crawl]:
-        """The crawls, each with the origin of its event, by the event's number."""
+        """The crawls, each with the origin of its event, which `origin_of` gives by the event's number."""
         return [replace(crawl, origin=origin_of(i)) for crawl, i in zip(self.crawls, self.indexes, strict=True)]
 
 
@@ -82,7 +82,7 @@ def _decision(checked: CheckedEvent) -> Decision:
 
 
 def sign_event(checked: CheckedEvent, read: PageSigner, code_of: CodeOf) -> Crawl:
-    """The `Crawl` of an event that tells something about its page; BadEvent if its content cannot be read."""
+    """The `Crawl` of a checked event; raises BadEvent if its content cannot be read."""
     finding, popularity = checked.finding, checked.event.popularity
     if finding.kind == "content":
         return _content(checked, checked.event, read, code_of)
@@ -99,7 +99,7 @@ def sign_event(checked: CheckedEvent, read: PageSigner, code_of: CodeOf) -> Craw
 
 
 def text_of(event: CrawlEvent, source: TextSource) -> str | None:
-    """The text by which an event's page is compared; None if only the payload's digest is known."""
+    """The text by which an event's page is compared; None if only the payload digest is known."""
     event = cut_event(event)
     if event.text is not None:
         return event.text
@@ -134,7 +134,7 @@ def _content(checked: CheckedEvent, event: CrawlEvent, read: PageSigner, code_of
 
 def _page(checked: CheckedEvent, signature: PageSignature, code: str, canonical: str = "none") -> Crawl:
     if signature.token_count == 0:
-        # Pages without text have nothing in common but that: each is its own content, never another's duplicate.
+        # Pages without text are not duplicates of each other: each gets a content hash of its own.
         signature = replace(signature, content_hash=_hash128("empty", checked.url))
     return _signed(checked, replace(signature, code=code) if code else signature, canonical)
 
@@ -154,7 +154,7 @@ def _signed(checked: CheckedEvent, signature: PageSignature, canonical: str = "n
 
 
 def payload_digest(event: CrawlEvent) -> str:
-    """Without the name of its algorithm, which not every input has; "" if there is none."""
+    """The digest without the name of its algorithm, which not every input has; "" if there is none."""
     return (event.digest or "").rpartition(":")[2].strip().upper()
 
 
@@ -163,7 +163,7 @@ def _redirect(checked: CheckedEvent, target: str, via: str) -> Crawl:
 
 
 def refresh_target(found: SignedPage, url: str) -> str | None:
-    """Where a page's own markup sends the reader at once, if that is another page."""
+    """The target of the page's meta refresh, if it is immediate and another page."""
     if not found.refresh_target or found.refresh_delay_s > REFRESH_DELAY_S_MAX:
         return None
     try:
@@ -174,7 +174,7 @@ def refresh_target(found: SignedPage, url: str) -> str | None:
 
 
 def digest_signature(digest: str) -> PageSignature:
-    """The signature of a page of which only the payload digest is known: equal to its like, near to nothing."""
+    """The signature of a page known by its payload digest only: it equals pages with the same digest, nothing else."""
     return replace(sign(""), content_hash=_hash128("digest", digest))
 
 

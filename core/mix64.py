@@ -8,7 +8,7 @@ from numba import njit
 
 @njit(cache=True)
 def mix64(value: np.uint64) -> np.uint64:
-    """Every input bit moves every output bit."""
+    """Mix the bits: every input bit affects every output bit."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return value ^ (value >> np.uint64(31))

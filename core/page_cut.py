@@ -1,4 +1,4 @@
-"""Of a page larger than is read, the beginning: the first 8 MiB, as a browser shows a page that is still loading."""
+"""Truncation of large pages to the first 8 MiB, as a browser shows a page that is still loading."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from dustream.core.text.page_guard import PAGE_BYTES_MAX
 from dustream.schemas.crawl import CrawlEvent
 
-utf8_bytes_max: Final = 4  # of a character, and so characters that certainly fit: a fourth of the bytes
+utf8_bytes_max: Final = 4  # per character
 _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 def cut_event(event: CrawlEvent) -> CrawlEvent:
-    """The event with no more than PAGE_BYTES_MAX of its page (decoded: in UTF-8), marked as truncated if there was
-    more."""
+    """The event with at most PAGE_BYTES_MAX bytes of its page (decoded text: in UTF-8), marked `truncated` if it was
+    cut."""
     html, text, body = _cut_text(event.html), _cut_text(event.text), _cut_bytes(event.body)
     if html is event.html and text is event.text and body is event.body:
         return event
@@ -38,13 +38,13 @@ def _cut_bytes(body: bytes | None) -> bytes | None:
 
 
 def smaller(page: str | bytes) -> str | bytes:
-    """Of a page that is too large only when it is written in UTF-8, what is not: a character takes three bytes there at
-    most for one of its own."""
+    """The first third of a page that exceeds the limit only when transcoded to UTF-8, where a byte grows to at most
+    three."""
     return whole_characters(page[: len(page) // 3]) if isinstance(page, bytes) else page[: len(page) // 3]
 
 
 def whole_characters(page: bytes) -> bytes:
-    """Without a piece of a UTF-8 character at the end, by which a page would look as if it had another encoding."""
+    """The page without an incomplete UTF-8 character at its end, which would make the encoding look different."""
     if page.startswith(_UTF16_MARKS):
         return page[: len(page) & ~1]
     for back in range(1, min(utf8_bytes_max, len(page)) + 1):

@@ -1,4 +1,4 @@
-"""Where pages are stored in tier 2, and whom they ask: what `pages` needs of a partition map."""
+"""The part of a partition map that `pages` needs: where a page is stored in tier 2, and which partitions it probes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ TIE_BITS = 32
 
 
 class PartitionMap(Protocol):
-    """Where pages are stored and whom they must ask. A pair that matches meets: each probes the other's home.
+    """Assigns pages to partitions. Of two pages that match, each probes the home of the other, so they meet.
 
-    `tie` (a hash of the URL) may split pages that stand at one point."""
+    `tie` (a hash of the URL) may split pages with equal coordinates."""
 
     def route(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, tuple[int, ...]]:
-        """The home, and the other partitions that may hold a match, ascending."""
+        """The home, and the other partitions that may hold a match, in ascending order."""
 
 
 def tie_of(key: str) -> int:
-    """What splits pages that stand at one point: 32 bits of the URL's hash, the same for every version of the page."""
+    """32 bits of the URL's hash, equal for every version of the page: splits pages with equal coordinates."""
     return int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=TIE_BITS // 8).digest(), "little")

@@ -1,4 +1,4 @@
-"""Our topology: what runs, on which topics, with which tables. Every engine reads this and nothing else."""
+"""The dustream topology: processors, topics and tables. All engines are built from it."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ CONTAINMENT = "containment"
 STATUS, UPDATES, URL_RULES = "duplicate.status", "cluster.updates", "url.rules"
 ALARMS, DEAD_LETTERS = "alarms", "dead.letters"
 
-# Of all tasks together, if one process runs them all:
+# For all tasks of one process together:
 SHINGLE_CACHE_BYTES = 128 << 20
 CJK_LANGUAGES = frozenset(("zh", "ja", "ko"))
-RULE_URLS_KEPT = 1_000_000  # in memory, some 400 bytes each: sites that change again are learned without reading them
+RULE_URLS_KEPT = 1_000_000  # in memory, some 400 bytes each: a site that changes again is learned without reading them
 
 TOPICS = (
     Topic(CRAWL_PAGES, "url", CrawlEvent, public=True, kept=False),
@@ -70,7 +70,7 @@ TOPICS = (
 
 
 def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> Topology:
-    """The topology for these settings; without a map learned from a sample, tier 2 is cut by a generic one."""
+    """The topology for these settings; without a map learned from a sample, tier 2 uses the default map."""
     cells = partition_map or default_map(settings.partitions, settings.threshold)
     require_fitting(cells, settings)
     markets = Markets(settings.markets)
@@ -82,11 +82,11 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
     sites = partial(SitesProcessor, count, share_max=settings.site_share_max, pages_min=settings.site_pages_min)
     learn = LearnSettings.of(settings.rules)
     rules = partial(RulesProcessor, RulesSettings(kept_urls_max=RULE_URLS_KEPT // count, learn=learn))
-    told = (TIER2, GROUPS, SITES, PAGES, STATUS, UPDATES, ALARMS)
+    pages_outputs = (TIER2, GROUPS, SITES, PAGES, STATUS, UPDATES, ALARMS)
     return Topology(
         topics=TOPICS,
         processors=(
-            ProcessorSpec(PAGES, PAGES, told, _specs(PAGES_TABLES), count, pages),
+            ProcessorSpec(PAGES, PAGES, pages_outputs, _specs(PAGES_TABLES), count, pages),
             ProcessorSpec(TIER2, TIER2, (PAGES, TIER2, CONTAINMENT), _specs(TIER2_TABLES), count, tier2),
             ProcessorSpec(GROUPS, GROUPS, (PAGES, GROUPS), _specs(GROUPS_TABLES), count, groups),
             ProcessorSpec(SITES, SITES, (PAGES, ALARMS), _specs(SITES_TABLES), count, sites),
@@ -97,7 +97,8 @@ def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> T
 
 
 def require_fitting(partition_map: PartitionMap, settings: Settings) -> None:
-    """More partitions than there are tasks send pages nowhere; another threshold loses pairs or wastes probes."""
+    """Reject a map for another number of partitions or another threshold. Such a map would address partitions that do
+    not exist, or lose pairs."""
     fits = partition_map.data.tau_parts == tau_parts(settings.threshold)
     if partition_map.partitions != settings.partitions or not fits:
         raise BadSetting(
@@ -108,7 +109,7 @@ def require_fitting(partition_map: PartitionMap, settings: Settings) -> None:
 
 
 def containment_rules(settings: Settings) -> ContainmentRules | None:
-    """What is looked for; None: nothing."""
+    """The rules of the containment search; None if it is off."""
     if settings.containment == "off":
         return None
     order = criteria_first if settings.containment_winner == "criteria" else longer_first

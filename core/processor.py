@@ -1,9 +1,9 @@
-"""What a processor is: (the state it owns, one batch of messages) give (state changes, messages to send).
+"""The processor interface: a processor maps (its state, a batch of messages) to (state changes, messages to send).
 
-An engine runs a processor as *tasks*, one per partition of its input log. A task's state is a set of tables of
-typed rows. Writes through a table are seen by later reads of the same task at once; the engine makes them durable
-together with the input position and the messages sent, all or nothing. What a processor keeps outside its tables
-(an index in arrays) must be derived from them: the engine calls `open` after every (re)start.
+An engine runs a processor as *tasks*, one per partition of its input log. A task's state is a set of tables of typed
+rows. Later reads of the same task see its writes at once. The engine commits the writes, the input position and the
+messages sent atomically. Anything a processor keeps outside its tables (such as an index in arrays) must be derived
+from them: the engine calls `open` after every start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Row = TypeVar("Row")
 
 
 class Send(NamedTuple):
-    """A message for a topic. The key picks the partition (see topology.py): a string is hashed, a number is it."""
+    """A message for a topic. The key selects the partition (topology.py): text is hashed, a number is the partition."""
 
     topic: str
     key: str | int
@@ -45,21 +45,21 @@ class Processor(Protocol):
     """One instance per task."""
 
     def open(self, state: TaskState) -> None:
-        """Build what is derived from the tables."""
+        """Build the data derived from the tables."""
 
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
-        """Handle a batch in order. The result must not depend on how messages are cut into batches."""
+        """Process a batch in order. The result must not depend on how messages are divided into batches."""
 
 
 @runtime_checkable
 class Resting(Protocol):
-    """A processor with work that can wait until its input has run dry."""
+    """A processor with work that can be postponed until its input is exhausted."""
 
     def at_rest(self, state: TaskState) -> list[Send]:
-        """Nothing is left to read for now. May come at any moment and any number of times: once everything has come to
-        rest, the outcome must be the same."""
+        """Called when no input is left for now, possibly at any moment and any number of times. The final outcome must
+        not depend on these calls."""
 
 
 def rows_after(table: Table[Row], prefix: str, after: str, limit: int) -> list[tuple[str, Row]]:
-    """At most `limit` rows under a prefix whose rest of the key is greater than `after` ('' for the first ones)."""
+    """At most `limit` rows whose key is `prefix` and a rest greater than `after` ('' for the first ones)."""
     return list(islice(table.scan(prefix, prefix + after if after else ""), limit))

@@ -1,4 +1,4 @@
-"""The settings that decide the outcome. They are kept in the state: another outcome needs another state."""
+"""The settings that determine the outcome. They are stored in the state: other settings need another state."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ PARTITIONS_MAX = 4_096
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """As in a TOML file given with --config; every field has a default."""
+    """Settings as in a TOML file given with --config; every field has a default."""
 
     threshold: Annotated[
         float, Meta(description="pages at least this similar (Jaccard of shingles) are duplicates")
     ] = 0.9
     text: Annotated[Literal["main", "full"], Meta(description="compare the main text, or all text of a page")] = "main"
     extractor: Annotated[
-        ExtractorName, Meta(description="who reads the text out of a page: our scanner, or resiliparse")
+        ExtractorName, Meta(description="what extracts the text of a page: the built-in scanner, or resiliparse")
     ] = "scan"
     partitions: Annotated[int, Meta(description="partitions of every processor")] = 8
     small_changes: Annotated[
         Literal["anchor", "representative"],
         Meta(
-            description="who decides that a changed page keeps its place: its own anchor, or its group's winner (Zhu)"
+            description="what a changed page is compared with to keep its vertex: its own anchor, or its winner (Zhu)"
         ),
     ] = "anchor"
     anchor_distance: Annotated[
-        float, Meta(description="a page that changes no more than this (Jaccard distance) keeps its place; 0: exact")
+        float, Meta(description="a page that changes no more than this (Jaccard distance) keeps its vertex; 0: exact")
     ] = 0.0
-    group_size_max: Annotated[int, Meta(description="a group beyond this is held back, with an alarm")] = 100_000
+    group_size_max: Annotated[int, Meta(description="a larger group is held, with an alarm")] = 100_000
     site_share_max: Annotated[
         float, Meta(description="a site that would lose more than this share of its pages to others is held; 1: never")
     ] = SITE_SHARE_MAX
     site_pages_min: Annotated[int, Meta(description="a site with fewer pages than this is never held")] = SITE_PAGES_MIN
     containment: Annotated[
         Literal["off", "cjk", "all"],
-        Meta(description="look for pages contained in longer ones: of Chinese, Japanese, Korean, or of all languages"),
+        Meta(description="find pages contained in longer ones: Chinese, Japanese and Korean pages, or all pages"),
     ] = "all"
     containment_share: Annotated[
-        float, Meta(description="a page is contained in a longer one that has this share of its shingles")
+        float, Meta(description="a page is contained in a longer one that has at least this share of its shingles")
     ] = 0.8
     containment_winner: Annotated[
         Literal["longer", "criteria"],
-        Meta(description="of two pages that contain each other the longer one is kept, or the better by the criteria"),
+        Meta(description="of two pages that contain each other, keep the longer, or the better by the criteria"),
     ] = "longer"
     feature_codes: Annotated[
-        CodesFor, Meta(description="pages whose feature code (Guo) also proposes containers: CJK, all, or none")
+        CodesFor, Meta(description="pages whose feature code (Guo) also finds containers: CJK, all, or none")
     ] = "cjk"
     feature_code: Annotated[CodeParameters, Meta(description="the parameters of feature codes")] = DEFAULT_PARAMETERS
     rules: Annotated[RuleParameters, Meta(description="how URL rules are learned, and which are applied")] = (
@@ -67,13 +67,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold < 1:
-            raise BadSetting(f"threshold {self.threshold} makes no sense: choose one between 0 and 1, such as 0.9")
+            raise BadSetting(f"threshold {self.threshold} is not between 0 and 1: use for example 0.9")
         if not 1 <= self.partitions <= PARTITIONS_MAX:
             raise BadSetting(f"partitions {self.partitions} must be from 1 to {PARTITIONS_MAX}")
         if not 0 <= self.anchor_distance < 1:
             raise BadSetting(f"anchor_distance {self.anchor_distance} must be from 0 (exact) to less than 1")
         if self.anchor_distance and self.small_changes != "anchor":
-            raise BadSetting("anchor_distance has no meaning with small_changes representative: leave one of them out")
+            raise BadSetting("anchor_distance has no effect with small_changes representative: leave one of them out")
         if self.group_size_max < 2:
             raise BadSetting(f"group_size_max {self.group_size_max} must be at least 2")
         if not 0 < self.site_share_max <= 1:
@@ -90,21 +90,21 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return TextSource(self.text, self.extractor, codes, self.feature_code)
 
     def fingerprint(self) -> str:
-        """Equal for settings that give equal states."""
+        """A hash, equal for settings that give equal states."""
         data = msgspec.json.encode((SIGNATURE_VERSION, self), order="deterministic")
         return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 def differing(known: dict[str, Any], wanted: Settings) -> list[str]:
-    """What stored settings were, where they are not those wanted."""
-    now = msgspec.json.decode(msgspec.json.encode(wanted))  # as they are stored: lists for tuples
+    """The stored values of the settings that differ from those wanted."""
+    now = msgspec.json.decode(msgspec.json.encode(wanted))  # in stored form: lists instead of tuples
     return [f"{name} was {known.get(name)}" for name in now if known.get(name) != now[name]]
 
 
 def parse_settings(values: dict[str, Any]) -> Settings:
-    """Settings from a decoded configuration file; BadSetting names what is wrong."""
+    """Settings from a decoded configuration file; raises BadSetting that names the error."""
     try:
         return msgspec.convert(values, Settings)
     except msgspec.ValidationError as error:
         known = ", ".join(Settings.__struct_fields__)
-        raise BadSetting(f"the configuration is wrong: {error}. Known settings: {known}") from error
+        raise BadSetting(f"the configuration is invalid: {error}. Known settings: {known}") from error

@@ -1,7 +1,7 @@
 """Exact Jaccard similarity of shingle sets, and the threshold as a ratio of integers.
 
-A match is |A ∩ B| ≥ τ · |A ∪ B|. In floating point a pair at exactly τ falls on either side by rounding (the double
-0.8 is a little more than 4/5), so τ is read as the fraction it was meant to be and both sides stay integers.
+A match is |A ∩ B| ≥ τ · |A ∪ B|. In floating point, a pair at exactly τ could fall on either side (the double 0.8 is a
+little more than 4/5). So τ is converted to the fraction it stands for, and both sides are integers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dustream.core.errors import BadSetting
 
 # τ is the nearest fraction with a denominator up to this: exact for nine decimals and for all small fractions (2/3).
-# Times 2^32 shingles it still fits 64 bits.
+# Its product with 2^32 shingles still fits 64 bits.
 TAU_DENOMINATOR_MAX = 10**9
 SHINGLES_MAX = 2**32
 
@@ -48,11 +48,11 @@ def intersection_needed(size_a: int, size_b: int, numerator: int, denominator: i
 
 @njit(cache=True)
 def intersection_size(a: NDArray[np.uint64], b: NDArray[np.uint64], needed: int) -> int:
-    """|A ∩ B| of two ascending arrays, or -1 as soon as it is sure to be below `needed` (0: never give up)."""
+    """|A ∩ B| of two ascending arrays, or -1 as soon as it is certainly below `needed` (0: always the exact size)."""
     i, j, common = 0, 0, 0
     spare_a, spare_b = len(a) - needed, len(b) - needed
     while i < len(a) and j < len(b):
-        # Without branches on the data: which of two hashes is smaller cannot be predicted.
+        # No branches on the data: which of two hashes is smaller cannot be predicted.
         x, y = a[i], b[j]
         common += x == y
         i += x <= y
@@ -64,7 +64,7 @@ def intersection_size(a: NDArray[np.uint64], b: NDArray[np.uint64], needed: int)
 
 @njit(cache=True)
 def similarity_at_least(a: NDArray[np.uint64], b: NDArray[np.uint64], numerator: int, denominator: int) -> float:
-    """The Jaccard similarity if it reaches the ratio, else -1.0."""
+    """The Jaccard similarity if it is at least the ratio, else -1.0."""
     needed = intersection_needed(len(a), len(b), numerator, denominator)
     if needed > min(len(a), len(b)) or len(a) == 0 or len(b) == 0:
         return -1.0
@@ -74,7 +74,7 @@ def similarity_at_least(a: NDArray[np.uint64], b: NDArray[np.uint64], numerator:
 
 @njit(cache=True)
 def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> float:
-    """|A ∩ B| / |A ∪ B| of two ascending arrays without repeats; 0.0 if both are empty."""
+    """|A ∩ B| / |A ∪ B| of two ascending arrays without duplicates; 0.0 if both are empty."""
     if len(a) == 0 or len(b) == 0:
         return 0.0
     common = intersection_size(a, b, 0)

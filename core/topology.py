@@ -22,7 +22,7 @@ Key = Literal["url", "site", "group", "partition", "source", "map"]
 
 @dataclass(frozen=True)
 class Topic:
-    """A log. `compacted`: only the newest message of a key matters. `public`: JSON for everybody, else msgpack."""
+    """A log. `compacted`: only the newest message of a key counts. `public`: JSON for users, else internal msgpack."""
 
     name: str
     key: Key
@@ -30,7 +30,7 @@ class Topic:
     public: bool = False
     compacted: bool = False
     kept: bool = True
-    """Whether an engine without a broker keeps what nobody inside reads."""
+    """Whether an engine without a broker stores the topic although no processor reads it."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class TableSpec:
 
 @dataclass(frozen=True)
 class ProcessorSpec:
-    """A processor, the topic that is its one input log, and what it owns and writes."""
+    """A processor, its input topic, and the tables and topics that it writes."""
 
     name: str
     input: str
@@ -55,7 +55,7 @@ class ProcessorSpec:
 
 @dataclass(frozen=True)
 class Topology:
-    """Everything an engine needs to know."""
+    """The complete description from which an engine is built."""
 
     topics: tuple[Topic, ...]
     processors: tuple[ProcessorSpec, ...]
@@ -72,11 +72,11 @@ class Topology:
         return next(topic for topic in self.topics if topic.name == name)
 
     def reader(self, topic: str) -> ProcessorSpec | None:
-        """The processor whose input log this topic is."""
+        """The processor that has this topic as its input log."""
         return next((spec for spec in self.processors if spec.input == topic), None)
 
     def describe(self) -> str:
-        """The topology for people."""
+        """The topology as text."""
         lines = ["topics"]
         for topic in self.topics:
             kind = ("public JSON" if topic.public else "internal") + (", compacted" if topic.compacted else "")
@@ -89,11 +89,11 @@ class Topology:
 
 
 def partition_of(key: str | int, partitions: int) -> int:
-    """The partition a key belongs to: a number is the partition itself, text is spread by CRC-32."""
+    """The partition of a key: a number is the partition itself, text is hashed by CRC-32."""
     if isinstance(key, str):
         return zlib.crc32(key.encode()) % partitions
     if not 0 <= key < partitions:
-        raise BadSetting(f"partition {key} does not exist: there are {partitions}, numbered from 0")
+        raise BadSetting(f"partition {key} does not exist: there are {partitions} partitions, numbered from 0")
     return key
 
 

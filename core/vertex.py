@@ -1,14 +1,14 @@
-"""Names. A vertex is one content of one URL: (URL, epoch), the epoch being the version that brought the content.
+"""Names. A vertex is one content of one URL: (URL, epoch). The epoch is the version that brought the content.
 
 A vertex's name sorts by (first seen, URL, epoch), so the eldest member of a group is its smallest name:
 
     first seen, 12 hex digits of ms | URL | space | epoch, hex
 
-What one revisit found may turn out to be another content when more of the page it revisited is known: then `.turn`
-follows, counting these contents from 0, which is left out.
+The content of one revisit may turn out to be another one as more of the revisited page's history arrives: then `.turn`
+follows, which counts these contents from 0; 0 is omitted.
 
-A group key is (counter, vertex): the counter of the vertex's token when the group began. It is used once, never again.
-URLs must not hold the character NUL: it ends names in row keys.
+A group key is (counter, vertex): the counter of the vertex's token when the group was created. It is never reused.
+URLs must not contain the character NUL: it terminates names in row keys.
 """
 
 from __future__ import annotations

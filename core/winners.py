@@ -1,12 +1,12 @@
-"""The winner order: which of several matching pages is the one to keep.
+"""The winner order: which of several matching pages is kept.
 
-A market names its criteria, best first. Each becomes a field of fixed width, smaller is better; the fields in order and
-then the vertex's name are the *key*. Comparing two keys as bytes compares the pages, and no two keys are equal.
+A market names its criteria, most important first. Each is encoded as a field of fixed width, smaller is better; the
+fields in order and then the vertex's name are the *key*. Comparing two keys as bytes compares the pages, and no two
+keys are equal.
 
-Order the coarse classes first and a hash of the URL before anything that runs along a chain of similar pages (first
-seen to the millisecond, the URL's text): then a change in the match graph alters one or two verdicts on average
-instead of starting a cascade (Censor-Hillel, Haramaty, Karnin 2016). If the eldest shall win, use first seen in coarse
-steps.
+Put coarse classes first, and a hash of the URL before anything that varies along a chain of similar pages (first seen
+to the millisecond, the URL's text). Then a change in the match graph alters one or two verdicts on average instead of
+starting a cascade (Censor-Hillel, Haramaty, Karnin 2016). To prefer the oldest page, use first seen in coarse steps.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from dustream.schemas.pages import CanonicalClass
 MARKETS_MAX = 16
 PREFERENCES_MAX = 10_000
 DAY_MS = 86_400_000
-URL_LENGTH_STEP = 8  # coarse: page=9 and page=10 are in one class more often than not
+URL_LENGTH_STEP = 8  # coarse: page=9 and page=10 are usually in one class
 NOT_PREFERRED = 0xFFFF
 CANONICAL_PLACES: dict[CanonicalClass, int] = {"self": 0, "none": 1, "other": 2}
-# Who names another page of its site as canonical is not kept if another page matches it, however popular it is; only a
-# host that the user prefers comes before that (docs/howto/choose-winners.md has the figures).
+# A page that names another page of its site as canonical loses to any page that matches it, however popular it is. Only
+# the user's preferred hosts come before that (docs/howto/choose-winners.md has the figures).
 DEFAULT_CRITERIA = ("preferred_host", "canonical", "popularity", "https", "static", "depth", "url_length", "url_hash")
 USED_BY = {"preferred_hosts": "preferred_host", "preferred_tlds": "preferred_tld", "first_seen_step_days": "first_seen"}
-"""Setting of a market: the criterion that uses it."""
+"""The criterion that uses each setting of a market."""
 
 
 class Market(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A named winner order. Lists of preferences are best first; what is not listed comes after."""
+    """A named winner order. Lists of preferences are best first; hosts and TLDs not listed come last."""
 
     name: str = "default"
     criteria: tuple[str, ...] = DEFAULT_CRITERIA
@@ -48,7 +48,7 @@ class Market(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class RankedPage(Protocol):
-    """What the order takes from a page beside its URL."""
+    """The fields of a page that the order uses beside its URL."""
 
     @property
     def first_seen_ms(self) -> int: ...
@@ -59,7 +59,7 @@ class RankedPage(Protocol):
 
 
 class PageFacts(Struct, frozen=True, gc=False):
-    """What the criteria look at."""
+    """The input of the criteria."""
 
     url: str
     first_seen_ms: int
@@ -77,7 +77,7 @@ class PageFacts(Struct, frozen=True, gc=False):
 
 
 def _popularity(page: PageFacts, market: Market) -> int:
-    """Classes of powers of two, so that small movements move nothing."""
+    """Powers of two, so that small changes of popularity do not change the class."""
     value = page.popularity
     if value is None or not value > 0:
         return 255
@@ -145,12 +145,12 @@ CRITERIA: dict[str, tuple[int, Value]] = {
     "first_seen": (4, _first_seen),
     "url_hash": (8, _url_hash),
 }
-"""Criterion: width in bytes, and the page's value; smaller is better."""
+"""For each criterion: its width in bytes, and the function for the page's value; smaller is better."""
 FIELD_FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 class WinnerOrder:
-    """One market's order."""
+    """The order of one market."""
 
     def __init__(self, market: Market) -> None:
         _check(market)
@@ -161,16 +161,16 @@ class WinnerOrder:
         self.width = self._packed.size
 
     def key(self, page: PageFacts, vertex: str) -> bytes:
-        """The page's place: a smaller key is the better page."""
+        """The page's key: the smaller key is the better page."""
         market = self.market
         return self._packed.pack(*[value(page, market) for value in self._values]) + vertex.encode()
 
     def vertex(self, key: bytes) -> str:
-        """The vertex a key belongs to."""
+        """The vertex of a key."""
         return key[self.width :].decode()
 
     def decided_by(self, one: bytes, other: bytes) -> str:
-        """The first criterion in which two keys differ; 'name' if only (first seen, URL, epoch) tells them apart."""
+        """The first criterion in which two keys differ; 'name' if only (first seen, URL, epoch) does."""
         start = 0
         for name, width, _ in self._fields:
             if one[start : start + width] != other[start : start + width]:
@@ -180,7 +180,7 @@ class WinnerOrder:
 
 
 class Markets:
-    """All orders, in the settings' sequence; the first is the main one."""
+    """All orders, as in the settings; the first is the main one."""
 
     def __init__(self, markets: tuple[Market, ...] = (Market(),)) -> None:
         if not 1 <= len(markets) <= MARKETS_MAX:
@@ -202,7 +202,7 @@ def _check(market: Market) -> None:
     if unknown:
         raise BadSetting(f"market {market.name}: unknown criteria {', '.join(unknown)}. Known: {', '.join(CRITERIA)}")
     if len(set(market.criteria)) < len(market.criteria):
-        raise BadSetting(f"market {market.name}: a criterion is named twice")
+        raise BadSetting(f"market {market.name}: a criterion is listed twice")
     if max(len(market.preferred_hosts), len(market.preferred_tlds)) > PREFERENCES_MAX:
         raise BadSetting(f"market {market.name}: at most {PREFERENCES_MAX} preferred hosts or TLDs")
     if market.first_seen_step_days < 1:

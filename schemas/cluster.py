@@ -1,4 +1,4 @@
-"""`cluster.updates`: which URLs of a site share a group now, for the rule learner (by site)."""
+"""`cluster.updates`: which URLs of a site share a group, for the rule learner (by site)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLUSTER_UPDATE_VERSION = 1
 
 
 class ClusterMember(Struct, frozen=True, omit_defaults=True):
-    """One URL whose status changed, as in its DuplicateStatus. A page that has gone says so by its role."""
+    """One URL whose status changed, with fields as in its DuplicateStatus. A page that is gone has the role `gone`."""
 
     url: str
     version: tuple[int, int]

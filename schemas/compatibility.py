@@ -1,4 +1,4 @@
-"""Whether a change to a published schema breaks those who read or write the old one."""
+"""Whether a change to a published schema breaks programs that read or write the old one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ Schema = dict[str, Any]
 
 
 def breaking_changes(old: Schema, new: Schema) -> list[str]:
-    """What breaks when `new` replaces `old`, for people; empty if nothing does.
+    """Descriptions of what breaks when `new` replaces `old`; empty if nothing does.
 
-    Old data must stay valid (no new required field, no narrower type), and what old readers rely on must still come
+    Old data must stay valid (no new required field, no narrower type), and fields that old readers rely on must stay
     (no field removed, no required field made optional).
     """
     return _compare(old, new, old.get("$defs", {}), new.get("$defs", {}), "", set())
@@ -47,7 +47,7 @@ def _resolve(schema: Any, defs: Schema) -> Schema:
 
 
 def _accepts(schema: Schema, defs: Schema) -> set[str]:
-    """The types, or where they are listed the values, that a schema accepts."""
+    """The types that a schema accepts, or its values if they are listed."""
     if "anyOf" in schema:
         return set().union(*(_accepts(_resolve(each, defs), defs) for each in schema["anyOf"]))
     if "enum" in schema:

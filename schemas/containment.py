@@ -7,25 +7,25 @@ from msgspec import Struct
 
 
 class Postings(Struct, frozen=True, array_like=True):
-    """Some pages and those of their terms that belong to one partition, in columns; also a row of its index."""
+    """Some pages, and those of their terms that belong to one partition, in columns; also a row of its index."""
 
     serials: bytes  # int64, ascending: the page's number at its tier-2 home
     sizes: bytes  # int32: shingles of the page
-    masks: bytes  # 4 uint64: what the page asks for and what it posts, each as a mask of 128 bits
-    counts: bytes  # int32: terms of the page that follow
+    masks: bytes  # 4 uint64: the terms that the page asks with and those that it posts, each as a mask of 128 bits
+    counts: bytes  # int32: terms of the page in `terms`
     terms: bytes  # uint64
     kinds: bytes  # uint8: flags of the term (core/containment/sketch.py)
 
 
 class Post(Struct, frozen=True, array_like=True, tag="post"):
-    """Pages of the tier-2 partition `home` can be found by these terms, and look for others by them."""
+    """Makes pages of the tier-2 partition `home` findable by these terms, and searches for others by them."""
 
     home: int
     postings: Postings
 
 
 class Unpost(Struct, frozen=True, array_like=True, tag="unpost"):
-    """Pages of the tier-2 partition `home` are to be found no more. To the partitions that they were posted to."""
+    """Removes pages of the tier-2 partition `home` from the partitions that they were posted to."""
 
     home: int
     serials: bytes  # int64

@@ -1,4 +1,4 @@
-"""`crawl.pages`: what a crawler publishes, one event per fetch (public, JSON)."""
+"""`crawl.pages`: the input, one event per fetch, published by a crawler (public, JSON)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DecisionName = Literal["release_group", "split_group", "hold_group", "release_si
 class CrawlEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One fetch of one URL. Content comes as `html` (decoded), `body` (bytes as fetched) or `text` (extracted).
 
-    An event with a `decision` is no fetch: an operator decides about a group or site that the circuit breaker holds.
+    An event with a `decision` is not a fetch but an operator's decision on a group or site held by the circuit breaker.
     """
 
     url: Annotated[str, Meta(description="absolute http or https URL that was fetched")]
@@ -38,9 +38,7 @@ class CrawlEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
     truncated: Annotated[bool, Meta(description="the content is only the beginning of the page")] = False
     decision: Annotated[
         DecisionName | None,
-        Meta(
-            description="an operator's decision on the group with the id url, or on the site of url; the latest counts"
-        ),
+        Meta(description="an operator's decision on the group with id url, or on the site of url; the latest counts"),
     ] = None
     pass_from: Annotated[
         float | None, Meta(description="of split_group: similarity to the winner below which pages are kept")

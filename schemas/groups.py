@@ -8,7 +8,7 @@ from dustream.schemas.pages import Request
 
 
 class Create(Struct, frozen=True, array_like=True, tag="create"):
-    """A vertex needs a group of its own: this is the first request for it."""
+    """Creates a group for a vertex; `request` is the first request for it."""
 
     group: str
     vertex: str
@@ -16,7 +16,7 @@ class Create(Struct, frozen=True, array_like=True, tag="create"):
 
 
 class Deliver(Struct, frozen=True, array_like=True, tag="deliver"):
-    """A request for a vertex that this group holds, as far as the sender knew when its counter was `used`."""
+    """A request for a vertex that the group held when the sender knew its token's counter as `used`."""
 
     group: str
     vertex: str
@@ -25,7 +25,7 @@ class Deliver(Struct, frozen=True, array_like=True, tag="deliver"):
 
 
 class TokenRecord(Struct, frozen=True, array_like=True):
-    """A token on its way."""
+    """A token in a transfer."""
 
     vertex: str
     counter: int
@@ -33,7 +33,7 @@ class TokenRecord(Struct, frozen=True, array_like=True):
 
 
 class EdgeRecord(Struct, frozen=True, array_like=True):
-    """An edge of a token on its way; the other end may be elsewhere."""
+    """An edge of a transferred token; the other end may be in another group."""
 
     vertex: str
     other: str
@@ -43,8 +43,8 @@ class EdgeRecord(Struct, frozen=True, array_like=True):
 class Transfer(Struct, frozen=True, array_like=True, tag="transfer"):
     """Tokens with their edges, in chunks. A token with many edges is in several chunks of one transfer.
 
-    `fresh`: the group is new and nobody else knows its key. `via`: the edge that caused the move (the end that moves,
-    the end that was here), and its similarity.
+    `fresh`: the group is new and no other group knows its key. `via`: the edge that caused the move (the end that
+    moves, the end in the receiving group), and its similarity.
     """
 
     group: str
@@ -59,7 +59,7 @@ class Transfer(Struct, frozen=True, array_like=True, tag="transfer"):
 
 
 class ContinueGroup(Struct, frozen=True, array_like=True, tag="continue"):
-    """To oneself: go on with the work that was cut."""
+    """To the same task: continue the unfinished work of the group."""
 
     group: str
 

@@ -9,18 +9,18 @@ from msgspec import Struct
 from dustream.schemas.signature import PageSignature
 
 CanonicalClass = Literal["self", "none", "other"]
-"""What a page's rel=canonical link says about the page (core/urls/canonical.py)."""
+"""The class of a page's rel=canonical link (core/urls/canonical.py)."""
 
 
 class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     """A fetch, checked and signed. `version` is fetched_at in milliseconds.
 
-    content: `signature` is the page. redirect: `target` is where it leads, `via` how (http, meta).
+    content: `signature` is the page. redirect: `target` is its target, `via` its kind (http, meta).
     revisit: the page has the content that `target` had then. gone: the page is dead (404, 410).
-    seen: fetched again and unchanged (304, revisit of itself); only the version moves.
-    `origin`: where the event stands in its input (written and read by the engine), so that it can be read again.
-    `canonical`: of content only: `self`, `none`, or the page that it names. `digest`: of the payload, where the input
-    names it. `truncated`: only the beginning of the page was read.
+    seen: fetched again and unchanged (304, revisit of itself); only the version advances.
+    `origin`: the position of the event in its input, from which the engine can read it again. `canonical`: of content
+    only: `self`, `none`, or the page that it names. `digest`: of the payload, if the input has it. `truncated`: only the
+    beginning of the page was read.
     """
 
     url: str
@@ -37,14 +37,13 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
 
 
 class Consult(Struct, frozen=True, array_like=True, tag="consult"):
-    """Is the page fetched still like its representative `url`? The fetch travels with the question."""
+    """Asks the representative `url` whether the fetched page still matches it. The fetch is sent along."""
 
     url: str
     crawl: Crawl
 
 
-# What travels between groups by way of a vertex's home in `pages`. `vertex` names of all messages:
-# core/vertex.py.
+# Requests to the group of a vertex, routed by the vertex's home in `pages`. Names of vertices: core/vertex.py.
 
 
 class Edge(Struct, frozen=True, array_like=True, tag="edge"):
@@ -55,7 +54,7 @@ class Edge(Struct, frozen=True, array_like=True, tag="edge"):
 
 
 class Join(Struct, frozen=True, array_like=True, tag="join"):
-    """The pending join of an edge: `other`, in `group` of `rank`, matches the vertex addressed; one of the two groups
+    """The pending join of an edge: `other`, in `group` with `rank`, matches the vertex addressed. One of the two groups
     must move."""
 
     other: str
@@ -65,24 +64,24 @@ class Join(Struct, frozen=True, array_like=True, tag="join"):
 
 
 class Dead(Struct, frozen=True, array_like=True, tag="dead"):
-    """`other` is no more: the half-edge to it goes."""
+    """`other` is dead: the half-edge to it is deleted."""
 
     other: str
 
 
 class Leave(Struct, frozen=True, array_like=True, tag="leave"):
-    """The vertex addressed is no more: its token and edges go."""
+    """The vertex addressed is dead: its token and edges are deleted."""
 
 
 class Hold(Struct, frozen=True, array_like=True, tag="hold"):
-    """An operator's word on the group whose eldest member is addressed, as in Decision."""
+    """An operator's decision on the group whose eldest member is addressed; `pass_from` as in Decision."""
 
     pass_from: float | None
 
 
 class Enter(Struct, frozen=True, array_like=True, tag="enter"):
-    """The token of `other`, which has no group yet, and the edge that brings it: it matches `via`. The vertex addressed
-    is `via`; or, `hops` further, the one to whose group `via` is itself on its way."""
+    """The token of `other`, which has no group yet, enters the group of `via`, which it matches. The vertex addressed
+    is `via`; or, after `hops` hops, the vertex whose group `via` is itself entering."""
 
     other: str
     via: str
@@ -95,18 +94,18 @@ Request = Edge | Join | Dead | Leave | Hold | Enter
 
 
 class Standing(Struct, frozen=True, array_like=True, gc=False):
-    """What a group tells its members about itself. `group` is the URL of its eldest member, the visible id."""
+    """The state of a group as its members see it. `group` is the URL of its eldest member, the public id."""
 
     group: str
     alone: bool
     held: bool = False
-    pass_from: float = 0.0  # an operator split the group: who is less similar to its winner is kept
+    pass_from: float = 0.0  # an operator split the group: pages less similar to their winner are kept
 
 
 class Verdict(Struct, frozen=True, array_like=True, gc=False):
     """A page's winner in one market, and its exact similarity to it. A winner's winner is itself. `contained`: the
-    winner has the page within it: the similarity is the share of the page's shingles that it has, and `code_share` that
-    of its feature code in one piece, if both have one."""
+    winner contains the page; the similarity is the share of the page's shingles that the winner has, and `code_share`
+    the share of its feature code that the winner's has in one piece, if both have a code."""
 
     winner: str
     similarity: float = 1.0
@@ -116,7 +115,7 @@ class Verdict(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Consulted(Struct, frozen=True, array_like=True, tag="consulted"):
-    """The answer: the verdict on the fetch, None if it does not match or needed no answer."""
+    """The answer to Consult: the verdict on the fetch, None if it does not match or needed no verdict."""
 
     representative: str
     crawl: Crawl
@@ -124,7 +123,7 @@ class Consulted(Struct, frozen=True, array_like=True, tag="consulted"):
 
 
 class Resolution(Struct, frozen=True, array_like=True):
-    """Where a URL leads: the URLs on the way, itself first, and what is known of the last one."""
+    """The end of a redirect path: the URLs on the path, the page itself first, and the state of the last one."""
 
     path: tuple[str, ...]
     end: Literal["content", "gone", "unknown"]
@@ -133,14 +132,14 @@ class Resolution(Struct, frozen=True, array_like=True):
 
 
 class Route(Struct, frozen=True, array_like=True, tag="route"):
-    """A request for whichever group holds the vertex's token now."""
+    """A request for the group that holds the vertex's token now."""
 
     vertex: str
     request: Request
 
 
 class Bounce(Struct, frozen=True, array_like=True, tag="bounce"):
-    """The group asked with the token's counter at `used` does not hold the vertex."""
+    """A request returned by a group that does not hold the vertex; it was sent at the token's counter `used`."""
 
     vertex: str
     used: int
@@ -148,26 +147,26 @@ class Bounce(Struct, frozen=True, array_like=True, tag="bounce"):
 
 
 class Returned(Struct, frozen=True, array_like=True, tag="returned"):
-    """The vertex's token comes home: whom it matches was not where it went. Edge: that one is elsewhere; Dead: it is no
-    more."""
+    """The vertex's token returns to its home: it could not enter the group. Edge: the vertex it matches is in another
+    group; Dead: that vertex is dead."""
 
     vertex: str
     request: Request
 
 
 class Sync(Struct, frozen=True, array_like=True, tag="sync"):
-    """Where a token is, and its group's standing. Of two, the one with the higher counter is true."""
+    """The owner of a token and its group's standing. The Sync with the highest counter is current."""
 
     vertex: str
     counter: int
     owner: str
     standing: Standing
-    size: int = 1  # of the group when this was said, for alarms
+    size: int = 1  # of the group at that time, for alarms
 
 
 class Placed(Struct, frozen=True, array_like=True, tag="placed"):
-    """What the vertex's tier-2 home found when it stored it: per market (by its place in the settings) the verdict if
-    it is not its own winner, and one edge to each component it matches there."""
+    """The result of storing the vertex in its tier-2 home: per market (by its index in the settings) the verdict if the
+    vertex is not its own winner, and one edge to each component that it matches there."""
 
     vertex: str
     verdicts: tuple[tuple[int, Verdict], ...] = ()
@@ -175,7 +174,7 @@ class Placed(Struct, frozen=True, array_like=True, tag="placed"):
 
 
 class Star(Struct, frozen=True, array_like=True, tag="star"):
-    """A later verdict of the vertex's tier-2 home in one market (by its place in the settings)."""
+    """A later verdict of the vertex's tier-2 home in one market (by its index in the settings)."""
 
     vertex: str
     market: int
@@ -183,7 +182,7 @@ class Star(Struct, frozen=True, array_like=True, tag="star"):
 
 
 class Contained(Struct, frozen=True, array_like=True, tag="contained"):
-    """In one market (by its place in the settings): the best page that contains the vertex and is kept; None: none."""
+    """In one market (by its index in the settings): the best kept page that contains the vertex; None if none does."""
 
     vertex: str
     market: int
@@ -191,7 +190,7 @@ class Contained(Struct, frozen=True, array_like=True, tag="contained"):
 
 
 class Left(Struct, frozen=True, array_like=True, tag="left"):
-    """A group has let go of the vertex."""
+    """A group has released the vertex."""
 
     vertex: str
 
@@ -205,7 +204,7 @@ class Follow(Struct, frozen=True, array_like=True, tag="follow"):
 
 
 class Unfollow(Struct, frozen=True, array_like=True, tag="unfollow"):
-    """`follower` redirects elsewhere now."""
+    """`follower` no longer redirects to `url`."""
 
     url: str
     follower: str
@@ -213,7 +212,7 @@ class Unfollow(Struct, frozen=True, array_like=True, tag="unfollow"):
 
 
 class Resolved(Struct, frozen=True, array_like=True, tag="resolved"):
-    """What the target of `url`'s redirect of `epoch` resolves to; None if the way is cut (a loop, or too many hops)."""
+    """The resolution of the target of `url`'s redirect of `epoch`; None if the path is cut (a loop, too many hops)."""
 
     url: str
     epoch: int
@@ -221,7 +220,7 @@ class Resolved(Struct, frozen=True, array_like=True, tag="resolved"):
 
 
 class Ask(Struct, frozen=True, array_like=True, tag="ask"):
-    """`asker` revisited `url` at `version` and found the content that `url` had then; `digest` names its payload."""
+    """`asker` revisited `url` at `version` and found the content that `url` had then, with payload `digest`."""
 
     url: str
     asker: str
@@ -230,7 +229,7 @@ class Ask(Struct, frozen=True, array_like=True, tag="ask"):
 
 
 class Unask(Struct, frozen=True, array_like=True, tag="unask"):
-    """`asker` is something else now than what its revisit at `version` found."""
+    """`asker` no longer has the content that its revisit at `version` found."""
 
     url: str
     asker: str
@@ -238,8 +237,8 @@ class Unask(Struct, frozen=True, array_like=True, tag="unask"):
 
 
 class Answer(Struct, frozen=True, array_like=True, tag="answer"):
-    """The content that `url` found when it revisited another page at `version`; None: it is not known. Of two answers
-    the one with the higher number is true."""
+    """The content that `url` found when it revisited another page at `version`; None if it is not known. The answer
+    with the highest number is current."""
 
     url: str
     version: int
@@ -248,29 +247,30 @@ class Answer(Struct, frozen=True, array_like=True, tag="answer"):
 
 
 class AnswerOn(Struct, frozen=True, array_like=True, tag="answer_on"):
-    """To oneself: go on answering those who asked for contents of `url`."""
+    """To the same task: continue answering the pages that asked for contents of `url`."""
 
     url: str
 
 
 class Spread(Struct, frozen=True, array_like=True, tag="spread"):
-    """To oneself: go on telling `url`'s followers what it resolves to."""
+    """To the same task: continue notifying `url`'s followers of its resolution."""
 
     url: str
 
 
 class Unpark(Struct, frozen=True, array_like=True, tag="unpark"):
-    """To oneself: go on with the requests that were parked for a vertex."""
+    """To the same task: continue with the requests parked for a vertex."""
 
     vertex: str
 
 
 class Decision(Struct, frozen=True, array_like=True, tag="decision"):
-    """An operator's word on the group whose id is `url`, or on the site of `url`. Of two the later one counts; of two
-    of one time the more careful one, so that it does not matter which came first.
+    """An operator's decision on the group whose id is `url`, or on the site of `url`. The later decision counts; of two
+    with one timestamp the more careful one, so their order of arrival does not matter.
 
-    Duplicates at least `pass_from` similar to their winner pass whatever the circuit breaker says, and the others are
-    kept (0: all pass). None: the circuit breaker decides, as if nothing had been said. A site only knows 0 and None.
+    Duplicates at least `pass_from` similar to their winner pass whatever the circuit breaker decides, and the others
+    are kept (0: all pass). None: the circuit breaker decides, as without a decision. For a site only 0 and None are
+    used.
     """
 
     url: str
@@ -280,14 +280,14 @@ class Decision(Struct, frozen=True, array_like=True, tag="decision"):
 
 
 class SiteHeld(Struct, frozen=True, array_like=True, tag="site_held"):
-    """To every partition: the markets (bit by bit) in which the site's pages with winners elsewhere are held."""
+    """To every partition: the markets (bit by bit) in which the site's lost pages are held."""
 
     site: str
     markets: int
 
 
 class ContinueSite(Struct, frozen=True, array_like=True, tag="continue_site"):
-    """To oneself: go on telling the pages of a site whether they are held."""
+    """To the same task: continue updating the pages of a site that is held or released."""
 
     site: str
 

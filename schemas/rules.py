@@ -1,4 +1,5 @@
-"""`url.rules`: the rewrite rules of a site, the newest version per site wins (public, JSON, compacted by site)."""
+"""`url.rules`: the rewrite rules of a site; the newest version per site is current (public, JSON, compacted by
+site)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ Learner = Literal["tree", "dust", "fanout", "imported"]
 
 
 class KeyTest(Struct, frozen=True):
-    """What a URL's value under one key must be. `any`: whatever it is, also absent."""
+    """The condition on a URL's value under one key. `any`: every value, also none."""
 
     key: Annotated[str, Meta(description="as URLs are decomposed: scheme, host_0 …, path_0 …, ext, ?name=, ;name=")]
     test: Literal["is", "digits", "some", "absent", "any"]
@@ -22,7 +23,7 @@ class KeyTest(Struct, frozen=True):
 
 
 class KeyWrite(Struct, frozen=True):
-    """What becomes of one key: set to a value, copied from another key, or dropped."""
+    """The change of one key: set to a value, copied from another key, or dropped."""
 
     key: str
     op: Literal["set", "copy", "drop"]
@@ -30,7 +31,7 @@ class KeyWrite(Struct, frozen=True):
 
 
 class PatternRewrite(Struct, frozen=True, tag="pattern"):
-    """URLs that pass all tests get the writes. Keys without a test must be absent, unless `open`."""
+    """URLs that pass all tests are rewritten by `writes`. Keys without a test must be absent, unless `open`."""
 
     tests: tuple[KeyTest, ...]
     writes: tuple[KeyWrite, ...]
@@ -38,7 +39,7 @@ class PatternRewrite(Struct, frozen=True, tag="pattern"):
 
 
 class SubstringRewrite(Struct, frozen=True, tag="substring"):
-    """In URLs that start with `scope`, the first `find` becomes `put`; only at the URL's start or end, if so told."""
+    """In URLs that start with `scope`, the first `find` becomes `put`; only at the URL's start or end if so flagged."""
 
     scope: str
     find: str
@@ -48,8 +49,8 @@ class SubstringRewrite(Struct, frozen=True, tag="substring"):
 
 
 class UrlRule(Struct, frozen=True, kw_only=True):
-    """One rewrite with its evidence. `rewrite` is applied; `text`, `pattern` and `replacement` say the same for people
-    and other programs."""
+    """One rewrite with its evidence. `rewrite` is applied; `text`, `pattern` and `replacement` express the same for
+    people and other programs."""
 
     id: Annotated[str, Meta(description="hash of the rewrite: the same rule learned again has the same id")]
     rewrite: PatternRewrite | SubstringRewrite

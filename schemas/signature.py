@@ -1,6 +1,6 @@
 """The signature of a page's text: a stored format, with a version that golden files pin (internal, msgpack).
 
-The version counts whatever makes another signature of the same page: how text is signed, and how it is read out.
+The version changes with everything that changes signatures: how text is extracted and how it is signed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ SIGNATURE_VERSION = 4
 
 
 class PageSignature(Struct, frozen=True, array_like=True, gc=False):
-    """What is compared instead of the text.
+    """The data by which pages are compared instead of their text.
 
     `shingles` are the distinct hashed k-token shingles, little-endian uint64, ascending. The top 12 bits of a
     shingle are the bucket of its first token, so the length vector for any sub-dictionary table follows from it.

@@ -6,8 +6,8 @@ from msgspec import Struct
 
 
 class Tally(Struct, frozen=True, array_like=True, tag="tally"):
-    """What a step of `pages` changed on a site: how many pages it has, and per market how many of them have a winner on
-    another site. Sums, so their order does not matter; links deliver each exactly once."""
+    """The changes of one step of `pages` on a site: in its number of pages, and per market in how many have a winner on
+    another site. These are sums, so their order does not matter; each is delivered exactly once."""
 
     site: str
     pages: int
@@ -15,7 +15,7 @@ class Tally(Struct, frozen=True, array_like=True, tag="tally"):
 
 
 class SiteDecision(Struct, frozen=True, array_like=True, tag="decision"):
-    """An operator's word: the site may lose what it loses, or the circuit breaker decides again."""
+    """An operator's decision: the site's losses are accepted, or the circuit breaker decides again."""
 
     site: str
     version: int

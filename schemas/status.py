@@ -1,4 +1,5 @@
-"""`duplicate.status`: what each URL is, the newest version per URL wins (public, JSON, compacted by URL)."""
+"""`duplicate.status`: the verdict on each URL; the newest version per URL is current (public, JSON, compacted by
+URL)."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ CodeShare = Annotated[
 
 
 def is_kept(role: Role) -> bool:
-    """Whether a URL with this role is to be kept. A `held` page is: the circuit breaker does not believe that it is a
-    duplicate, and nobody has released it."""
+    """Whether a URL with this role is kept. A `held` page is kept: it would be dropped, but the circuit breaker holds
+    its group or site and no operator has released it."""
     return role in KEPT_ROLES
 
 
@@ -49,12 +50,12 @@ class DuplicateStatus(Struct, frozen=True, kw_only=True, gc=False):
     url: Annotated[str, Meta(description="the page")]
     version: Annotated[tuple[int, int], Meta(description="fetched_at in ms, then a counter: compare in this order")]
     role: Annotated[Role, Meta(description="keep `unique`, `winner` and `held`; drop the others")]
-    since: Annotated[int, Meta(description="fetched_at in ms of the fetch that brought what the page is now")]
+    since: Annotated[int, Meta(description="fetched_at in ms of the fetch that brought the page's present state")]
     v: Annotated[int, Meta(description="schema version")] = DUPLICATE_STATUS_VERSION
     group: Annotated[str | None, Meta(description="group id: URL of its earliest member")] = None
     winner: Winner = None
     relation: Annotated[
-        Relation | None, Meta(description="how the page relates to its winner; revisit is written no more")
+        Relation | None, Meta(description="how the page relates to its winner; revisit is no longer written")
     ] = None
     similarity: Similarity = None
     code_share: CodeShare = None

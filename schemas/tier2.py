@@ -8,8 +8,8 @@ from dustream.schemas.signature import PageSignature
 
 
 class StoreVertex(Struct, frozen=True, array_like=True, tag="store"):
-    """A vertex comes to its home partition. `keys`: its place in the winner order of each market. `probes`: the other
-    partitions that may hold a match."""
+    """Stores a vertex in its home partition. `keys`: its winner key in each market. `probes`: the other partitions that
+    may hold a match."""
 
     vertex: str
     signature: PageSignature
@@ -18,7 +18,8 @@ class StoreVertex(Struct, frozen=True, array_like=True, tag="store"):
 
 
 class Probe(Struct, frozen=True, array_like=True, tag="probe"):
-    """A vertex stored at partition `home` asks who matches it here. `winner`: is it a winner at home, per market."""
+    """Searches the partition for matches of a vertex stored at `home`. `winner`: whether it wins at home, per
+    market."""
 
     vertex: str
     home: int
@@ -28,27 +29,27 @@ class Probe(Struct, frozen=True, array_like=True, tag="probe"):
 
 
 class Remove(Struct, frozen=True, array_like=True, tag="remove"):
-    """A vertex leaves its home partition. `keep`: its content stays known under the vertex's name."""
+    """Removes a vertex from its home partition. `keep`: its content stays known under the vertex's name."""
 
     vertex: str
     keep: bool = False
 
 
 class Keep(Struct, frozen=True, array_like=True, tag="keep"):
-    """A former content of a URL, to be known under this name."""
+    """Stores a former content of a URL under this name."""
 
     name: str
     signature: PageSignature
 
 
 class Forget(Struct, frozen=True, array_like=True, tag="forget"):
-    """A former content that nobody will ask for any more."""
+    """Deletes a former content."""
 
     name: str
 
 
 class Recall(Struct, frozen=True, array_like=True, tag="recall"):
-    """This content, of a vertex or a former one, is what `asker` found at `version`: the answer of this number."""
+    """Asks to send this content, of a vertex or a former one, to `asker` as its answer of this number."""
 
     name: str
     asker: str
@@ -57,13 +58,13 @@ class Recall(Struct, frozen=True, array_like=True, tag="recall"):
 
 
 class Unprobe(Struct, frozen=True, array_like=True, tag="unprobe"):
-    """A vertex that probed here has left its home."""
+    """Removes a vertex that probed here and has left its home."""
 
     vertex: str
 
 
 class Rekey(Struct, frozen=True, array_like=True, tag="rekey"):
-    """A vertex has another place in the winner order (its popularity changed). To its home, which passes it on."""
+    """New winner keys of a vertex (its popularity or canonical link changed). Sent to its home, which forwards them."""
 
     vertex: str
     keys: tuple[bytes, ...]
@@ -71,7 +72,7 @@ class Rekey(Struct, frozen=True, array_like=True, tag="rekey"):
 
 
 class Cover(Struct, frozen=True, array_like=True):
-    """A winner that matches a worse vertex: its key in the winner order, which names it, and how similar they are."""
+    """A winner that matches a worse vertex: its winner key, which includes its name, and their similarity."""
 
     key: bytes
     similarity: float
@@ -79,7 +80,7 @@ class Cover(Struct, frozen=True, array_like=True):
 
 
 class Win(Struct, frozen=True, array_like=True, tag="win"):
-    """Home says whether a visitor is a winner."""
+    """From its home: whether a visitor is a winner."""
 
     vertex: str
     market: int
@@ -87,7 +88,7 @@ class Win(Struct, frozen=True, array_like=True, tag="win"):
 
 
 class Covered(Struct, frozen=True, array_like=True, tag="covered"):
-    """A partition says which winner covers an entry there."""
+    """From a partition: which winner covers an entry there."""
 
     vertex: str
     market: int
@@ -95,20 +96,20 @@ class Covered(Struct, frozen=True, array_like=True, tag="covered"):
 
 
 class StarUpdates(Struct, frozen=True, array_like=True, tag="news"):
-    """What one step of partition `source` has to say about stars, in winner order; settled at once by the receiver."""
+    """The changes of stars in one step of partition `source`, in winner order; the receiver settles them at once."""
 
     source: int
     items: tuple[Win | Covered, ...]
 
 
 class ContinueTier2(Struct, frozen=True, array_like=True, tag="continue"):
-    """To oneself: go on with the work that was cut."""
+    """To the same task: continue unfinished work."""
 
     partition: int
 
 
 class Propose(Struct, frozen=True, array_like=True, tag="propose"):
-    """Pairs of a page at home here and a container, by their ids, that share so many more terms than before, or fewer.
+    """Pairs of a page stored here and a container, by their ids, with the change in the number of terms they share.
     Columns of little-endian int64."""
 
     pages: bytes
@@ -117,8 +118,8 @@ class Propose(Struct, frozen=True, array_like=True, tag="propose"):
 
 
 class Weigh(Struct, frozen=True, array_like=True, tag="weigh"):
-    """Which share of page `page` (its id) do these containers (serials here) have? The page's shingles and feature
-    code."""
+    """Asks which share of page `page` (its id) these containers (serials here) have. With the page's shingles and
+    feature code."""
 
     page: int
     containers: tuple[int, ...]
@@ -127,8 +128,8 @@ class Weigh(Struct, frozen=True, array_like=True, tag="weigh"):
 
 
 class Weight(Struct, frozen=True, array_like=True):
-    """The share of a page that a container (its id) has. If it is enough: that of the page's feature code, if both have
-    one; which vertex the container is, and how it stands: its places in the orders, the markets in which it is kept."""
+    """The share of a page that a container (its id) has. If it is large enough, also the share of the page's feature
+    code, if both have one; the container's vertex; its keys in the orders; and the markets in which it is kept."""
 
     container: int
     share: float
@@ -139,14 +140,14 @@ class Weight(Struct, frozen=True, array_like=True):
 
 
 class Weighed(Struct, frozen=True, array_like=True, tag="weighed"):
-    """The answer about `page` (its serial here)."""
+    """The answer to Weigh about `page` (its serial here)."""
 
     page: int
     weights: tuple[Weight, ...]
 
 
 class Stands(Struct, frozen=True, array_like=True, tag="stands"):
-    """A container that these pages (serials here) depend on stands otherwise than before."""
+    """The order keys or kept markets of a container changed, on which these pages (serials here) depend."""
 
     pages: tuple[int, ...]
     container: int
@@ -155,7 +156,7 @@ class Stands(Struct, frozen=True, array_like=True, tag="stands"):
 
 
 class Release(Struct, frozen=True, array_like=True, tag="release"):
-    """A page (its id) depends on a container (its serial here) no more."""
+    """A page (its id) no longer depends on a container (its serial here)."""
 
     container: int
     page: int

@@ -1,4 +1,4 @@
-"""How public messages travel: JSON with a schema version; unknown fields are ignored, unknown versions refused."""
+"""Encoding of public messages: JSON with a schema version. Unknown fields are ignored, unknown versions rejected."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def encode(message: Struct) -> bytes:
 
 
 def decode(kind: type[Message], data: bytes) -> Message:
-    """The message in `data`; msgspec.ValidationError or UnknownVersion say what is wrong with it."""
+    """The message in `data`; raises msgspec.ValidationError or UnknownVersion if it is invalid."""
     message = msgspec.json.decode(data, type=kind)
     check_version(message)
     return message
 
 
 def check_version(message: Struct) -> None:
-    """Refuse a message whose schema version is newer than this program or no version at all."""
+    """Reject a message whose schema version is newer than this program, or not a version."""
     known = PUBLIC[type(message)]
     version: int = message.v  # type: ignore[attr-defined]
     if not 1 <= version <= known:
@@ -55,6 +55,6 @@ def check_version(message: Struct) -> None:
 
 
 def json_schema(kind: type[Struct]) -> dict[str, Any]:
-    """The JSON Schema that is published for a public message."""
+    """The published JSON Schema of a public message."""
     schema = msgspec.json.schema(kind)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": kind.__name__, **schema}

@@ -1,14 +1,14 @@
-"""Which pages share a term: an index of one partition of the terms, in arrays.
+"""An index of one partition of the terms, in arrays: finds pages that share a term.
 
 A pair (page, container) is a *candidate* by a term if the page asks with it, the container posts it and has at least as
-many shingles; for a shingle, the container must also post at least half of what the page asks for, as far as masks of
-128 bits can tell. A term that more pages have than its cap is *common* and makes no candidates: boilerplate
-says nothing about two pages, and no page can have more than a bounded number of candidates.
+many shingles. For a shingle, the container must also post at least half of the shingles that the page asks with, as
+estimated by masks of 128 bits. A term that more pages have than its cap is *common* and makes no candidates: it is
+boilerplate, and the cap bounds the number of a page's candidates.
 
-What is a candidate by which term is a function of the pages posted, not of their order: `post` and `unpost` give the
-differences, +1 and -1 for each pair and term, also when a term becomes common or is so no more.
+The candidates by each term are a function of the pages posted, not of their order. `post` and `unpost` return the
+changes, +1 and -1 for each pair and term, including those of a term that becomes common or stops being so.
 
-Terms up to their cap are chains in arrays, hashed by term. Common terms are dictionaries, out of the way.
+Terms up to their cap are hash chains in arrays. Common terms are dictionaries.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _link_in(
     heads: Links, links: Links, link_terms: Terms, link_kinds: Kinds, free: int, ids: Numbers, sizes: Links,
     masks: Masks, owners: Links, terms: Terms, kinds: Kinds, term_cap: int, code_cap: int,
 ) -> tuple[int, Numbers, Terms]:  # fmt: skip
-    """Link owners under terms: the first free link then, the changes, and the terms that became common."""
+    """Link owners under terms. Returns the first free link, the changes, and the terms that became common."""
     found, count = np.empty((64, 3), dtype=np.int64), 0
     full, full_count = np.empty(terms.size, dtype=np.uint64), 0
     room = max(term_cap, code_cap) + 1
@@ -136,7 +136,7 @@ def _link_out(
     heads: Links, links: Links, link_terms: Terms, link_kinds: Kinds, free: int, ids: Numbers, sizes: Links,
     masks: Masks, pages: Numbers, terms: Terms, owners: Links,
 ) -> tuple[int, Numbers]:  # fmt: skip
-    """Take pages out of terms that are not common: the first free link then, and the changes. `owners`: who it was."""
+    """Unlink pages from terms that are not common. Returns the first free link and the changes; fills `owners`."""
     found, count = np.empty((64, 3), dtype=np.int64), 0
     for i in range(terms.size):
         term, slot = terms[i], _slot(heads, terms[i])
@@ -173,7 +173,7 @@ def _take_chain(
     heads: Links, links: Links, link_terms: Terms, link_kinds: Kinds, free: int, term: np.uint64, owners: Links,
     kinds: Kinds,
 ) -> tuple[int, int]:  # fmt: skip
-    """Take all owners of a term out: the first free link then, and how many they were."""
+    """Unlink all owners of a term. Returns the first free link and the number of owners."""
     slot, count = _slot(heads, term), 0
     before, link = _NONE, heads[slot]
     while link != _NONE:
@@ -190,7 +190,7 @@ def _take_chain(
 
 @njit(cache=True)
 def _rehash(heads: Links, links: Links, link_terms: Terms, used: int) -> int:
-    """Chain the first `used` links anew, and all others as free: the first of these."""
+    """Chain the first `used` links again and all others as free. Returns the first free link."""
     for link in range(used):
         slot = _slot(heads, link_terms[link])
         links[link, _NEXT], heads[slot] = heads[slot], link
@@ -200,7 +200,7 @@ def _rehash(heads: Links, links: Links, link_terms: Terms, used: int) -> int:
 
 
 class CandidateIndex:
-    """Pages are known by ids; terms in several calls about one page must not repeat."""
+    """The index of one task. Pages are identified by ids; a page's terms must be distinct."""
 
     def __init__(self, term_cap: int = TERM_CAP, code_cap: int = CODE_CAP) -> None:
         self._term_cap = term_cap
@@ -215,10 +215,10 @@ class CandidateIndex:
         self._common: dict[int, dict[int, int]] = {}  # by term and id: the owner's number and the flags, packed
 
     def post(self, ids: Numbers, sizes: Links, masks: Masks, counts: Links, terms: Terms, kinds: Kinds) -> Changes:
-        """Pages come: so many terms each."""
+        """Add pages, with `counts[i]` terms each."""
         owners = np.repeat(self._new_owners(ids, sizes, masks), counts)
         is_rare = self._put_common(owners, terms, kinds)
-        owners, terms, kinds = owners[is_rare], terms[is_rare], kinds[is_rare]  # copies: one compilation for all
+        owners, terms, kinds = owners[is_rare], terms[is_rare], kinds[is_rare]  # always copies: one array layout
         self._make_room(terms.size)
         self._free_link, found, full = _link_in(
             self._heads, self._links, self._link_terms, self._link_kinds, self._free_link, self._ids, self._sizes,
@@ -230,7 +230,7 @@ class CandidateIndex:
         return found
 
     def unpost(self, pages: Numbers, terms: Terms) -> Changes:
-        """Pages go: each term that one was posted with, and the page."""
+        """Remove pages: `terms` are all terms that they were posted with, `pages` the page of each."""
         changes, owners = [], set[int]()
         is_rare = np.array([term not in self._common for term in terms.tolist()], dtype=np.bool_)
         for page, term in zip(pages[~is_rare].tolist(), terms[~is_rare].tolist(), strict=True):
@@ -263,7 +263,7 @@ class CandidateIndex:
     # Common terms
 
     def _put_common(self, owners: Links, terms: Terms, kinds: Kinds) -> NDArray[np.bool_]:
-        """Note the common ones among the terms; which are not."""
+        """Record the common ones among the terms. Returns a mask of the others."""
         is_rare = np.ones(terms.size, dtype=np.bool_)
         for i, term in enumerate(terms.tolist() if self._common else ()):
             pages = self._common.get(term)
@@ -283,9 +283,9 @@ class CandidateIndex:
         self._common[term] = dict(zip(self._ids[owners[:count]].tolist(), packed, strict=True))
 
     def _remove_common(self, term: int, page: int) -> tuple[int, Changes]:
-        """Its owner, and the changes."""
+        """Remove a page from a common term. Returns the page's owner number and the changes."""
         pages = self._common.get(term)
-        if pages is None:  # it was common when the first of the pages went
+        if pages is None:  # it was common until an earlier page of this call was removed
             return self._remove_rare(term, page)
         packed = pages.pop(page)
         owner, kind = packed >> 3, packed & 7

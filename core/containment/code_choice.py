@@ -13,12 +13,12 @@ from dustream.core.text.language import SAMPLE_BYTES
 CodeOf = Callable[[bytes], str]
 """The feature code of a text, "" for none."""
 
-# The first bytes of Han, kana and Hangul in UTF-8: a text whose beginning has none is asked nothing more.
+# The lead bytes of Han, kana and Hangul in UTF-8: a text whose beginning has none is not CJK.
 _CJK_BYTE = re.compile(b"[\xe3-\xed]")
 
 
 def code_chooser(codes: CodesFor, parameters: CodeParameters) -> CodeOf:
-    """What takes the codes of the pages that get one."""
+    """A function that computes the codes of the pages that get one."""
     if codes == "off":
         return lambda utf8: ""
     if codes == "all":
@@ -27,7 +27,7 @@ def code_chooser(codes: CodesFor, parameters: CodeParameters) -> CodeOf:
 
 
 def _code(utf8: bytes, parameters: CodeParameters, *, is_cjk: bool) -> str:
-    """ "" if there is too little in the text, or if it must be in Chinese, Japanese or Korean and is not."""
+    """The code, or "" if the text has too little content, or if it must be CJK and is not."""
     found = feature_code(utf8.decode("utf-8", "replace"), parameters)
     is_wanted = len(found.code) >= parameters.code_chars_min and not (is_cjk and found.language == OTHER_SCRIPTS)
     return found.code if is_wanted else ""

@@ -1,7 +1,7 @@
-"""The containment processor: which pages share a term, so that one may contain the other. By partition of the terms.
+"""The containment processor: finds pages that share a term, so that one may contain the other. By partition of terms.
 
-Tier 2 posts the pages that are nobody's duplicate, and hears of pairs that became candidates, or are so no more; it
-measures them and decides (core/tier2/containers.py). All here follows from the pages posted, not from their order.
+Tier 2 posts the pages that are not duplicates, and is notified of pairs that become candidates or stop being so. It
+measures the pairs and decides (core/tier2/containers.py). All state is a function of the pages posted, not their order.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ContainmentProcessor:
             first = end
 
     def _unpost(self, message: Unpost) -> list[Changes]:
-        """Of pages that have no term here nothing is known."""
+        """Remove pages. Pages without a term in this partition are not known here."""
         pages: list[int] = []
         terms: list[bytes] = []
         for serial in np.frombuffer(message.serials, dtype="<i8").tolist():
@@ -79,7 +79,7 @@ class ContainmentProcessor:
 
 
 def _proposals(changes: Changes) -> Iterator[Send]:
-    """One message for each tier-2 partition, with the sum of changes of each pair."""
+    """One message per tier-2 partition, with the sum of the changes of each pair."""
     pairs, inverse = np.unique(changes[:, :2], axis=0, return_inverse=True)
     sums = np.bincount(inverse.reshape(-1), weights=changes[:, 2], minlength=len(pairs)).astype(np.int64)
     pairs, sums = pairs[sums != 0], sums[sums != 0]

@@ -1,4 +1,4 @@
-"""The rows of `containment`: the pages posted, some of one tier-2 partition in a row, and columns of them."""
+"""The rows of `containment`: posted pages, several of one tier-2 partition per row, in columns."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dustream.schemas.containment import Postings
 
 SERIAL_BITS = 48
 _SERIAL_MASK = (1 << SERIAL_BITS) - 1
-_ROW_BITS = 4  # pages of a row: so many that few rows are written, so few that taking one out is cheap
+_ROW_BITS = 4  # pages per row: enough that few rows are written, few enough that removing one is cheap
 
 
 def page_id(home: int, serial: int) -> int:
-    """A posted page: its tier-2 partition, and its serial there, which is never used again."""
+    """The id of a posted page: its tier-2 partition, and its serial there, which is never reused."""
     return home << SERIAL_BITS | serial
 
 
@@ -28,7 +28,7 @@ def serial_of(page: int) -> int:
 
 
 def row_key(home: int, serial: int) -> str:
-    """Of the row in which a page is."""
+    """The key of the row that contains a page."""
     return f"{home:03x}{serial >> _ROW_BITS:011x}"
 
 
@@ -57,7 +57,7 @@ class PostedPages(NamedTuple):
         return [row_key(home, serial) for serial in self.serials.tolist()]
 
     def part(self, first: int, end: int) -> PostedPages:
-        """Some of the pages, one behind the other."""
+        """The pages from `first` to `end`."""
         ends = np.cumsum(self.counts)
         start, stop = (int(ends[at - 1]) if at else 0 for at in (first, end))
         pages, terms = slice(first, end), slice(start, stop)
@@ -82,7 +82,7 @@ class PartedPostings(NamedTuple):
 
 
 def without(row: Postings, serial: int) -> PartedPostings | None:
-    """None if the page is not in the row."""
+    """The row without the page; None if the page is not in the row."""
     serials = np.frombuffer(row.serials, dtype="<i8").tolist()
     if serial not in serials:
         return None

@@ -1,12 +1,12 @@
-"""The terms by which pages that may contain one another meet.
+"""The terms by which containment candidates are found.
 
-A page's shingles with the smallest hashes are a random sample of its text, and the same shingle is small in every page
-that has it. A page *posts* its 32 smallest and *asks* with its 8 smallest. If a longer page has a share s of it, each
-shingle asked with is in that page with probability s, and among those it posts as long as the page is not more than
-four times as long; with more, some of the 8 are beyond the 32: at 8 times half of them.
+A page's shingles with the smallest hashes are a random sample of its text, and a shingle's hash is the same in every
+page. A page *posts* its 32 smallest and *asks* with its 8 smallest. If a longer page has a share s of it, that page has
+each shingle asked with with probability s, and posts it as long as it is at most four times as long. Beyond that, some
+of the 8 are not among its 32: at 8 times the length, half of them.
 
-A page with a feature code (Guo et al.) also posts and asks with runs of characters of its code, sampled alike: a second
-way to meet. Terms only propose: whether one page contains another is measured on their shingles (core/tier2).
+A page with a feature code (Guo et al.) also posts and asks with character runs of its code, sampled alike: a second way
+to find candidates. Terms only propose pairs: containment is measured on shingles (core/tier2).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dustream.core.text.tokens import fmix64
 
 Terms = NDArray[np.uint64]
 
-SHINGLES_MIN = 20  # a page that says less is found in everything
+SHINGLES_MIN = 20  # smaller pages are contained in too many others
 POSTED, ASKED = 32, 8
 CODE_POSTED, CODE_ASKED = 16, 8
-CODE_RUN_CHARS = 6  # of a code of 8 characters, the shortest there is, three quarters
+CODE_RUN_CHARS = 6  # three quarters of the shortest code (8 characters)
 
 ASK, POST, CODE = 1, 2, 4
-"""Flags of a term: the page looks for containers by it, can be found by it, it is a run of the feature code."""
+"""Flags of a term: the page searches containers by it; it can be found by it; it is a run of the feature code."""
 
 _SAMPLED = np.uint64((1 << 52) - 1)  # the hash in a shingle; the bits above are its first token's bucket
 _ALL_BITS = np.uint64((1 << 64) - 1)
@@ -37,7 +37,7 @@ _CODE_SALT = np.uint64(0xD6E8FEB86659FD93)
 
 
 class Sketch(NamedTuple):
-    """A page's terms, each with its flags, and the masks by which the share of two pages is estimated."""
+    """A page's terms, each with its flags, and the masks for estimating the shared part of two pages."""
 
     terms: Terms
     kinds: NDArray[np.uint8]
@@ -46,7 +46,7 @@ class Sketch(NamedTuple):
 
 @njit(cache=True)
 def _smallest_into(values: Terms, mask: np.uint64, found: Terms) -> int:
-    """The distinct values that are smallest under the mask, ascending: how many."""
+    """Write the distinct values that are smallest under the mask into `found`, ascending, and return their number."""
     count = 0
     for value in values:
         small = value & mask
@@ -67,7 +67,7 @@ def _smallest_into(values: Terms, mask: np.uint64, found: Terms) -> int:
 
 @njit(cache=True)
 def _code_runs(code: NDArray[np.uint32], chars: int) -> Terms:
-    """A hash of every run of so many characters."""
+    """A hash of every run of `chars` characters."""
     runs = np.empty(max(code.size - chars + 1, 0), dtype=np.uint64)
     for start in range(runs.size):
         rolling = np.uint64(0)
@@ -79,8 +79,8 @@ def _code_runs(code: NDArray[np.uint32], chars: int) -> Terms:
 
 @njit(cache=True)
 def _sketch_into(shingles: Terms, terms: Terms, masks: NDArray[np.uint64]) -> int:
-    """The terms of a page, and its masks: what it asks for and what it posts, each in 128 bits; of a term the bit is
-    its lowest seven. How many terms there are."""
+    """Write the terms of a page and its masks, and return the number of terms. The two masks of 128 bits are those of
+    the terms asked with and of the terms posted; the lowest seven bits of a term select its bit."""
     count = _smallest_into(shingles, _SAMPLED, terms)
     masks[:] = 0
     for i in range(count):
@@ -104,8 +104,8 @@ def _sketches_into(
 def sketches_of(
     shingles: Terms, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[Terms, NDArray[np.int32], NDArray[np.uint64]]:
-    """Of many pages, whose distinct shingles stand from `starts` to `ends`: a row of terms each, how many of these
-    count, and masks. Without feature codes."""
+    """The sketches of many pages, whose distinct shingles are at `starts` to `ends`: per page a row of terms, the
+    number of terms in it, and its masks. Without feature codes."""
     terms, counts = np.empty((starts.size, POSTED), dtype=np.uint64), np.empty(starts.size, dtype=np.int32)
     masks = np.empty((starts.size, 4), dtype=np.uint64)
     _sketches_into(shingles, starts, ends, terms, counts, masks)

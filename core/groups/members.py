@@ -1,7 +1,8 @@
-"""Tokens and edges by row: what a step costs is what it touches, not the size of the group.
+"""Tokens and edges, one row each: the cost of a step depends on the rows it touches, not on the size of the group.
 
-A *place* is where tokens are kept: a group's own, or that of a transfer on its way in. Edges are kept in both
-directions, also those to vertices elsewhere (half-edges): when such a vertex arrives, its edges are there already.
+Tokens are stored under a *place*: a group's key, or the key of a transfer that is still arriving. Edges are stored in
+both directions. Edges to vertices of other groups (half-edges) are stored too, so they are present when the vertex
+arrives.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Members:
             yield key[len(prefix) :]
 
     def eldest(self, place: str) -> str:
-        """The smallest (first seen, URL); '' if nobody is there."""
+        """The vertex with the smallest (first seen, URL); '' if the place is empty."""
         return next(self.vertices(place), "")
 
     def has_edge(self, place: str, vertex: str, other: str) -> bool:
@@ -70,12 +71,12 @@ class Members:
         return next(self.edges(place, vertex), None) is not None
 
     def others_after(self, place: str, vertex: str, after: str, limit: int) -> list[str]:
-        """The other ends of some of the vertex's edges, here or elsewhere, after the one named."""
+        """The other ends of up to `limit` edges of the vertex, in this group or another, after `after`."""
         prefix = f"{place}{END}{vertex}{END}"
         return [key[len(prefix) :] for key, _ in rows_after(self._edges, prefix, after, limit)]
 
     def add(self, place: str, tokens: Iterable[TokenRecord], edges: Iterable[EdgeRecord]) -> int:
-        """Put down what has come; how many of the tokens are new here."""
+        """Store tokens and edges, and return how many of the tokens are new at this place."""
         new = 0
         for token in tokens:
             new += not self.holds(place, token.vertex)
@@ -87,9 +88,9 @@ class Members:
     def take(
         self, place: str, vertices: Iterator[str], rows_max: int
     ) -> tuple[list[TokenRecord], list[EdgeRecord], bool]:
-        """Pick up tokens with their edges, about `rows_max` rows of them; and whether that was all.
+        """Remove tokens with their edges, about `rows_max` rows, and return them, and whether none are left.
 
-        A token with many edges comes in several takes: it stays until its last edges go."""
+        A token with many edges takes several calls: its row is deleted together with its last edges."""
         tokens: list[TokenRecord] = []
         edges: list[EdgeRecord] = []
         for vertex in vertices:
@@ -101,7 +102,7 @@ class Members:
         return tokens, edges, True
 
     def take_one(self, place: str, vertex: str, edges_max: int) -> tuple[TokenRecord, list[EdgeRecord], bool]:
-        """Pick up a token with some of its edges, one at least; and whether these were the last: then it is gone."""
+        """Remove some edges of a token, at least one, and return them, and whether the token was removed with them."""
         row = self.token(place, vertex)
         assert row is not None
         room = max(1, edges_max)

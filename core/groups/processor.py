@@ -1,17 +1,20 @@
-"""The groups processor: which vertices are connected. By group key.
+"""The groups processor: keeps the connected components of the match graph. Keyed by group.
 
 A group owns tokens, one per vertex, never copied. Rules (docs/protocol.md):
-- An edge whose other end is elsewhere is a half-edge; its pending join goes to the other end's group. Of the two
-  groups, the one with the lower priority (lower rank, then by a hash of the key) moves all its tokens to the other.
-  Every half-edge has one pending join until both ends are in one group or one is dead.
-- A request for a vertex that is not here goes back to the vertex's home in `pages`.
-- A vertex without a group enters that of a vertex it matches; if that one is elsewhere, it goes home.
-- A leave splits off the pieces that hung on it: all but the largest move to fresh keys.
-- Arrivals that nothing joins to the residents any more (the partner has gone meanwhile) go on to a fresh key together.
-- Members hear of every move and every change of the group's standing; each time the token's counter grows.
+- An edge to a vertex of another group is a half-edge. Its pending join is sent to that vertex's group. Of the two
+  groups, the one with the lower priority (lower rank, then a hash of the key) moves all its tokens to the other.
+  Every half-edge has one pending join until both ends are in one group or one of them is dead.
+- A request for a vertex that the group does not hold is returned to the vertex's home in `pages`.
+- A vertex without a group enters the group of a vertex that it matches. If that vertex is no longer in the group, the
+  token returns to its home.
+- A leave may split a group. The largest piece stays; the others move to fresh keys.
+- If no edge connects the arrivals to the residents any more (the partner has left), the arrivals move on to a fresh
+  key together.
+- Members are notified of every move and of every change of the group's standing; each notice increments the token's
+  counter.
 
-Work is done in jobs. A step does a bounded number of rows of them; the rest goes on with a message to oneself, and what
-comes for the group meanwhile is deferred: to everybody else it is as if the group had done all at once, only later.
+Work is done in jobs. A step processes a bounded number of rows and continues with a message to the same group. Messages
+that arrive meanwhile are deferred, so other tasks see each job as one atomic change.
 """
 
 from __future__ import annotations
@@ -51,9 +54,9 @@ from dustream.schemas.groups import ContinueGroup, Create, Deliver, EdgeRecord, 
 from dustream.schemas.pages import Bounce, Dead, Edge, Enter, Hold, Join, Leave, Left, Returned, Route, Standing, Sync
 
 WORK_MAX = 5_000  # rows in one step
-SEED_ROWS = 10  # that a search begins with
+SEED_ROWS = 10  # rows charged for starting one search
 TRANSFER_ROWS_MAX = 500  # tokens and edges in one message
-GROUP_SIZE_MAX = 1_000_000  # beyond, the group is held
+GROUP_SIZE_MAX = 1_000_000  # larger groups are held
 
 TABLES: dict[str, Any] = {
     "groups": GroupRow,
@@ -70,7 +73,7 @@ TABLES: dict[str, Any] = {
 
 @dataclass(slots=True)
 class Group:
-    """A group while a step works on it."""
+    """A group during a step."""
 
     key: str
     row: GroupRow
@@ -82,7 +85,7 @@ class Group:
 
 @dataclass
 class TransferBatch:
-    """What goes to one destination while a step works on a split."""
+    """The tokens and edges that one step of a split sends to one destination."""
 
     piece: SearchRow
     tokens: list[TokenRecord] = field(default_factory=list)
@@ -103,8 +106,9 @@ def rank_of(size: int) -> int:
 def priority(rank: int, key: str) -> tuple[int, int, str]:
     """Of two groups that an edge joins, the one with the higher priority stays: higher rank, then a hash of the key.
 
-    Keys begin with the time a page was first seen. If they decided, the pages of a chain crawled in sequence would all
-    give way to their predecessor at once and run after each other: quadratic, where a random order needs few rounds."""
+    The key itself would be a bad tie-breaker, since it begins with the time a page was first seen: all pages of a chain
+    crawled in sequence would move towards their predecessor at once, which takes a quadratic number of moves. A random
+    order needs few rounds."""
     return rank, zlib.crc32(key.encode()), key
 
 
@@ -252,7 +256,7 @@ class GroupsProcessor:
     def _join(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
         vertex, join = message.vertex, message.request
         assert isinstance(join, Join)
-        if not self._members.has_edge(group.key, vertex, join.other):  # it is there if the join comes back
+        if not self._members.has_edge(group.key, vertex, join.other):  # a returned join finds its edge
             self._members.link(group.key, vertex, join.other, join.similarity)
         if self._members.holds(group.key, join.other):
             return
@@ -281,7 +285,7 @@ class GroupsProcessor:
     def _dead(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
         assert isinstance(message.request, Dead)
         other = message.request.other
-        if not self._members.holds(group.key, other):  # if it is here, its own leave is on the way
+        if not self._members.holds(group.key, other):  # if it is here, its own leave is pending
             self._members.unlink(group.key, message.vertex, other)
 
     def _hold(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
@@ -295,10 +299,10 @@ class GroupsProcessor:
         self._out.append(Send("pages", url_of(message.vertex), Left(message.vertex)))
         group.jobs += [UnlinkJob(message.vertex), StandJob()]
 
-    # Falling apart
+    # Splits
 
     def _unlink(self, group: Group, job: UnlinkJob) -> Job | None:
-        """Edges of a vertex that has left. With one neighbour or none nothing falls apart."""
+        """Delete the edges of a vertex that has left. Fewer than two neighbours here: the group cannot split."""
         room = max(1, self._room() // SEED_ROWS)
         others = self._members.others_after(group.key, job.vertex, job.after, room)
         self._work += SEED_ROWS * len(others)
@@ -307,7 +311,7 @@ class GroupsProcessor:
         seeds = [other for other in others if self._members.holds(group.key, other)]
         finished, count = len(others) < room, job.seeds + len(seeds)
         if finished and count < 2:
-            if job.after:  # some edges went in an earlier step, and a search may have been started
+            if job.after:  # edges were deleted in an earlier step, which may have started a search
                 return self._clear(group, ClearJob())
             self._rank_again(group)
             return None
@@ -316,7 +320,7 @@ class GroupsProcessor:
         return SearchJob(count) if finished else replace(job, seeds=count, after=others[-1])
 
     def _search(self, group: Group, job: SearchJob) -> Job | None:
-        """Searches take turns until all but one are finished; it stays if it is larger than any of them."""
+        """Searches take turns until at most one is unfinished. It stays if it is larger than every finished one."""
         while self._work < self._work_max:
             turns = self._searches.turns(group.key, job.turn, self._room())
             if not turns:
@@ -326,7 +330,7 @@ class GroupsProcessor:
                 self._work += 1
             for number in turns:
                 if not self._searches.is_searching(group.key, number):
-                    continue  # another has met it just now
+                    continue  # it was merged into another search this round
                 if job.searching == 1 and self._searches.size(group.key, number) > job.largest_size:
                     return ClearJob() if job.largest < 0 else SplitJob(number)
                 if self._work >= self._work_max:
@@ -344,41 +348,41 @@ class GroupsProcessor:
         return job
 
     def _split(self, group: Group, job: SplitJob) -> Job | None:
-        """Some tokens of the pieces that move, to each destination what belongs there."""
+        """Send some tokens of the moving pieces, one batch per destination."""
         rows_max, rows = self._transfer_rows_max, 0
-        parcels: dict[int, TransferBatch] = {}
+        batches: dict[int, TransferBatch] = {}
         reached = self._searches.some_reached(group.key, job.after, rows_max)
         for vertex, number in reached:
             gone = number == job.staying
             if not gone:
-                if number not in parcels:
-                    parcels[number] = TransferBatch(self._piece(group, number))
+                if number not in batches:
+                    batches[number] = TransferBatch(self._piece(group, number))
                 token, edges, gone = self._members.take_one(group.key, vertex, rows_max - rows - 1)
-                parcels[number].add(token, edges, gone)
+                batches[number].add(token, edges, gone)
                 rows += 1 + len(edges)
             if gone:
                 self._searches.forget_vertex(group.key, vertex)
                 job = replace(job, after=vertex)
             if not gone or rows >= rows_max:
                 break
-        for number, parcel in parcels.items():
-            self._send_piece(group, number, parcel)
+        for number, batch in batches.items():
+            self._send_piece(group, number, batch)
         self._work += len(reached) + rows
         return job if reached else ClearJob()
 
     def _piece(self, group: Group, number: int) -> SearchRow:
-        """A piece with a destination: the fresh key of its eldest."""
+        """A piece with its destination: a fresh key, named after its eldest vertex."""
         row = self._searches.row(group.key, number)
         if not row.destination:
             row = replace(row, destination=self._fresh_key(group.key, row.eldest))
             group.set(size=group.row.size - row.size)
         return row
 
-    def _send_piece(self, group: Group, number: int, parcel: TransferBatch) -> None:
-        piece = parcel.piece
-        moved = piece.moved + parcel.gone
+    def _send_piece(self, group: Group, number: int, batch: TransferBatch) -> None:
+        piece = batch.piece
+        moved = piece.moved + batch.gone
         job = MoveJob(group.key, piece.destination, None, rank_of(piece.size), True, started=piece.moved > 0)
-        self._send_tokens(group.key, job, parcel.tokens, parcel.edges, moved == piece.size)
+        self._send_tokens(group.key, job, batch.tokens, batch.edges, moved == piece.size)
         self._searches.put_row(group.key, number, replace(piece, moved=moved))
 
     def _clear(self, group: Group, job: ClearJob) -> Job | None:
@@ -435,7 +439,7 @@ class GroupsProcessor:
             self._stage(group, message)
 
     def _settle_down(self, group: Group, message: Transfer) -> None:
-        """A fresh group has no residents and nobody knows its key yet: its tokens can stay where they fall."""
+        """A fresh group has no residents and no other group knows its key: tokens are stored in it at once."""
         size = group.row.size + self._members.add(group.key, message.tokens, message.edges)
         self._work += len(message.tokens) + len(message.edges)
         group.set(size=size, arriving=0 if message.last else 1)
@@ -446,7 +450,7 @@ class GroupsProcessor:
             group.jobs.append(SyncJob())
 
     def _arrive(self, group: Group, message: Transfer) -> None:
-        """A transfer in one chunk."""
+        """Handle a transfer that is one chunk."""
         if not self._joins(group.key, message):
             eldest = min(message.tokens, key=lambda token: token.vertex)
             destination = group_key(eldest.counter + 1, eldest.vertex)
@@ -473,14 +477,14 @@ class GroupsProcessor:
         )
 
     def _admit(self, group: Group, eldest: str, added: int, rank: int) -> bool:
-        """Count the arrivals in; whether the group's standing changed by it."""
+        """Add the arrivals to the group's size and rank, and return whether its standing changed."""
         size = group.row.size + added
         eldest = min(group.row.eldest, eldest)
         group.set(size=size, eldest=eldest, rank=max(group.row.rank, rank, rank_of(size)))
         return self._set_standing(group, self._standing(group.key, eldest, size))
 
     def _pass_on(self, group: Group, via: EdgeRecord | None) -> None:
-        """The edge that caused the move still has its far end elsewhere: its pending join goes on."""
+        """Send the join of the edge that caused the move again, if its other end is not in this group."""
         if via is not None and not self._members.holds(group.key, via.other):
             self._send_join(group, via)
 
@@ -558,7 +562,7 @@ class GroupsProcessor:
     # Standing
 
     def _standing(self, place: str, eldest: str, size: int) -> Standing:
-        """Held is a function of what the group is now: too big, and no operator has said anything about its eldest."""
+        """The group is held if it is too large and no operator has decided on its eldest member."""
         token = self._members.token(place, eldest)
         pass_from = None if token is None else token.pass_from
         return Standing(url_of(eldest), size == 1, size > self._group_size_max and pass_from is None, pass_from or 0.0)

@@ -9,7 +9,7 @@ from dustream.schemas.pages import Standing
 
 
 class MoveJob(Struct, frozen=True, array_like=True, tag="move"):
-    """Send all tokens kept at `place` to another group."""
+    """Send all tokens stored at `place` to another group."""
 
     place: str
     destination: str
@@ -20,50 +20,50 @@ class MoveJob(Struct, frozen=True, array_like=True, tag="move"):
 
 
 class LandJob(Struct, frozen=True, array_like=True, tag="land"):
-    """All chunks from `source` are here: check whether they join the residents, then let them in or send them on."""
+    """All chunks from `source` are here: admit them if an edge connects them to the residents, else move them on."""
 
     source: str
     via: EdgeRecord | None
     rank: int
-    checked: str = ""  # the last arrival that was found to join nobody
+    checked: str = ""  # arrivals up to this one have no edge to a resident
     joined: bool = False
-    sync_all: bool = False  # the group's standing changed: everybody is told when all have landed
+    sync_all: bool = False  # the group's standing changed: all members are notified after the last arrival
 
 
 class UnlinkJob(Struct, frozen=True, array_like=True, tag="unlink"):
-    """A vertex has left: take its edges away, and start a search at each neighbour that is here."""
+    """A vertex has left: delete its edges and start a search at each neighbour in this group."""
 
     vertex: str
     seeds: int = 0
-    after: str = ""  # edges up to this other end are gone; to begin at the first again would lead over deleted rows
+    after: str = ""  # edges up to this other end are deleted; a scan from the start would cross their tombstones
 
 
 class SearchJob(Struct, frozen=True, array_like=True, tag="search"):
-    """Find the pieces that hung on a vertex that has left, all but the largest."""
+    """Find the pieces that the departed vertex connected, all but the largest."""
 
-    searching: int  # searches that are not finished and have met no larger one
+    searching: int  # searches neither finished nor merged into another
     turn: int = -1  # the search whose turn it was last
-    largest: int = -1  # of the finished ones
+    largest: int = -1  # the largest finished search
     largest_size: int = 0
 
 
 class SplitJob(Struct, frozen=True, array_like=True, tag="split"):
-    """Every piece but that of one search moves to a fresh key."""
+    """Move every piece to a fresh key, except that of the search `staying`."""
 
     staying: int
-    after: str = ""  # vertices up to this one are done
+    after: str = ""  # vertices up to this one are processed
 
 
 class ClearJob(Struct, frozen=True, array_like=True, tag="clear"):
-    """Delete what the searches have left behind."""
+    """Delete the rows that the searches left."""
 
 
 class StandJob(Struct, frozen=True, array_like=True, tag="stand"):
-    """Work out the group's standing again, and tell everybody if it changed."""
+    """Recompute the group's standing and notify all members if it changed."""
 
 
 class SyncJob(Struct, frozen=True, array_like=True, tag="sync"):
-    """Tell all members where they are and how the group stands, from the vertex after `after` on."""
+    """Notify all members after `after` of their owner and the group's standing."""
 
     after: str = ""
 
@@ -78,8 +78,8 @@ class GroupRow(Struct, frozen=True, array_like=True):
     size: int = 0
     eldest: str = ""
     standing: Standing | None = None
-    arriving: int = 0  # transfers of which some chunks are here
-    jobs: tuple[Job, ...] = ()  # work that is cut; what comes meanwhile is deferred
+    arriving: int = 0  # transfers of which some chunks have arrived
+    jobs: tuple[Job, ...] = ()  # unfinished work; messages are deferred until it is done
     deferred_first: int = 0
     deferred_next: int = 0
 
@@ -92,56 +92,56 @@ class TokenRow(Struct, frozen=True, array_like=True):
     """Table `tokens`, by place and vertex. The counter grows with each move and each change of standing."""
 
     counter: int
-    pass_from: float | None = None  # an operator's word, of the eldest it counts
+    pass_from: float | None = None  # an operator's decision; only that of the eldest counts
 
 
 class EdgeRow(Struct, frozen=True, array_like=True):
-    """Table `edges`, by place and two vertices, in both directions. If one of the two is no token here, a half-edge."""
+    """Table `edges`, by place and two vertices, in both directions. Of a half-edge, one vertex has no token here."""
 
     similarity: float
 
 
 class SearchRow(Struct, frozen=True, array_like=True):
-    """Table `searches`, by group and number: a search for what hung on a vertex that has left (searches.py)."""
+    """Table `searches`, by group and number: one search for a piece of a group that may split (searches.py)."""
 
-    # the piece, as long as it has not joined another search
-    current: int  # the search whose queue is worked off
-    tail: int  # the last one of the chained queues
+    # The piece, until it is merged into another search
+    current: int  # the search whose queue is being processed
+    tail: int  # the last of the chained queues
     eldest: str
     size: int = 0
-    parent: int = -1  # the search that this one has joined
-    destination: str = ""  # where the piece moves
-    moved: int = 0  # tokens that are gone already
-    # its own queue
+    parent: int = -1  # the search that this one was merged into
+    destination: str = ""  # the group key that the piece moves to
+    moved: int = 0  # tokens moved so far
+    # Its own queue
     queued: int = 0
     expanded: int = 0
-    edge_after: str = ""  # of the vertex at hand: the edges up to this one are done
+    edge_after: str = ""  # edges of the current vertex up to this one are followed
     following: int = -1  # the search whose queue comes next
 
 
 class ReachedRow(Struct, frozen=True, array_like=True):
-    """Table `reached`, by group and vertex: the search that came there first."""
+    """Table `reached`, by group and vertex: the search that reached it first."""
 
     search: int
 
 
 class FrontierRow(Struct, frozen=True, array_like=True):
-    """Table `frontier`, by group, search and place in its queue."""
+    """Table `frontier`, by group, search and position in its queue."""
 
     vertex: str
 
 
 class MarkRow(Struct, frozen=True, array_like=True):
-    """Table `searching`, by group and number: a search that takes turns."""
+    """Table `searching`, by group and number: an unfinished search."""
 
 
 class ArrivalRow(Struct, frozen=True, array_like=True):
-    """Table `arrivals`, by group and source: how many tokens of a transfer are here, kept at a place of their own."""
+    """Table `arrivals`, by group and source: how many tokens of a transfer have arrived, at a place of their own."""
 
     size: int
 
 
 class DeferredRow(Struct, frozen=True, array_like=True):
-    """Table `deferred`, by group and number: a message that waits for work that is cut."""
+    """Table `deferred`, by group and number: a message that waits until the group's jobs are done."""
 
     message: Create | Deliver | Transfer

@@ -1,14 +1,14 @@
-"""What falls apart when a vertex goes, searched in steps: all of it is in rows, so a step costs what it touches and a
-killed task goes on where it was.
+"""The search for the pieces into which a group falls when a vertex leaves.
 
-Searches start from the neighbours the vertex had (seeds) and advance by turns, a few edges each, until all pieces but
-one are found: the largest piece is never walked to its end. A search's vertices are a queue of its own, in the order
-they were reached. Searches that meet become one: the smaller is chained behind the larger, no row of it is rewritten.
+All search state is in rows: a step costs what it touches, and a killed task resumes where it stopped. Searches start at
+the former neighbours of the vertex (seeds) and take turns, a few edges each, until all pieces but one are complete; the
+largest piece is never walked to its end. Each search has a queue of vertices in the order they were reached. Searches
+that meet are merged: the queue of the smaller is chained behind that of the larger, and no row is rewritten.
 
-    searches   group, search          how far it is, whom it joined, which queues are its own
-    reached    group, vertex          the search that came there first
-    frontier   group, search, place   the queue: vertices whose edges must still be followed
-    searching  group, search          those that take turns
+    searches   group, search             its progress, the search it was merged into, its chain of queues
+    reached    group, vertex             the search that reached it first
+    frontier   group, search, position   the queue: vertices whose edges are still to be followed
+    searching  group, search             the unfinished searches
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOBODY = -1
 
 
 class Searches:
-    """The searches of all groups of a task. Every method says in its result what it did, or counts in `rows`."""
+    """The searches of all groups of a task. Methods that touch many rows count them in `rows`."""
 
     def __init__(self, state: TaskState, members: Members) -> None:
         self._members = members
@@ -35,7 +35,7 @@ class Searches:
         self._reached: Table[ReachedRow] = state.table("reached")
         self._frontier: Table[FrontierRow] = state.table("frontier")
         self._searching: Table[MarkRow] = state.table("searching")
-        self.rows = 0  # touched since the owner last set it to 0
+        self.rows = 0  # rows touched since the caller last reset it
 
     def start(self, group: str, number: int, seed: str) -> None:
         self._put(group, number, SearchRow(current=number, tail=number, eldest=seed))
@@ -43,7 +43,7 @@ class Searches:
         self._reach(group, number, number, seed)
 
     def turns(self, group: str, after: int, limit: int) -> list[int]:
-        """The next searches whose turn it is, after the one with that number."""
+        """Up to `limit` unfinished searches after number `after`."""
         prefix = group + END
         rows = rows_after(self._searching, prefix, f"{after:08x}" if after >= 0 else "", limit)
         return [int(key[len(prefix) :], 16) for key, _ in rows]
@@ -52,14 +52,14 @@ class Searches:
         return self._searching.get(_key(group, number)) is not None
 
     def is_finished(self, group: str, number: int) -> bool:
-        """Whether it has found a whole piece."""
+        """Whether the search has found a whole piece."""
         return self._get(group, number).parent == NOBODY and not self.is_searching(group, number)
 
     def size(self, group: str, number: int) -> int:
         return self._get(group, number).size
 
     def advance(self, group: str, number: int, edges_max: int) -> int:
-        """One turn: follow some edges. How many searches ended by it: it met others, or it is finished."""
+        """Take one turn: follow some edges. Returns how many searches ended: merged with another, or finished."""
         search = self._get(group, number)
         queue = self._get(group, search.current)
         while queue.expanded == queue.queued and queue.following != NOBODY:
@@ -91,7 +91,7 @@ class Searches:
         return met
 
     def _look(self, group: str, number: int, current: int, other: str) -> tuple[int, bool]:
-        """At the other end of an edge; the search that goes on, and whether another one was met."""
+        """Visit the other end of an edge. Returns the search that continues, and whether another one was merged."""
         if not self._members.holds(group, other):
             return number, False
         reached = self._reached.get(f"{group}{END}{other}")
@@ -110,27 +110,27 @@ class Searches:
         self._put(group, number, replace(search, size=search.size + 1, eldest=min(search.eldest, vertex)))
 
     def _meet(self, group: str, one: int, other: int) -> int:
-        """Two searches become one, which goes on with the queues of both; the larger stays, so ways to it are short."""
+        """Merge two searches and chain their queues. The larger stays, which keeps the parent chains short."""
         large, small = (one, other) if self.size(group, one) >= self.size(group, other) else (other, one)
         kept, joined = self._get(group, large), self._get(group, small)
         self._put(group, small, replace(joined, parent=large))
         self._put(group, kept.tail, replace(self._get(group, kept.tail), following=joined.current))
-        kept = self._get(group, large)  # its tail may have been itself
+        kept = self._get(group, large)  # the write above changed it if it was its own tail
         eldest = min(kept.eldest, joined.eldest)
         self._put(group, large, replace(kept, size=kept.size + joined.size, eldest=eldest, tail=joined.tail))
         self._searching.delete(_key(group, small))
         return large
 
     def root(self, group: str, number: int) -> int:
-        """The search that this one has become part of."""
+        """The search that this one was merged into, directly or not; itself if it was not."""
         while (parent := self._get(group, number).parent) != NOBODY:
             number = parent
         return number
 
-    # What was found
+    # Results
 
     def some_reached(self, group: str, after: str, limit: int) -> list[tuple[str, int]]:
-        """Vertices after the one named, and the searches that found them, as they are now."""
+        """Up to `limit` reached vertices after `after`, each with the search it belongs to now."""
         prefix = group + END
         rows = rows_after(self._reached, prefix, after, limit)
         self.rows += len(rows)
@@ -146,7 +146,7 @@ class Searches:
         self._put(group, number, row)
 
     def clear(self, group: str, limit: int) -> bool:
-        """Delete what is left of the searches, some rows at a time; whether that was all."""
+        """Delete up to `limit` rows of the searches, and return whether none are left."""
         tables: list[Table[Any]] = [self._frontier, self._searching, self._reached, self._searches]
         for table in tables:
             rows = rows_after(table, group + END, "", limit)

@@ -1,6 +1,6 @@
-"""All pages at once: what the processors come to when everything has come to rest, without the way there.
+"""The batch algorithm: computes the final result of the processors directly, from all pages at once.
 
-The outcome is a function of what each URL is at the end of the log (docs/protocol.md): which pages match, who is the
-best among them, where redirects lead. Who wants it once and keeps no state need not pay for pages that come and go one
-by one. `fold` tells what each URL is, `matching` who matches whom, `outcome` what the public is told.
+The outcome is a function of the state of each URL at the end of the log (docs/protocol.md): which pages match, which of
+them is the best, where redirects end. A batch run keeps no state, so it need not maintain groups while pages come and
+go. `fold` computes the state of each URL, `matching` the match graph and its winners, `outcome` the statuses.
 """

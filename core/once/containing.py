@@ -1,4 +1,5 @@
-"""Who contains whom, from all pages at once: the rules of core/tier2/containers.py, from the best page to the worst."""
+"""Containment among all pages at once: the rules of core/tier2/containers.py, applied from the best page to the
+worst."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ Ints = NDArray[np.int64]
 
 
 class Posted(NamedTuple):
-    """A page that is nobody's duplicate in some market."""
+    """A page that is not a duplicate in some market."""
 
     url: str
     row: PageRow
@@ -39,7 +40,7 @@ class Posted(NamedTuple):
 
 
 class Containing:
-    """Pages by their place in `posted`."""
+    """The containment search. Pages are numbered by their index in `posted`."""
 
     def __init__(self, posted: list[Posted], contents: Contents, markets: Markets, rules: ContainmentRules) -> None:
         self._starts, self._shingles = contents.sets()
@@ -52,7 +53,7 @@ class Containing:
         self._index = CandidateIndex()
 
     def found(self) -> Iterator[tuple[str, int, Verdict]]:
-        """Of each page that is contained in another, by market: the verdict."""
+        """The verdicts on contained pages: URL, market, verdict."""
         candidates = self._candidates()
         for market in range(len(self._markets.names)):
             for page, verdict in self._contained(candidates, market):
@@ -65,7 +66,7 @@ class Containing:
         )
 
     def _candidates(self) -> dict[int, dict[int, float]]:
-        """By page: the pages that have enough of it, and how much."""
+        """By page: the pages that contain enough of it, and the share of each."""
         changes = [self._changes(first) for first in range(0, len(self._posted), PAGES_AT_ONCE)]
         if not changes:
             return {}
@@ -81,7 +82,7 @@ class Containing:
         return found
 
     def _changes(self, first: int) -> Changes:
-        """Post some pages to the index."""
+        """Post some pages to the index and return the changes."""
         numbers = self._numbers[first : first + PAGES_AT_ONCE]
         starts, ends = self._starts[numbers], self._starts[numbers + 1]
         rows, counts, masks = sketches_of(self._shingles, starts, ends)
@@ -100,8 +101,8 @@ class Containing:
         return self._index.post(ids, sizes, masks, counts, np.concatenate(terms), np.concatenate(kinds))
 
     def _contained(self, candidates: dict[int, dict[int, float]], market: int) -> Iterator[tuple[int, Verdict]]:
-        """From the best page to the worst: each is contained in the page kept that has the largest share of it, if that
-        is enough. Only who is alone in its group is contained."""
+        """From the best page to the worst: each is contained in the kept page that has the largest share of it, if that
+        is enough. Only a page alone in its group can be contained."""
         contained: set[int] = set()
         ranked = [page for page in candidates if self._is_alone(page) and self._is_winner(page, market)]
         for page in sorted(ranked, key=lambda each: self._order(each, market)):

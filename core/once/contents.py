@@ -1,4 +1,4 @@
-"""The contents of pages in columns, by number: what comparing them takes, and nothing else."""
+"""The contents of pages in columns, by number: only the parts needed for comparing them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ COLUMNS_AT_ONCE = 1_024
 
 
 class Spool(Protocol):
-    """Where shingles are kept, one behind the other: by far the largest part of a signature, and seldom looked at."""
+    """Sequential storage for shingles, by far the largest part of a signature and seldom read."""
 
     def append(self, shingles: bytes) -> None: ...
 
     def piece(self, start: int, end: int) -> bytes:
-        """So many bytes of what was appended."""
+        """The bytes from `start` to `end`."""
 
     def all(self) -> NDArray[np.uint64]:
-        """All that were appended."""
+        """All shingles appended."""
 
 
 class MemorySpool:
@@ -42,12 +42,12 @@ class MemorySpool:
         return bytes(self._data[start:end])
 
     def all(self) -> NDArray[np.uint64]:
-        return np.frombuffer(bytearray(self._data), dtype=np.uint64)  # writable, as a mapped file is: one compilation
+        return np.frombuffer(bytearray(self._data), dtype=np.uint64)  # writable like a mapped file: one array type
 
 
 class Columns(NamedTuple):
-    """All contents: the key of every band (rows are contents), the content hash as two words, whether there are no
-    shingles, and where the shingles of a content start; they end where those of the next start."""
+    """All contents: the key of every band (one row per content), the content hash as two 64-bit words, whether the
+    content has no shingles, and where its shingles start; they end where those of the next content start."""
 
     keys: NDArray[np.uint64]
     hashes: NDArray[np.uint64]
@@ -65,7 +65,7 @@ class Contents:
         self._spool = spool
         self._ends = [0]
         self._new: list[PageSignature] = []
-        self.codes: dict[int, str] = {}  # feature codes by number, of those that have one
+        self.codes: dict[int, str] = {}  # feature codes by content number
         self.languages: list[str] = []
         self._parts: list[tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]] = []
 
@@ -88,7 +88,7 @@ class Contents:
         return self._spool.piece(self._ends[number] * SHINGLE_BYTES, self._ends[number + 1] * SHINGLE_BYTES)
 
     def sets(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Where the shingles of each content start, and of one more; and all shingles."""
+        """The start of each content's shingles, with a last entry for the end; and all shingles."""
         return np.array(self._ends, dtype=np.int64), self._spool.all()
 
     def columns(self) -> Columns:
@@ -98,7 +98,7 @@ class Contents:
         return Columns(keys, hashes, bare, *self.sets())
 
     def _take_new(self) -> None:
-        """Bands instead of MinHashes: a fifth of their size."""
+        """Reduce new signatures to bands, which take a fifth of the size of MinHashes."""
         minhashes = np.frombuffer(b"".join([each.minhash for each in self._new]), dtype="<u4")
         hashes = content_words([each.content_hash for each in self._new])
         keys, bare = page_keys(minhashes.reshape(len(self._new), -1).copy(), hashes, self._bands, self._rows)

@@ -1,4 +1,4 @@
-"""What each URL is at the end of the log: the rules by which `pages` takes fetches, without telling anybody."""
+"""The state of each URL at the end of the log: the rules of `pages` for fetches, without notifying other tasks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Literal
 from msgspec import Struct
 
 from dustream.core.once.contents import Contents
-from dustream.core.pages.decisions import weight
 from dustream.core.pages.former import NOT_KEPT, FormerRow, found_at, merged, surplus
-from dustream.core.pages.rows import UNKNOWN_VERSION
-from dustream.core.pages.same_find import finds_same
-from dustream.core.pages.small_changes import ByAnchor
+from dustream.core.pages.rows import UNKNOWN_VERSION, weight
+from dustream.core.pages.small_changes import ByAnchor, finds_same
 from dustream.core.vertex import END
 from dustream.schemas.pages import Crawl, Decision
 from dustream.schemas.signature import PageSignature
@@ -22,8 +20,8 @@ NO_CONTENT = -1
 
 
 class FoldedPage(Struct, gc=False):
-    """A URL as its fetches so far made it, as in the rows of `pages`. `content` numbers the signature that stands for
-    it. What a revisit found is known when all fetches are."""
+    """The state of a URL after the fetches so far, as in the rows of `pages`. `content` is the number of the signature
+    that represents it. The content of a revisit is known only after all fetches."""
 
     version: int
     first_seen_ms: int
@@ -46,8 +44,8 @@ class FoldedPage(Struct, gc=False):
 
 
 class Fold:
-    """Takes fetches in the order of the log. Of two fetches of a URL the later one counts; of two with one time stamp
-    the first in the log."""
+    """Applies fetches in log order. The latest fetch of a URL counts; of two with the same timestamp, the first in the
+    log."""
 
     def __init__(self, contents: Contents, small_changes: ByAnchor) -> None:
         self.pages: dict[str, FoldedPage] = {}
@@ -55,8 +53,8 @@ class Fold:
         self._contents = contents
         self._small_changes = small_changes
         self._former: dict[str, dict[str, FormerRow]] = {}
-        self._group_words: dict[str, Decision] = {}
-        self.site_words: list[Decision] = []
+        self._group_decisions: dict[str, Decision] = {}
+        self.site_decisions: list[Decision] = []
 
     def take(self, crawls: Iterable[Crawl]) -> None:
         pages, counts = self.pages, self.counts
@@ -75,8 +73,8 @@ class Fold:
                 self._update(page, crawl)
 
     def settle(self) -> None:
-        """All fetches are known, and so is what revisits found. Only contents that a URL's own fetches brought are
-        passed on, so the order does not matter."""
+        """Resolve revisits after the last fetch. Only contents from a URL's own fetches are used, so the order does not
+        matter."""
         found = {url: self._revisited(page) for url, page in self.pages.items() if page.revisit}
         for url, row in found.items():
             page = self.pages[url]
@@ -84,21 +82,21 @@ class Fold:
                 page.kind, page.content = "content", row.home
 
     def decide(self, decision: Decision) -> None:
-        """An operator's word. Of two the later one counts; of two of one time the more careful one."""
+        """Store an operator's decision. The later one counts; of two with one timestamp, the more careful one."""
         if decision.on == "site":
-            self.site_words.append(decision)
+            self.site_decisions.append(decision)
             return
-        known = self._group_words.get(decision.url)
+        known = self._group_decisions.get(decision.url)
         if known is None or weight(decision) > weight(known):
-            self._group_words[decision.url] = decision
+            self._group_decisions[decision.url] = decision
 
     def pass_from(self, group: str) -> float | None:
-        """The operator's word on the group with this id."""
-        word = self._group_words.get(group)
-        return None if word is None else word.pass_from
+        """The `pass_from` of the operator's decision on the group with this id."""
+        decision = self._group_decisions.get(group)
+        return None if decision is None else decision.pass_from
 
     def _stay(self, page: FoldedPage, crawl: Crawl) -> None:
-        """A fetch that leaves the page what it is: it confirms that, or a later one is known."""
+        """Apply a fetch that does not change the page: it confirms the state, or a later fetch is known."""
         newest = page.version if crawl.kind == "seen" else page.found_at
         page.version = max(page.version, crawl.version)
         _note_popularity(page, crawl)
@@ -147,7 +145,7 @@ class Fold:
             page.revisit, page.revisit_digest = page.target, crawl.digest
             self._note(crawl.url, NOT_KEPT, FormerRow(crawl.version, crawl.version))
 
-    # Contents that revisits may have found
+    # Former contents, for revisits
 
     def _note_late(self, page: FoldedPage, crawl: Crawl) -> None:
         signature = crawl.signature

@@ -1,11 +1,11 @@
-"""Who matches whom among all contents, and who wins: components and stars of the match graph, in compiled code.
+"""The match graph of all contents, its components and its stars, in compiled code.
 
 The match graph is that of tier 2: contents are candidates if they share a band, candidates match by exact Jaccard, and
-pages of one content match. A pair is compared in the first band that it shares, once, and only if the two are not in
-one component yet. Pages of one content have the same neighbours, so the best of them stands for all.
+pages with one content match. A pair is compared in the first band that it shares, once, and only if the two are not in
+one component yet. Pages with one content have the same neighbours, so the best of them represents all.
 
-A bucket in which many components meet in vain is a crowd: its heavy contents are compared if they share a shingle of
-their own, and not otherwise (core/tier2/crowd.py).
+A bucket with many components that do not match is a crowd: its heavy contents are compared only if they share a shingle
+outside the crowd's core (core/tier2/crowd.py).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ ALONE = -1  # in its bucket
 NOBODY = -1
 CORE_SAMPLE_MAX = 512
 CROWD_MIN = 128  # components in one bucket
-HEAVY = 2  # of a content: in a crowd, and heavy; LIGHT: in a crowd, and not
-LIGHT = 1
-FILLED_MAX = 0.5  # of the slots of a hash table
+HEAVY = 2  # the content is in a crowd, and heavy
+LIGHT = 1  # the content is in a crowd, and not heavy
+FILLED_MAX = 0.5  # load factor of a hash table
 
 
 class Sets(NamedTuple):
-    """The shingle sets of contents, and a sketch of each that was compared."""
+    """The shingle sets of contents, and the sketches of those compared."""
 
     starts: Ints
     shingles: Words
@@ -43,8 +43,8 @@ class Sets(NamedTuple):
 
 
 class MatchGraph(NamedTuple):
-    """Per content the root of its component; per content and band the number of its bucket, ALONE if it shares that
-    with no other; and how many buckets there are."""
+    """Per content the root of its component; per content and band the number of its bucket, ALONE if no other content
+    is in it; and the number of buckets."""
 
     roots: Ints
     buckets: NDArray[np.int32]
@@ -59,7 +59,7 @@ def sets_of(columns: Columns) -> Sets:
 
 @njit(cache=True)
 def first_copies(hashes: Words, present: Ints) -> Ints:
-    """Per content that is present, the first one present with the same content hash."""
+    """For each content in `present`, the first one there with the same content hash."""
     slots = np.full(max(8, int(len(present) / FILLED_MAX)), -1, dtype=np.int64)
     firsts = np.empty(len(present), dtype=np.int64)
     for row in range(len(present)):
@@ -102,7 +102,7 @@ def sketch(sets: Sets, content: int) -> Words:
 
 @njit(cache=True)
 def similarity(sets: Sets, one: int, other: int, numerator: int, denominator: int) -> float:
-    """The Jaccard similarity of two contents if it reaches the ratio, else -1.0."""
+    """The Jaccard similarity of two contents if it is at least the ratio, else -1.0."""
     sketch(sets, other)
     if is_out_of_reach(sketch(sets, one), sets.sketches, other * SKETCH_WORDS, numerator, denominator):
         return -1.0
@@ -123,9 +123,9 @@ def join_bucket(
     weights: NDArray[np.int8],
     lists_max: int,
 ) -> bool:
-    """Join the components of a bucket's members that match. Members of one component are on one list: who matches one
-    of them need not be compared with the others. Heavy ones are on no list: they are not compared with each other.
-    False if there are too many lists."""
+    """Join the components of a bucket's members that match. Members of one component are on one list: a content that
+    matches one of them need not be compared with the rest. Heavy contents are on no list and are not compared with each
+    other. Returns False if there are too many lists."""
     members = members[np.argsort(weights[members] == HEAVY, kind="mergesort")]
     heads, tails = np.empty(len(members), dtype=np.int64), np.empty(len(members), dtype=np.int64)
     following, lists = np.full(len(members), -1, dtype=np.int64), 0
@@ -151,7 +151,7 @@ def join_bucket(
 
 @njit(cache=True)
 def put_on_list(members: Ints, row: int, parents: Ints, heads: Ints, tails: Ints, following: Ints, lists: int) -> int:
-    """All lists of the member's component become one, with the member at its end; returns how many lists there are."""
+    """Merge all lists of the member's component into one, with the member at its end. Returns the number of lists."""
     own, each, root = -1, 0, root_of(parents, members[row])
     while each < lists:
         if root_of(parents, members[heads[each]]) != root:
@@ -176,9 +176,9 @@ def join_band(
     contents: Ints, column: Words, order: Ints, start: int, band: int, of: NDArray[np.int32], count: int, sets: Sets,
     numerator: int, denominator: int, parents: Ints, weights: NDArray[np.int8],
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Number the buckets of one band, from `count` on, and join what matches in them, from row `start` on. `column` has
-    the contents' keys, `order` their rows by key. Returns where a bucket starts that is a crowd, where it ends (or the
-    end), and the next number."""
+    """Number the buckets of one band, from `count` on, and join the matches in them, from row `start` on. `column` has
+    the contents' keys, `order` their rows by key. Stops at the first crowd: returns its start and end (or the end of
+    the rows) and the next bucket number."""
     while start < len(order):
         end = start + 1
         while end < len(order) and column[order[end]] == column[order[start]]:
@@ -214,7 +214,7 @@ def join_sharing(
 
 
 class Crowds:
-    """Who of the contents met in crowds is heavy; heavy ones are joined as they become known."""
+    """Which contents in crowds are heavy. Heavy contents are joined as they are found."""
 
     def __init__(self, columns: Columns, sets: Sets, ratio: tuple[int, int], parents: Ints) -> None:
         self._columns, self._sets, self._ratio, self._parents = columns, sets, ratio, parents
@@ -245,7 +245,7 @@ class Crowds:
 
 
 def match_graph(columns: Columns, contents: Ints, sets: Sets, ratio: tuple[int, int]) -> MatchGraph:
-    """The components of these contents (each of another content hash)."""
+    """The components of these contents, which have distinct content hashes."""
     parents = np.arange(len(columns.bare), dtype=np.int64)
     of = np.full(columns.keys.shape, ALONE, dtype=np.int32)
     filled, count = contents[~columns.bare[contents]], 0
@@ -269,7 +269,7 @@ def stars(
     order: Ints, roots: Ints, of: NDArray[np.int32], bucket_count: int, sets: Sets, numerator: int, denominator: int
 ) -> tuple[Ints, NDArray[np.float64]]:
     """Per content, from the best to the worst: the row of the best winner that matches it (NOBODY: it is a winner
-    itself) and the similarity to it. The winners of a bucket are on a list, the best first."""
+    itself) and the similarity to it. Each bucket has a list of its winners, the best first."""
     bands = of.shape[1]
     winners, similarities = np.full(len(order), NOBODY, dtype=np.int64), np.ones(len(order))
     heads, tails = np.full(bucket_count, -1, dtype=np.int64), np.full(bucket_count, -1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What the public is told of each URL, from what all of them are at the end of the log."""
+"""The status of each URL, from the state of all URLs at the end of the log."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from msgspec.structs import replace
 from dustream.core.once.contents import Contents
 from dustream.core.once.fold import Fold, FoldedPage
 from dustream.core.once.matching import NOBODY, Ints, MatchGraph, Sets, first_copies, match_graph, sets_of, stars
-from dustream.core.pages.redirects import REDIRECT_HOPS_MAX, resolution
+from dustream.core.pages.resolution import REDIRECT_HOPS_MAX, resolution
 from dustream.core.pages.rows import PageRow
 from dustream.core.vertex import vertex_name
 from dustream.core.winners import Markets
 from dustream.schemas.pages import Resolution, Standing, Verdict
 
 Rows = dict[str, PageRow]
-"""What `pages` would keep of each URL, as far as others see it."""
+"""The rows of `pages`, with the fields that others can see."""
 
 
 class Grouping:
-    """The groups of the content pages, and who wins in them."""
+    """The groups of the content pages, and their winners."""
 
     def __init__(self, fold: Fold, contents: Contents, markets: Markets, group_size_max: int) -> None:
         self._fold = fold
@@ -37,7 +37,7 @@ class Grouping:
         self._graph: MatchGraph = match_graph(columns, distinct, self._sets, self._ratio)
 
     def rows(self) -> Rows:
-        """The content pages in the order in which they first came."""
+        """The rows of content pages in the order in which the pages first appeared."""
         roots = self._graph.roots[self._firsts]
         _, groups, sizes = np.unique(roots, return_inverse=True, return_counts=True)
         itself = len(self._markets.names)
@@ -69,7 +69,7 @@ class Grouping:
         return Standing(eldest, False, len(group) > self._group_size_max and pass_from is None, pass_from or 0.0)
 
     def _verdicts(self, numbers: Sequence[int], names: dict[int, str]) -> Iterator[list[Verdict]]:
-        """By market: the verdicts on these pages."""
+        """The verdicts on these pages, by market."""
         pages = [self._fold.pages[self._urls[number]] for number in numbers]
         keys = [
             self._markets.keys(self._urls[number], page, names[number])
@@ -81,7 +81,7 @@ class Grouping:
     def _market_verdicts(self, numbers: Sequence[int], keys: list[bytes]) -> list[Verdict]:
         ranked = sorted(range(len(numbers)), key=keys.__getitem__)
         firsts = self._firsts[np.array(numbers, dtype=np.int64)].tolist()
-        best: dict[int, int] = {}  # of the pages of one content: from the best content to the worst
+        best: dict[int, int] = {}  # the best page of each content, from the best content to the worst
         for at in ranked:
             best.setdefault(firsts[at], at)
         order = np.array(list(best), dtype=np.int64)
@@ -125,7 +125,7 @@ class Grouping:
 
 
 def other_rows(fold: Fold, rows: Rows, hops_max: int = REDIRECT_HOPS_MAX) -> Iterator[tuple[str, PageRow]]:
-    """The pages without content of their own, when those with content are known."""
+    """The rows of pages without their own content, once those with content are known."""
     for url, page in fold.pages.items():
         if page.kind != "content":
             upstream = _way(page.target, fold.pages, rows, hops_max) if page.kind == "redirect" else None
@@ -149,7 +149,7 @@ def _bare_row(page: FoldedPage, upstream: Resolution | None) -> PageRow:
 
 
 def _way(url: str, pages: dict[str, FoldedPage], rows: Rows, hops_max: int) -> Resolution | None:
-    """Where a URL leads; None if that takes too many hops, as a ring does."""
+    """The resolution of a URL; None if it takes too many hops, as a ring does."""
     path = [url]
     page = pages.get(url)
     while page is not None and page.kind == "redirect":
@@ -164,7 +164,7 @@ def _way(url: str, pages: dict[str, FoldedPage], rows: Rows, hops_max: int) -> R
 
 
 def with_contained(rows: Rows, found: Iterable[tuple[str, int, Verdict | None]], markets: int) -> None:
-    """Note by market who contains a page."""
+    """Add containment verdicts to the rows, by market."""
     for url, market, verdict in found:
         row = rows[url]
         before = row.contained or (None,) * markets

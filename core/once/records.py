@@ -1,6 +1,6 @@
-"""Groups and winners of records that have a text and a rank, and nothing else: a corpus, row by row.
+"""Groups and winners of records that have only a text and a rank: a corpus, row by row.
 
-The match graph and its stars are those of pages (`matching`); the rank alone decides who wins.
+The match graph and its stars are those of pages (`matching`); the rank alone decides the winners.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dustream.core.once.matching import NOBODY, Ints, first_copies, match_graph,
 
 
 class RecordVerdicts(NamedTuple):
-    """By record: the first record of its group, the record that is kept for it (itself, if it is kept), the exact
-    Jaccard similarity to that one, and whether both have the same content."""
+    """By record: the first record of its group, the record kept for it (itself, if it is kept), the exact Jaccard
+    similarity to that one, and whether both have the same content."""
 
     groups: Ints
     winners: Ints
@@ -25,7 +25,7 @@ class RecordVerdicts(NamedTuple):
 
 
 def judge_records(contents: Contents, ranked: Ints) -> RecordVerdicts:
-    """The verdict on each of the contents. `ranked` has their numbers, the best first."""
+    """The verdict on each content. `ranked` has their numbers, the best first."""
     count = len(contents)
     if not count:
         none = np.empty(0, dtype=np.int64)
@@ -34,7 +34,7 @@ def judge_records(contents: Contents, ranked: Ints) -> RecordVerdicts:
     firsts, sets = first_copies(columns.hashes, numbers), sets_of(columns)
     roots, buckets, bucket_count = match_graph(columns, np.unique(firsts), sets, contents.ratio)
     ranked_firsts, places = np.unique(firsts[ranked], return_index=True)
-    by_rank = np.argsort(places)  # of several records with one content, the best stands for all
+    by_rank = np.argsort(places)  # of several records with one content, the best represents all
     order, best = ranked_firsts[by_rank], ranked[places[by_rank]]
     found, similarities = stars(order, roots, buckets, bucket_count, sets, *contents.ratio)
     row_of = np.empty(count, dtype=np.int64)

@@ -1,8 +1,8 @@
-"""The contents a URL had, and which of them a page found that revisited it.
+"""The contents a URL has had, and which of them a revisit found.
 
-Of each content of a URL the first and the last fetch that brought it are kept, with the payload digests that the input
-names. First and last do not depend on the order in which fetches come, so neither does the answer. Contents that are
-kept no more, and those that the URL itself found by a revisit, count as one content that is not known.
+For each content, the first and the last fetch that brought it are kept, with their payload digests if the input has
+them. First and last do not depend on the order in which fetches arrive, so neither does the answer. Contents no longer
+kept, and those that the URL itself found by a revisit, count as one unknown content.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-FORMER_MAX = 4  # contents kept of a URL beside its present one: the last ones
-NOT_KEPT = "-"  # stands for the content hash of contents that are not known
+FORMER_MAX = 4  # former contents kept of a URL: the latest ones
+NOT_KEPT = "-"  # stands for the content hash of unknown contents
 
 
 class FormerRow(Struct, frozen=True, array_like=True):
-    """Table `former`, by URL and content hash: the fetches that brought a content, and under which name and in which
-    partition tier 2 knows it."""
+    """Table `former`, by URL and content hash: the first and last fetch of a content, and its name and home partition
+    in tier 2."""
 
     first: int
     last: int
@@ -33,7 +33,7 @@ Contents = Mapping[str, FormerRow]
 
 
 def merged(known: FormerRow | None, other: FormerRow) -> FormerRow:
-    """What two rows of one content say together; the name is that of the known one."""
+    """Two rows of one content combined; the name is that of the known one."""
     if known is None:
         return other
     if other.first < known.first:
@@ -46,8 +46,8 @@ def merged(known: FormerRow | None, other: FormerRow) -> FormerRow:
 def found_at(contents: Contents, time: int, digest: str) -> str | None:
     """The content that a revisit at `time` found; None if it is not known.
 
-    The one whose payload has the digest named. Else the last one that came until then: unless another one was seen
-    again since, so that either may be meant, or its last payload was another one than the revisit names.
+    A content with the given payload digest comes first. Else it is the latest content that began by then, unless an
+    earlier content was seen again since (either may be meant), or its last payload had a different digest.
     """
     named = [(row.first, key) for key, row in contents.items() if digest and row.first_digest == digest]
     if named:
@@ -64,6 +64,6 @@ def found_at(contents: Contents, time: int, digest: str) -> str | None:
 
 
 def surplus(contents: Contents, present: str, former_max: int = FORMER_MAX) -> list[str]:
-    """The contents that are kept no more: all but the present one and the last ones."""
+    """The contents to delete: all but the present one and the latest former ones."""
     kept = sorted((row.last, key) for key, row in contents.items() if key not in (NOT_KEPT, present))
     return [key for _, key in kept[: max(0, len(kept) - former_max)]]

@@ -1,20 +1,20 @@
-"""The pages processor: what each URL is now, where its token is, and what the public is told. By URL.
+"""The pages processor: each URL's state, the home of its token, and its published status. Keyed by URL.
 
 Rules (docs/protocol.md):
-- Of two fetches the later one counts; of two with one time stamp, the first in the log. A confirmation tells nothing of
-  what the page is, so it may come before or after what it confirms.
-- A page that revisited another one asks it for the content it found, and has that (revisits.py). It keeps what it has
-  until the answer comes.
-- A changed content that no rule for small changes (small_changes.py) lets pass is a new vertex: the old one leaves its
-  group and tier 2 and is remembered as dying until its group has let go; the new one is stored in tier 2.
-- If representatives decide, a fetch goes to its representative's record and comes back with the verdict. Fetches of a
-  page that come meanwhile take the same way, so that they come back in order.
-- A vertex gets a group with its first edge: most pages never have one. Its token goes right into the group of the
-  vertex it matches; it makes a group of its own only if that one cannot be met.
-- This is each token's home: requests for a vertex pass here, and the highest counter names the owner. A request that
-  comes back from a group that has given the token away waits for the news of where it went.
-- Only this processor declares a vertex dead, and only it writes a URL's status. Of a new content nothing is said before
-  tier 2 has compared it, and of one that joins a group nothing before it is there.
+- The latest fetch counts; of two with the same timestamp, the first in the log. A confirmation (`seen`) does not state
+  what the page is, so it may come before or after the fetch that it confirms.
+- A page that revisited another one asks it for the content found and takes the answer as its own (revisits.py). It
+  keeps its state until the answer arrives.
+- A content change too large for the rule for small changes (small_changes.py) makes a new vertex, which is stored in
+  tier 2. The old vertex leaves its group and tier 2, and has a `dying` row until its group confirms that it left.
+- Under the rule of representatives, a fetch is sent to its representative's record and returns with the verdict. Later
+  fetches of the page take the same path meanwhile, so they return in order.
+- A vertex gets a group with its first edge; most pages never have one. Its token enters the group of the vertex that it
+  matches, and creates a group only if that group cannot be reached.
+- Each token has its home here: requests for a vertex are routed by its page, and the highest counter names the owner.
+  A request returned by a group that has passed on the token is parked until the new owner is known.
+- Only this processor declares a vertex dead, and only it writes a URL's status. The status of new content is published
+  after tier 2 has compared it; that of a page entering a group, after it has entered.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from dustream.core.pages.decisions import weight
 from dustream.core.pages.former import FORMER_MAX, FormerRow
-from dustream.core.pages.outgoing import MEMBERS_MAX, ClusterUpdates
-from dustream.core.pages.redirects import REDIRECT_HOPS_MAX, resolution
+from dustream.core.pages.resolution import REDIRECT_HOPS_MAX, contained_markets, resolution
 from dustream.core.pages.revisits import AskerRow, Revisits
 from dustream.core.pages.rows import (
     UNKNOWN_VERSION,
@@ -43,18 +41,18 @@ from dustream.core.pages.rows import (
     bare,
     home_key,
     vertex_of,
+    weight,
 )
-from dustream.core.pages.same_find import finds_same
-from dustream.core.pages.site_pages import PAGES_TOLD_MAX, LostRow, SiteHoldRow, SiteOf, SitePages
+from dustream.core.pages.site_pages import PAGES_UPDATED_MAX, LostRow, SiteHoldRow, SiteOf, SitePages
 from dustream.core.pages.small_changes import (
     EXACT,
     ByAnchor,
     ByRepresentative,
     SmallChanges,
+    finds_same,
     representative_of,
 )
-from dustream.core.pages.status import holds_group, looks_alike, status, view
-from dustream.core.pages.verdicts import contained_markets
+from dustream.core.pages.status import MEMBERS_MAX, ClusterUpdates, holds_group, looks_alike, status, view
 from dustream.core.partitioning import PartitionMap, tie_of
 from dustream.core.processor import Send, Table, TaskState, rows_after
 from dustream.core.text.shingle_bytes import shingle_array
@@ -100,9 +98,9 @@ from dustream.schemas.signature import PageSignature
 from dustream.schemas.sites import SiteDecision
 from dustream.schemas.tier2 import ContainmentDropped, Rekey, Remove, StoreVertex
 
-FOLLOWERS_TOLD_MAX = 1_000  # per step
-UNPARKED_MAX = 1_000  # requests of one vertex, per step
-ENTER_HOPS_MAX = 4  # that a token goes after others that are on their way, too
+FOLLOWERS_NOTIFIED_MAX = 1_000  # followers notified in one step
+UNPARKED_MAX = 1_000  # requests of one vertex in one step
+ENTER_HOPS_MAX = 4  # tokens on their way that one token may follow
 
 TABLES: dict[str, Any] = {
     "pages": PageRow,
@@ -131,8 +129,8 @@ class PagesProcessor:
         *,
         small_changes: SmallChanges = EXACT,
         redirect_hops_max: int = REDIRECT_HOPS_MAX,
-        followers_told_max: int = FOLLOWERS_TOLD_MAX,
-        site_pages_told_max: int = PAGES_TOLD_MAX,
+        followers_notified_max: int = FOLLOWERS_NOTIFIED_MAX,
+        site_pages_updated_max: int = PAGES_UPDATED_MAX,
         update_members_max: int = MEMBERS_MAX,
         unparked_max: int = UNPARKED_MAX,
         former_max: int = FORMER_MAX,
@@ -142,12 +140,12 @@ class PagesProcessor:
         self._site_of = site_of
         self._small_changes = small_changes
         self._hops_max = redirect_hops_max
-        self._followers_told_max = followers_told_max
-        self._site_pages = SitePages(site_of, len(markets.names), site_pages_told_max)
+        self._followers_notified_max = followers_notified_max
+        self._site_pages = SitePages(site_of, len(markets.names), site_pages_updated_max)
         self._updates = ClusterUpdates(update_members_max)
         self._unparked_max = unparked_max
         self._out: list[Send] = []
-        self._revisits = Revisits(partition_map, followers_told_max, former_max, self._send)
+        self._revisits = Revisits(partition_map, followers_notified_max, former_max, self._send)
         self._counted: Counter[str] = Counter()
         self._homed: Counter[int] = Counter()
         self._remapped: Counter[int] = Counter()
@@ -173,7 +171,7 @@ class PagesProcessor:
             Spread: self._on_spread,
             Decision: self._decision,
             SiteHeld: self._site_held,
-            ContinueSite: self._tell_site,
+            ContinueSite: self._update_site,
             Unpark: self._on_unpark,
         }
 
@@ -218,7 +216,7 @@ class PagesProcessor:
 
     def _crawl(self, crawl: Crawl) -> None:
         page = self._pages.get(crawl.url)
-        asked = None if page is None else self._whom_to_ask(page, crawl)
+        asked = None if page is None else self._representative_to_consult(page, crawl)
         if page is None or asked is None:
             self._take(page, crawl, None)
         else:
@@ -226,7 +224,7 @@ class PagesProcessor:
             self._out.append(Send("pages", asked, Consult(asked, crawl)))
 
     def _take(self, page: PageRow | None, crawl: Crawl, verdict: Verdict | None) -> None:
-        """A fetch, with its representative's verdict if there is one."""
+        """Apply a fetch, with its representative's verdict if there is one."""
         url = crawl.url
         if END in url or END in (crawl.target or ""):
             self._counted["refused"] += 1
@@ -245,7 +243,7 @@ class PagesProcessor:
             self._pages.put(url, self._revisits.answer(url, now))
 
     def _stay(self, url: str, page: PageRow, crawl: Crawl) -> None:
-        """A fetch that leaves the page what it is: it confirms that, or a later one is known."""
+        """Apply a fetch that does not change the page: it confirms the state, or a later fetch is known."""
         newest = page.version if crawl.kind == "seen" else page.found_at
         now = _with_popularity(replace(page, version=max(page.version, crawl.version)), crawl)
         if crawl.version > newest:
@@ -286,10 +284,10 @@ class PagesProcessor:
             self._remapped[now.home] += 1
         self._save(url, page, now)
 
-    # A fetch that does not move the page
+    # Fetches that keep the page's vertex
 
     def _settled(self, url: str, page: PageRow, now: PageRow, crawl: Crawl, verdict: Verdict | None) -> PageRow | None:
-        """The page after a fetch that leaves it where it is; None if it must leave."""
+        """The page after a fetch that keeps its vertex; None if the page needs a new one."""
         if crawl.kind != "revisit" and finds_same(page, crawl):
             self._counted["unchanged"] += 1
             return replace(now, last_digest=crawl.digest)
@@ -316,7 +314,7 @@ class PagesProcessor:
         signature: PageSignature,
         verdict: Verdict | None,
     ) -> PageRow | None:
-        """A verdict counts if the winner is still who gave it."""
+        """Apply the representative's verdict, if it is still the page's winner."""
         representative = representative_of(page)
         if representative == url:
             verdict = self._compare(rule, url, page, signature)
@@ -330,8 +328,8 @@ class PagesProcessor:
         anchor = self._anchors.get(url)
         return None if anchor is None else rule.verdict(url, page, anchor.shingles, signature)
 
-    def _whom_to_ask(self, page: PageRow, crawl: Crawl) -> str | None:
-        """The representative whose word a fetch needs, or whom it passes because an earlier fetch is on that way."""
+    def _representative_to_consult(self, page: PageRow, crawl: Crawl) -> str | None:
+        """The representative to send a fetch to; the same as for earlier fetches that have not returned."""
         if page.consulted_count:
             return page.consulted
         if not isinstance(self._small_changes, ByRepresentative) or crawl.kind != "content":
@@ -358,7 +356,7 @@ class PagesProcessor:
         self._take(page, message.crawl, message.verdict)
 
     def _rekey(self, url: str, before: PageRow, now: PageRow) -> None:
-        """The page's popularity or canonical link may give it another place in the winner order."""
+        """Send new winner keys to tier 2 if the page's popularity or canonical link changed them."""
         unchanged = (now.popularity, now.canonical) == (before.popularity, before.canonical)
         if now.kind != "content" or unchanged:
             return
@@ -368,7 +366,7 @@ class PagesProcessor:
             self._out.append(Send("tier2", now.home, Rekey(vertex, keys)))
 
     def _retire(self, url: str, page: PageRow) -> None:
-        """The page is no longer what it was."""
+        """Withdraw everything that depends on the page's previous state."""
         if page.kind == "redirect":
             self._out.append(Send("pages", page.target, Unfollow(page.target, url, page.epoch)))
         if page.revisit:
@@ -391,7 +389,7 @@ class PagesProcessor:
             self._answer_parked(vertex)
 
     def _become(self, page: PageRow, crawl: Crawl) -> PageRow:
-        """The page as the fetch found it; `page` has no content or target of its own."""
+        """The page as the fetch found it; `page` has no content or target yet."""
         if crawl.kind == "seen":
             return page
         self._forget_anchor(crawl.url)
@@ -408,7 +406,7 @@ class PagesProcessor:
         return page
 
     def _store(self, page: PageRow, crawl: Crawl) -> PageRow:
-        """A new vertex: alone and its own winner until told otherwise."""
+        """Store a new vertex: alone and its own winner until tier 2 has compared it."""
         url, epoch, signature = crawl.url, crawl.version, crawl.signature
         assert signature is not None
         turn = page.turn + 1 if page.epoch == epoch else 0
@@ -441,17 +439,17 @@ class PagesProcessor:
         if self._small_changes.keeps_shingles:
             self._anchors.delete(url)
 
-    # What a revisit found
+    # Revisits
 
     def _ask(self, page: PageRow, crawl: Crawl) -> PageRow:
-        """The page as it is until the answer comes."""
+        """Ask the revisited page for its content. Returns the page as it is until the answer arrives."""
         assert crawl.target is not None
         self._revisits.note_revisit(crawl.url, crawl.version)
         self._out.append(Send("pages", crawl.target, Ask(crawl.target, crawl.url, crawl.version, crawl.digest)))
         return replace(page, revisit=crawl.target, answers=0, origin=crawl.origin)
 
     def _revisit_again(self, url: str, page: PageRow, now: PageRow, crawl: Crawl) -> PageRow:
-        """A page with content keeps it until it is known whether it is the one that was found."""
+        """A content page keeps its content until the answer shows whether it is the one found."""
         if not page.revisit:
             self._revisits.supersede(url, page)
         elif page.revisit != crawl.target:
@@ -491,7 +489,7 @@ class PagesProcessor:
             self._pages.put(message.url, self._revisits.answer_on(message.url, page))
 
     def _put_if_known(self, url: str, page: PageRow) -> None:
-        """A URL that nobody fetched, leads to or asks for any more is forgotten."""
+        """Store the row, or delete it if the URL was never fetched and no page redirects to it or asks for it."""
         if page.version == UNKNOWN_VERSION and not page.follower_count and not page.asker_count:
             self._pages.delete(url)
         else:
@@ -513,8 +511,8 @@ class PagesProcessor:
             self._pages.put(url, now)
 
     def _route(self, url: str, page: PageRow, vertex: str, request: Request) -> PageRow:
-        """Pass a request to the live vertex's group; the page as it is then, to be kept by the caller."""
-        if isinstance(request, Hold):  # one that went astray must not undo a later one
+        """Send a request to the group of a live vertex. Returns the page, which the caller stores."""
+        if isinstance(request, Hold):  # a delayed Hold must not undo a later decision
             request = Hold(self._pass_from(url))
         if page.owner is not None:
             self._out.append(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, request)))
@@ -529,7 +527,7 @@ class PagesProcessor:
         return self._park(page, vertex, request)
 
     def _make_group(self, url: str, page: PageRow, vertex: str, request: Request) -> PageRow:
-        """A group of its own, for this request."""
+        """Create a group for the vertex and send the request to it."""
         owner, pass_from = group_key(0, vertex), self._pass_from(url)
         first = request if pass_from is None else Hold(pass_from)
         self._out.append(Send("groups", owner, Create(owner, vertex, first)))
@@ -537,7 +535,7 @@ class PagesProcessor:
             self._out.append(Send("groups", owner, Deliver(owner, vertex, page.token_counter, request)))
         return replace(page, owner=owner)
 
-    # A token on its way into its first group
+    # Entering the first group
 
     def _enter(self, url: str, page: PageRow, vertex: str, request: Edge | Join) -> PageRow:
         via = request.other
@@ -549,7 +547,7 @@ class PagesProcessor:
         return replace(page, entering=via)
 
     def _send_after(self, page: PageRow, enter: Enter) -> None:
-        """Whom a token goes to is on the way, too: it goes after it, unless it would come back to itself."""
+        """The token to join is itself entering a group: follow it, unless that leads back to this token."""
         if page.entering == enter.other or enter.hops == ENTER_HOPS_MAX:
             self._give_back(enter, Edge(enter.via, enter.similarity))
         else:
@@ -560,7 +558,7 @@ class PagesProcessor:
         self._out.append(Send("pages", url_of(enter.other), Returned(enter.other, request)))
 
     def _returned(self, message: Returned) -> None:
-        """Alone again, or with a group of its own if there is somebody to join or to answer."""
+        """The token is alone again, or creates a group if requests are parked or the vertex it matches is alive."""
         vertex = message.vertex
         url = url_of(vertex)
         page = self._pages.get(url)
@@ -575,11 +573,11 @@ class PagesProcessor:
         self._save(url, before, page)
 
     def _dies_on_the_way(self, vertex: str) -> None:
-        """It leaves as soon as it is known which group it came to."""
+        """The vertex leaves its group as soon as it is known which one it entered."""
         self._dying.put(vertex, DyingRow("", 0, waiting=True))
 
     def _answer_dead(self, vertex: str, request: Request) -> None:
-        """Only the pending join of an edge waits for an answer, and a token for a place."""
+        """Answer a request for a dead vertex. Only pending joins and entering tokens need an answer."""
         if isinstance(request, Join):
             self._out.append(Send("pages", url_of(request.other), Route(request.other, Dead(vertex))))
         elif isinstance(request, Enter):
@@ -605,7 +603,7 @@ class PagesProcessor:
         return replace(page, parked_count=page.parked_count + 1)
 
     def _unpark(self, url: str, page: PageRow, vertex: str) -> PageRow:
-        """Requests parked before the last news go out; many in steps. Those parked since wait for the next news."""
+        """Route the requests parked before the last Sync, in bounded steps. Later ones wait for the next Sync."""
         rows = rows_after(self._parked, vertex + END, "", self._unparked_max)
         due = [(key, row) for key, row in rows if int(key[len(vertex) + 1 :], 16) < page.unparking]
         for key, row in due:
@@ -617,7 +615,7 @@ class PagesProcessor:
         return replace(page, parked_count=0 if page.unparking == page.parked_count else page.parked_count, unparking=0)
 
     def _answer_parked(self, vertex: str) -> None:
-        """The vertex is no more: so are all its requests; many in steps."""
+        """Answer all parked requests of a dead vertex, in bounded steps."""
         rows = rows_after(self._parked, vertex + END, "", self._unparked_max)
         for key, row in rows:
             self._parked.delete(key)
@@ -658,7 +656,7 @@ class PagesProcessor:
                 unparking=page.parked_count,
                 entering="",
             )
-            if page.parked_count and not page.unparking:  # else the steps under way take the others along
+            if page.parked_count and not page.unparking:  # else the steps under way include these requests
                 now = self._unpark(url, now, vertex)
             self._save(url, page, now)
 
@@ -695,8 +693,8 @@ class PagesProcessor:
         self._save_or_wait(url, page, _with_verdict(page, message.market, message.verdict))
 
     def _save_or_wait(self, url: str, page: PageRow, now: PageRow) -> None:
-        """While the page enters a group, the public hears of the winner with the group, which is known in a moment; if
-        nobody else waits for it."""
+        """While the page enters a group, its status is published together with the group, unless other pages depend on
+        it: followers, or a container."""
         if now.entering and not now.follower_count and not now.contained:
             self._pages.put(url, now if now.unsaid else replace(now, unsaid=True))
         else:
@@ -713,7 +711,7 @@ class PagesProcessor:
     # The circuit breaker
 
     def _decision(self, message: Decision) -> None:
-        """Kept whether or not the page is known yet, so that it does not matter which came first."""
+        """Store the decision whether or not the page is known yet: their order does not matter."""
         url, site = message.url, self._site_of(message.url)
         if message.on == "site":
             self._out.append(Send("sites", site, SiteDecision(site, message.version, message.pass_from is not None)))
@@ -731,11 +729,11 @@ class PagesProcessor:
         return None if row is None else row.pass_from
 
     def _site_held(self, message: SiteHeld) -> None:
-        if self._site_pages.hear(message):
-            self._tell_site(ContinueSite(message.site))
+        if self._site_pages.set_held(message):
+            self._update_site(ContinueSite(message.site))
 
-    def _tell_site(self, message: ContinueSite) -> None:
-        urls, markets, more = self._site_pages.next_to_tell(message.site)
+    def _update_site(self, message: ContinueSite) -> None:
+        urls, markets, more = self._site_pages.next_to_update(message.site)
         for url in urls:
             page = self._pages.get(url)
             assert page is not None
@@ -745,7 +743,7 @@ class PagesProcessor:
             self._out.append(Send("pages", self._partition, message))
 
     def _alarm(self, url: str, now: PageRow) -> None:
-        """A group's eldest member speaks for it: one writer per group id, so the last alarm is the truth."""
+        """A group's eldest member sends its alarms: with one writer per group id, the last alarm is current."""
         kind: Literal["group_held", "group_passed"] = "group_held" if holds_group(url, now) else "group_passed"
         self._out.append(Send("alarms", url, Alarm(kind=kind, group=url, size=now.group_size)))
 
@@ -778,43 +776,43 @@ class PagesProcessor:
             self._save(message.url, page, replace(page, upstream=message.resolution))
 
     def _spread(self, url: str, page: PageRow) -> PageRow:
-        """Tell all followers. Many are told in steps; a change on the way starts over from the first."""
+        """Notify all followers, in bounded steps. A change during the steps restarts at the first follower."""
         if page.spread_after is not None:
             return replace(page, spread_after="")
-        if page.follower_count > self._followers_told_max:
+        if page.follower_count > self._followers_notified_max:
             self._out.append(Send("pages", url, Spread(url)))
             return replace(page, spread_after="")
-        self._tell(url, page, "")
+        self._notify_followers(url, page, "")
         return page
 
     def _on_spread(self, message: Spread) -> None:
         page = self._pages.get(message.url)
         if page is None or page.spread_after is None:
             return
-        last = self._tell(message.url, page, page.spread_after)
+        last = self._notify_followers(message.url, page, page.spread_after)
         self._pages.put(message.url, replace(page, spread_after=last))
         if last is not None:
             self._out.append(Send("pages", message.url, Spread(message.url)))
 
-    def _tell(self, url: str, page: PageRow, after: str) -> str | None:
-        """The last follower told, if there may be more."""
+    def _notify_followers(self, url: str, page: PageRow, after: str) -> str | None:
+        """Notify some followers after `after`. Returns the last one if there may be more."""
         prefix = url + END
-        rows = rows_after(self._followers, prefix, after, self._followers_told_max)
+        rows = rows_after(self._followers, prefix, after, self._followers_notified_max)
         way = resolution(url, page, self._hops_max)
         for key, row in rows:
             follower = key[len(prefix) :]
             self._out.append(Send("pages", follower, Resolved(follower, row.epoch, way)))
-        return rows[-1][0][len(prefix) :] if len(rows) == self._followers_told_max else None
+        return rows[-1][0][len(prefix) :] if len(rows) == self._followers_notified_max else None
 
-    # What others see
+    # Publishing
 
     def _save(self, url: str, before: PageRow | None, now: PageRow) -> None:
-        """Keep the page, and tell followers and the public what changed for them."""
+        """Store the page, and notify followers and publish the status if these changed."""
         if before is not None and looks_alike(before, now) and not before.unsaid:
             self._pages.put(url, now)
             return
         if before is not None and (before.contained or now.contained):
-            self._tell_dropped(url, before, now)
+            self._report_dropped(url, before, now)
         now = self._site_pages.counted(url, before, now)
         if now.follower_count and resolution(url, before, self._hops_max) != resolution(url, now, self._hops_max):
             now = self._spread(url, now)
@@ -823,8 +821,8 @@ class PagesProcessor:
         is_new = now.unsaid and (before is None or not _same_vertex(before, now) or _awaits_answer(now))
         self._pages.put(url, now if is_new else self._publish(url, before, now))
 
-    def _tell_dropped(self, url: str, before: PageRow, now: PageRow) -> None:
-        """To tier 2: in which markets the vertex is dropped because it is contained, if these are others."""
+    def _report_dropped(self, url: str, before: PageRow, now: PageRow) -> None:
+        """Report to tier 2 in which markets the vertex is dropped as contained, if that changed."""
         if now.kind != "content" or before.kind != "content" or not _same_vertex(before, now):
             return
         markets = contained_markets(url, now)
@@ -837,9 +835,9 @@ class PagesProcessor:
         if seen is None or (not unsaid and before is not None and seen == view(url, before, names, self._hops_max)):
             return now
         now = replace(now, status_counter=now.status_counter + 1, unsaid=False)
-        said = status(now, seen)
-        self._out.append(Send("duplicate.status", url, said))
-        self._updates.add(self._site_of(url), said)
+        published = status(now, seen)
+        self._out.append(Send("duplicate.status", url, published))
+        self._updates.add(self._site_of(url), published)
         return now
 
 
@@ -848,7 +846,7 @@ def _with_verdict(page: PageRow, market: int, verdict: Verdict) -> PageRow:
 
 
 def _with_popularity(page: PageRow, crawl: Crawl) -> PageRow:
-    """The last one named counts, whatever else the fetch told."""
+    """The latest popularity counts, whatever the fetch found."""
     if crawl.popularity is None or crawl.version <= page.popularity_at:
         return page
     return replace(page, popularity=crawl.popularity, popularity_at=crawl.version)
@@ -863,5 +861,5 @@ def _same_vertex(before: PageRow, now: PageRow) -> bool:
 
 
 def _awaits_answer(page: PageRow) -> bool:
-    """Whether it is not yet known if the content that a revisit found is known."""
+    """Whether a revisiting page has had no answer yet."""
     return page.kind == "unknown" and page.revisit != "" and not page.answers

@@ -1,9 +1,9 @@
-"""Pages that revisited a URL ask it for the content they found: the contents it had, who asked, what they were told.
+"""Revisits: pages that found a URL's content unchanged ask that URL for the content.
 
 Rules (docs/protocol.md):
-- A content that its URL has no more, or that came late, stays known: its fetches here, its signature in tier 2.
-- Who asks is answered at once, and again whenever the answer changes; nothing is said twice.
-- The content travels from its tier-2 home, other answers from here. These are two links, so answers are numbered.
+- A former or late content stays known: its fetches in this table, its signature in tier 2.
+- An asker is answered at once, and again whenever the answer changes.
+- The content is sent by its tier-2 home, other answers from here. These are two links, so answers are numbered.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dustream.schemas.tier2 import Forget, Keep, Recall
 
 
 class AskerRow(Struct, frozen=True, array_like=True):
-    """Table `askers`, by URL and asker: what it found there when, and the last answer: its number, and the content."""
+    """Table `askers`, by URL and asker: time and digest of the revisit, number and content of the last answer."""
 
     version: int
     digest: str
@@ -33,7 +33,7 @@ class AskerRow(Struct, frozen=True, array_like=True):
 
 
 class Revisits:
-    """What a task of `pages` knows of the contents of its URLs, for those who ask."""
+    """The former contents of a task's URLs, and the pages that ask for them."""
 
     def __init__(
         self, partition_map: PartitionMap, asked_max: int, former_max: int, send: Callable[[Send], None]
@@ -50,21 +50,21 @@ class Revisits:
     # Contents
 
     def supersede(self, url: str, page: PageRow) -> None:
-        """The page's own content is about to be its former one."""
+        """Keep the page's own content as a former one."""
         self._note(url, page.content_hash.hex(), _own(url, page))
         self._bound(url, "")
 
     def is_kept(self, url: str, page: PageRow, vertex: str) -> bool:
-        """Whether the content of a vertex that goes stays known under its name."""
+        """Whether the content of a removed vertex stays known under the vertex's name."""
         row = self._former.get(f"{url}{END}{page.content_hash.hex()}")
         return row is not None and row.name == vertex
 
     def note_revisit(self, url: str, version: int) -> None:
-        """What the URL itself found by a revisit is not passed on."""
+        """A content that the URL itself found by a revisit counts as unknown."""
         self._note(url, NOT_KEPT, FormerRow(version, version))
 
     def note_late(self, url: str, page: PageRow, crawl: Crawl) -> PageRow:
-        """A content that came after a later one; the page as it is then."""
+        """Keep a content that arrived after a later one. Returns the page."""
         signature = crawl.signature
         assert signature is not None
         if _has_own(page) and page.content_hash == signature.content_hash:
@@ -94,10 +94,10 @@ class Revisits:
             self._note(url, NOT_KEPT, FormerRow(row.first, row.last))
             self._send(Send("tier2", row.home, Forget(row.name)))
 
-    # Those who ask
+    # Askers
 
     def ask(self, message: Ask, page: PageRow | None) -> PageRow:
-        """The page asked, as it is then."""
+        """Register and answer an asker. Returns the page asked."""
         key = f"{message.url}{END}{message.asker}"
         now = page or PageRow(UNKNOWN_VERSION, 0)
         if self._askers.get(key) is None:
@@ -115,7 +115,7 @@ class Revisits:
         return replace(page, asker_count=page.asker_count - 1)
 
     def answer(self, url: str, page: PageRow) -> PageRow:
-        """The contents changed: tell those for whom that is another answer. Many in steps; a change starts over."""
+        """Send changed answers after the contents changed, in bounded steps. A change during them restarts."""
         if not page.asker_count:
             return page
         if page.answers_after is None and page.asker_count > self._asked_max:
@@ -134,7 +134,7 @@ class Revisits:
         return replace(page, answers_after=last)
 
     def _answer_some(self, url: str, page: PageRow, after: str) -> str | None:
-        """The last one looked at, if there may be more."""
+        """Answer some askers after `after`. Returns the last one if there may be more."""
         prefix, contents = url + END, self._contents(url, page)
         rows = rows_after(self._askers, prefix, after, self._asked_max)
         for key, row in rows:
@@ -156,7 +156,7 @@ class Revisits:
         return replace(row, answers=number, answered=content)
 
     def _contents(self, url: str, page: PageRow) -> dict[str, FormerRow]:
-        """All that is known; the present content under its vertex's name."""
+        """All known contents; the present one under its vertex's name."""
         prefix = url + END
         rows = {key[len(prefix) :]: row for key, row in self._former.scan(prefix)}
         if _has_own(page):

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from dustream.core.vertex import vertex_name
-from dustream.schemas.pages import Request, Resolution, Standing, Verdict
+from dustream.schemas.pages import Decision, Request, Resolution, Standing, Verdict
 
-UNKNOWN_VERSION = -(1 << 62)  # of a URL that others redirect to and nobody fetched
+UNKNOWN_VERSION = -(1 << 62)  # of a URL that was never fetched
 
 
 class PageRow(Struct, frozen=True, array_like=True, gc=False):
-    """Table `pages`, by URL. What followers are told and what the public sees follow from it.
+    """Table `pages`, by URL. Its status and what its followers resolve to are functions of this row.
 
-    `version` is the last fetch, `found_at` the last one that told what the page is: a confirmation tells nothing, and
-    may come before what it confirms. `unknown`: no fetch brought a content, or it is not known what a revisit found."""
+    `version` is the last fetch. `found_at` is the last one that stated what the page is: a confirmation does not, and
+    may come before the fetch it confirms. `unknown`: no content was fetched, or the content a revisit found is not
+    known."""
 
     version: int
     first_seen_ms: int
@@ -33,45 +35,44 @@ class PageRow(Struct, frozen=True, array_like=True, gc=False):
     # content
     content_hash: bytes = b""
     home: int = 0
-    owner: str | None = None  # None: no edge yet, so no group had to be made
+    owner: str | None = None  # the group that has the token; None: no edge yet, so no group
     token_counter: int = 0
     parked_count: int = 0
     standing: Standing | None = None
     verdicts: tuple[Verdict, ...] = ()
-    group_size: int = 1  # when the group's standing was last told
+    group_size: int = 1  # as of the last Sync
     lost: int = 0  # markets (bit by bit) in which the winner is on another site
     site_held: int = 0  # those of them in which the site is held
-    # content of its own: the first fetch that brought it, and the payload digests of the first and the last one
+    # own content: the first fetch that brought it, and the payload digests of the first and the last one
     first_at: int = 0
     first_digest: str = ""
     last_digest: str = ""
-    anchored: bool = False  # the last content is another one than the one tier 2 knows, which stands for it
-    # content or unknown: the page that the fetch of `found_at` revisited, answers heard, contents that came of it
+    anchored: bool = False  # the last content differs from the one in tier 2, which represents it
+    # content or unknown: the page revisited by the fetch of `found_at`, answers received, contents stored in one epoch
     revisit: str = ""
     answers: int = 0
     turn: int = 0
-    # pages that revisited this one; the last of them answered, while not all are
+    # pages that revisited this one; the last one answered while answering is under way
     asker_count: int = 0
     answers_after: str | None = None
     # redirect
     target: str = ""
     via: str = ""
     upstream: Resolution | None = None
-    # of every kind: where the fetch of `epoch` stands in its input
+    # every kind: the position of the fetch of `epoch` in its input
     origin: str = ""
-    # fetches on their way to a representative and back: whom they ask, and how many
+    # fetches sent to a representative and not returned yet: which representative, and how many fetches
     consulted: str = ""
     consulted_count: int = 0
-    # of the token's requests that are parked, those with a lower number go out, step by step
+    # parked requests with a lower number are being routed, in steps
     unparking: int = 0
-    # containment: by market, who contains the page; () if nobody does
+    # containment: by market, the page that contains this one; () if none does
     contained: tuple[Verdict | None, ...] = ()
-    # no group yet, and the token is on its way into the group of this vertex
+    # no group yet: the token is on its way into the group of this vertex
     entering: str = ""
-    # the content is new and tier 2 has not compared it yet, or something changed while the page was entering a group:
-    # it is said together with what is to come
+    # a status is due but not published: tier 2 has not compared the new content yet, or the page is entering a group
     unsaid: bool = False
-    # of content: only the beginning of the page was read
+    # content: only the beginning of the page was read
     truncated: bool = False
 
 
@@ -81,14 +82,14 @@ def vertex_of(url: str, page: PageRow) -> str:
 
 
 def since_of(page: PageRow) -> int:
-    """The fetch that brought what the page is."""
+    """The time of the fetch that brought the page's present state."""
     if page.revisit:
         return page.found_at
     return page.first_seen_ms if page.kind == "unknown" else page.epoch
 
 
 def bare(page: PageRow) -> PageRow:
-    """The page without what it was: what it keeps whatever it becomes."""
+    """The page without its state: the fields kept whatever it becomes."""
     return PageRow(
         page.version,
         page.first_seen_ms,
@@ -106,14 +107,14 @@ def bare(page: PageRow) -> PageRow:
 
 
 class FollowerRow(Struct, frozen=True, array_like=True):
-    """Table `followers`, by target and URL: a redirect, and the epoch of it."""
+    """Table `followers`, by target and URL: a redirect and its epoch."""
 
     epoch: int
 
 
 class DyingRow(Struct, frozen=True, array_like=True):
-    """Table `dying`, by vertex: a vertex that is no more, but whose group has not let go of it yet; or whose token is
-    on its way into a group that is not known yet ("")."""
+    """Table `dying`, by vertex: a dead vertex that its group has not released yet. `owner` is "" while the token is on
+    its way into a group not known yet."""
 
     owner: str
     token_counter: int
@@ -121,34 +122,39 @@ class DyingRow(Struct, frozen=True, array_like=True):
 
 
 class ParkedRow(Struct, frozen=True, array_like=True):
-    """Table `parked`, by vertex and number: a request that overtook the news of where the token went."""
+    """Table `parked`, by vertex and number: a request that waits until the token's new owner is known."""
 
     request: Request
 
 
 class AnchorRow(Struct, frozen=True, array_like=True):
-    """Table `anchors`, by URL: what the next version is compared with, if there is anything to compare. The shingles of
-    the version tier 2 knows; if representatives decide, those of the last version."""
+    """Table `anchors`, by URL: the shingles that the next version is compared with. Those of the version in tier 2, or,
+    under the rule of representatives, those of the last version."""
 
     shingles: bytes
 
 
 class DecisionRow(Struct, frozen=True, array_like=True):
-    """Table `decisions`, by URL: an operator's last word on the group with that id, whether or not there is one."""
+    """Table `decisions`, by URL: an operator's latest decision on the group with that id, whether or not it exists."""
 
     version: int
     pass_from: float | None
 
 
+def weight(decision: Decision | DecisionRow) -> tuple[int, float]:
+    """The order of decisions on a group: the later one counts; of two with one timestamp, the more careful one."""
+    return decision.version, math.inf if decision.pass_from is None else decision.pass_from
+
+
 class CountRow(Struct, frozen=True, array_like=True):
-    """Table `counts`, by name: how many events went which way."""
+    """Table `counts`, by name: how many events had which outcome."""
 
     count: int
 
 
 class HomeRow(Struct, frozen=True, array_like=True):
-    """Table `homes`, by tier-2 partition: the pages whose home it is, and how often a page that changed was remapped to
-    it from another partition."""
+    """Table `homes`, by tier-2 partition: how many pages have their home there, and how many changed pages were
+    remapped to it from another partition."""
 
     pages: int
     remapped: int

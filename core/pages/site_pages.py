@@ -1,9 +1,9 @@
-"""The pages of sites: what they add to their sites' counts, and which of them are held because their site is.
+"""The pages of sites: their contribution to the sites' counts, and which of them are held because their site is.
 
-A page is *lost* to its site in a market if its winner there is on another site. `sites` adds up the tallies and tells
-every partition which sites are held; here that word is kept per site and passed on to the lost pages, a bounded number
-a step. A page that is lost while its site is held takes the word from there. So at rest every lost page has the last
-word, whatever came first.
+A page is *lost* to its site in a market if its winner there is on another site. `sites` sums the tallies and notifies
+every partition of the sites that are held. The markets are stored here per site and applied to the lost pages, a
+bounded number per step. A page that becomes lost while its site is held is held at once. So when no message is pending,
+every lost page reflects the latest state of its site, in whatever order the messages came.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dustream.core.pages.resolution import effective, verdicts_of
 from dustream.core.pages.rows import PageRow
-from dustream.core.pages.verdicts import effective, verdicts_of
 from dustream.core.processor import Send, Table, TaskState, rows_after
 from dustream.core.vertex import END
 from dustream.schemas.pages import SiteHeld
 from dustream.schemas.sites import Tally
 
-PAGES_TOLD_MAX = 1_000  # per step
+PAGES_UPDATED_MAX = 1_000  # in one step
 
 
 class LostRow(Struct, frozen=True, array_like=True):
@@ -29,7 +29,7 @@ class LostRow(Struct, frozen=True, array_like=True):
 
 
 class SiteHoldRow(Struct, frozen=True, array_like=True):
-    """Table `site_holds`, by site. `told_after`: the last page told, while not all are."""
+    """Table `site_holds`, by site. `told_after`: the last page updated, while some are left; None: all are."""
 
     markets: int
     told_after: str | None = None
@@ -40,7 +40,8 @@ class SiteOf(Protocol):
 
 
 def _has_same_winner(before: PageRow, now: PageRow) -> bool:
-    """Whether two rows are sure to be lost in the same markets; saves finding out. The unsaid is not counted yet."""
+    """Whether two rows are certainly lost in the same markets, without computing them. A row not published yet is not
+    counted."""
     one, other = before.standing, now.standing
     if before.unsaid or before.kind != "content" or now.kind != "content" or one is None or other is None:
         return False
@@ -51,10 +52,10 @@ def _has_same_winner(before: PageRow, now: PageRow) -> bool:
 class SitePages:
     """The sites of one task of `pages`."""
 
-    def __init__(self, site_of: SiteOf, markets: int, told_max: int = PAGES_TOLD_MAX) -> None:
+    def __init__(self, site_of: SiteOf, markets: int, updated_max: int = PAGES_UPDATED_MAX) -> None:
         self._site_of = site_of
         self._markets = markets
-        self._told_max = told_max
+        self._updated_max = updated_max
         self._tallies: dict[str, tuple[int, list[int]]] = {}
 
     def open(self, state: TaskState) -> None:
@@ -64,7 +65,7 @@ class SitePages:
     # Counting
 
     def counted(self, url: str, before: PageRow | None, now: PageRow) -> PageRow:
-        """The page with what its site means for it; the difference to what it was goes into the next tally."""
+        """The page with its `lost` and `site_held` markets; the change goes into the next tally."""
         if before is not None and _has_same_winner(before, now):
             return now
         lost = self._lost_markets(url, now)
@@ -108,7 +109,7 @@ class SitePages:
             self._lost.delete(key)
 
     def tallies(self) -> Iterator[Send]:
-        """What the step changed, one message a site."""
+        """The changes of the step, one message per site."""
         for site, (pages, lost) in self._tallies.items():
             if site and (pages or any(lost)):
                 yield Send("sites", site, Tally(site, pages, tuple(lost)))
@@ -120,20 +121,20 @@ class SitePages:
         row = self._holds.get(site)
         return 0 if row is None else row.markets
 
-    def hear(self, message: SiteHeld) -> bool:
-        """Keep the word; whether telling the pages must be started (else it is under way, and starts over)."""
+    def set_held(self, message: SiteHeld) -> bool:
+        """Store the held markets, and return whether to start updating the pages; if it is under way, it restarts."""
         row = self._holds.get(message.site)
         self._holds.put(message.site, SiteHoldRow(message.markets, ""))
         return row is None or row.told_after is None
 
-    def next_to_tell(self, site: str) -> tuple[list[str], int, bool]:
-        """The next pages to tell, the markets in which the site is held, and whether there may be more pages."""
+    def next_to_update(self, site: str) -> tuple[list[str], int, bool]:
+        """The next pages to update, the markets in which the site is held, and whether there may be more pages."""
         row = self._holds.get(site)
         if row is None or row.told_after is None:
             return [], 0, False
         prefix = site + END
-        urls = [key[len(prefix) :] for key, _ in rows_after(self._lost, prefix, row.told_after, self._told_max)]
-        more = len(urls) == self._told_max
+        urls = [key[len(prefix) :] for key, _ in rows_after(self._lost, prefix, row.told_after, self._updated_max)]
+        more = len(urls) == self._updated_max
         if more:
             self._holds.put(site, replace(row, told_after=urls[-1]))
         elif row.markets:

@@ -1,24 +1,53 @@
-"""When a changed page keeps its place without tier 2 (Zhu et al., 5.1): two rules to choose from.
+"""Whether a fetch changes a page, and whether a changed page keeps its vertex without tier 2 (Zhu et al., 5.1).
 
-By its anchor: the version of the page that tier 2 knows stands for every later one within a small distance. That
-depends on the page's own history alone, so the outcome is the same in every run.
+There are two rules for small changes.
 
-By its representative, as Zhu et al. do: a page stays if it still matches its group's winner. A winner is its own
-representative, and each version that stays is the next to be compared with; a page alone is a group of one, and its
-winner. Who is the winner when the fetch comes depends on timing, and what tier 2 knows may be far behind: replays may
-differ, and pairs are missed or kept wrongly.
+By anchor: the version of the page in tier 2 represents every later one within a small distance. This depends on the
+page's own history alone, so the outcome is the same in every run.
+
+By representative, as in Zhu et al.: a page stays if it still matches its group's winner. A winner is its own
+representative, and each version that stays is the next to be compared with. A page alone is the winner of a group of
+one. Which page is the winner when the fetch arrives depends on timing, and the version in tier 2 may be far behind:
+replays may differ, and pairs are missed or kept wrongly.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from dustream.core.pages.rows import PageRow
 from dustream.core.similarity import similarity_at_least, threshold_ratio
 from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.text.shingles import jaccard
-from dustream.schemas.pages import Verdict
+from dustream.schemas.pages import Crawl, Verdict
 from dustream.schemas.signature import PageSignature
+
+
+class ComparedFind(Protocol):
+    """The fields of a page that a fetch is compared with."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def content_hash(self) -> bytes: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def revisit(self) -> str: ...
+
+
+def finds_same(page: ComparedFind, crawl: Crawl) -> bool:
+    """Whether the fetch found the known state again."""
+    if crawl.kind == "seen":
+        return True
+    if crawl.kind == "revisit":
+        return crawl.target == page.revisit
+    if page.revisit or crawl.kind != page.kind:
+        return False
+    if crawl.kind == "content":
+        return crawl.signature is not None and crawl.signature.content_hash == page.content_hash
+    return crawl.kind == "gone" or crawl.target == page.target
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,30 @@
-"""What the public sees of a page: a pure function of its row."""
+"""The public status of a page, a pure function of its row; and the cluster updates made of the statuses of a step."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 from msgspec.structs import replace
 
-from dustream.core.pages.redirects import resolution
+from dustream.core.pages.resolution import effective, resolution, verdicts_of
 from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, since_of
-from dustream.core.pages.verdicts import effective, verdicts_of
+from dustream.core.processor import Send
 from dustream.core.winners import canonical_class
+from dustream.schemas.cluster import ClusterMember, ClusterUpdate
 from dustream.schemas.pages import Resolution, Standing, Verdict
 from dustream.schemas.status import DuplicateStatus, MarketStatus, Problem, Relation, Role
 
-NOT_SAID = (0, 0)
-"""The version of a status that nobody was told."""
+MEMBERS_MAX = 500  # in one cluster update
+
+UNPUBLISHED = (0, 0)
+"""The version of a status that is not published yet."""
 
 _PROBLEMS: dict[str, Problem] = {"gone": "target_gone", "unknown": "target_unknown"}
 
 
 def view(url: str, page: PageRow | None, market_names: tuple[str, ...], hops_max: int) -> DuplicateStatus | None:
-    """The page's status but for its version; None as long as nothing is known of the page."""
+    """The page's status without its version; None if the page was never fetched."""
     if page is None or page.version == UNKNOWN_VERSION:
         return None
     if page.kind == "unknown":
@@ -26,7 +32,7 @@ def view(url: str, page: PageRow | None, market_names: tuple[str, ...], hops_max
     if page.kind == "content":
         return _content_view(url, page, market_names)
     if page.kind == "gone":
-        return DuplicateStatus(url=url, version=NOT_SAID, since=since_of(page), role="gone")
+        return DuplicateStatus(url=url, version=UNPUBLISHED, since=since_of(page), role="gone")
     return _redirect_view(url, page, resolution(url, page, hops_max), market_names)
 
 
@@ -35,7 +41,7 @@ def status(page: PageRow, seen: DuplicateStatus) -> DuplicateStatus:
 
 
 def looks_alike(before: PageRow, now: PageRow) -> bool:
-    """Whether two rows of a content page are sure to give one view; saves making them."""
+    """Whether two rows of a content page certainly have the same view, without building the views."""
     return (
         before.kind == "content" == now.kind
         and before.verdicts == now.verdicts
@@ -51,24 +57,24 @@ def looks_alike(before: PageRow, now: PageRow) -> bool:
 
 
 def role_of(url: str, standing: Standing, verdict: Verdict, site_held: bool) -> Role:
-    """Only what would be dropped is held: a winner of a group that is held stays a winner."""
+    """The role of a content page. Only pages that would be dropped are held: a held group keeps its winner."""
     if verdict.winner != url:
         return "held" if standing.held or site_held else "duplicate"
     return "unique" if standing.alone else "winner"
 
 
 def holds_group(url: str, page: PageRow | None) -> bool:
-    """Whether the page gives its name to a group that is held."""
+    """Whether the page is the eldest member of a held group, which has its URL as its id."""
     if page is None or page.kind != "content" or page.standing is None:
         return False
     return page.standing.held and page.standing.group == url
 
 
 def _unknown_view(url: str, page: PageRow, market_names: tuple[str, ...]) -> DuplicateStatus:
-    """Fetched, but its content is not known: it cannot be compared, so it is kept."""
+    """The view of a page that was fetched but whose content is not known: it cannot be compared, so it is kept."""
     markets = {name: MarketStatus(role="unique") for name in market_names} if len(market_names) > 1 else None
     return DuplicateStatus(
-        url=url, version=NOT_SAID, since=since_of(page), role="unique", problem="content_unknown", markets=markets
+        url=url, version=UNPUBLISHED, since=since_of(page), role="unique", problem="content_unknown", markets=markets
     )
 
 
@@ -79,7 +85,7 @@ def _content_view(url: str, page: PageRow, market_names: tuple[str, ...]) -> Dup
     is_own = verdict.winner == url
     return DuplicateStatus(
         url=url,
-        version=NOT_SAID,
+        version=UNPUBLISHED,
         since=since_of(page),
         role=role_of(url, standing, verdict, bool(page.site_held & 1)),
         group=standing.group,
@@ -121,7 +127,7 @@ def _relation(verdict: Verdict) -> Relation:
 
 
 def _redirect_view(url: str, page: PageRow, way: Resolution | None, market_names: tuple[str, ...]) -> DuplicateStatus:
-    seen = DuplicateStatus(url=url, version=NOT_SAID, since=since_of(page), role="redirect")
+    seen = DuplicateStatus(url=url, version=UNPUBLISHED, since=since_of(page), role="redirect")
     if way is None:
         return replace(seen, problem="redirect_cut")
     if way.standing is None:
@@ -134,3 +140,35 @@ def _redirect_view(url: str, page: PageRow, way: Resolution | None, market_names
     each = zip(market_names, winners, strict=True)
     markets = {name: MarketStatus(role="redirect", winner=winner, relation=relation) for name, winner in each}
     return replace(seen, markets=markets)
+
+
+class ClusterUpdates:
+    """Collects the statuses of a step by site, for messages of bounded size. The last status of a URL counts."""
+
+    def __init__(self, members_max: int = MEMBERS_MAX) -> None:
+        self._members_max = members_max
+        self._statuses: dict[str, dict[str, DuplicateStatus]] = {}
+
+    def add(self, site: str, status: DuplicateStatus) -> None:
+        self._statuses.setdefault(site, {})[status.url] = status
+
+    def drain(self) -> Iterator[Send]:
+        for site, statuses in self._statuses.items():
+            each = map(_member, statuses.values())
+            while some := tuple(islice(each, self._members_max)):
+                yield Send("cluster.updates", site, ClusterUpdate(site=site, members=some))
+        self._statuses = {}
+
+
+def _member(status: DuplicateStatus) -> ClusterMember:
+    return ClusterMember(
+        status.url,
+        status.version,
+        status.group,
+        status.role,
+        status.winner,
+        status.relation,
+        status.since,
+        status.canonical,
+        status.similarity,
+    )

@@ -1,1 +1,1 @@
-"""Sites: how many of their pages are lost to others, and which are held."""
+"""Sites: how many of their pages are lost to other sites, and which are held."""

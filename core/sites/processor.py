@@ -1,10 +1,12 @@
-"""The sites processor: the circuit breaker for sites that are about to lose most of their pages. By site.
+"""The sites processor: the circuit breaker for sites that are about to lose most of their pages. Keyed by site.
 
 A page is lost to its site if its winner is on another site. A site with enough pages that would lose more than a
-configured share of them, in any market, is *held*: its lost pages are not dropped, and an alarm goes out. Held is a
-function of the counts as they are now and of the operator's last word; when the share falls, the site passes by itself.
+configured share of them, in any market, is *held*: its lost pages are not dropped, and an alarm is sent. Whether a site
+is held is a function of its current counts and the operator's latest decision. When the share falls, the site is
+released automatically.
 
-`pages` sends what each step changed; the word goes back to every partition of `pages`, which knows whom it concerns.
+`pages` sends the changes of each step. The held markets are sent to every partition of `pages`, which applies them to
+the pages concerned.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ class SitesProcessor:
         self._sites: Table[SiteRow] = state.table("sites")
 
     def process(self, state: TaskState, messages: Sequence[SitesMessage]) -> list[Send]:
-        """All that came is counted before anything is said: of going back and forth in one batch nobody hears."""
+        """Count all messages of the batch before sending anything: changes that cancel out within it send nothing."""
         rows: dict[str, SiteRow] = {}
         for message in messages:
             row = rows.get(message.site) or self._sites.get(message.site) or SiteRow()
@@ -84,7 +86,7 @@ def _counted(row: SiteRow, tally: Tally) -> SiteRow:
 
 
 def _decided(row: SiteRow, decision: SiteDecision) -> SiteRow:
-    """Of two words the later one counts; of two of one time the more careful one."""
+    """The later decision counts; of two with one timestamp, the more careful one."""
     known = row.decided_at
     if known is not None and (decision.version, not decision.released) <= (known, not row.released):
         return row

@@ -1,7 +1,7 @@
-"""Who is linked to whom in a forest, in memory: 32 bytes an edge.
+"""The adjacency lists of a forest in memory, 32 bytes per edge.
 
-An edge is a pair of half-edges, at an even place and the one after it. The half-edges of a vertex are chained in both
-directions, so that an edge goes without looking at the others of its ends.
+An edge is a pair of half-edges, at an even index and the next one. The half-edges of a vertex form a doubly linked
+list, so an edge is removed without scanning the other edges of its ends.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ VERTICES_MIN = 64
 
 
 class Adjacency:
-    """Edges between vertices that go by small numbers."""
+    """Edges between vertices, which are identified by small numbers."""
 
     def __init__(self) -> None:
         self._first = array("i")  # by vertex
-        self._other = array("i")  # by half-edge, as the next two
+        self._other = array("i")  # by half-edge, as are the next two
         self._next = array("i")
         self._previous = array("i")
-        self._free = NONE  # the first pair that is not in use, chained by `_next`
+        self._free = NONE  # the first free pair; free pairs are chained by `_next`
 
     def neighbours(self, number: int) -> list[int]:
-        """Ascending: in which order edges came decides nothing."""
+        """In ascending order, so the order of insertion does not matter."""
         found, others, following = [], self._other, self._next
         half = self._first[number] if number < len(self._first) else NONE
         while half != NONE:
@@ -44,7 +44,7 @@ class Adjacency:
         self._chain(other, pair + 1, one)
 
     def remove(self, number: int) -> list[int]:
-        """Take a vertex out; those it was linked to, ascending."""
+        """Remove a vertex and return its former neighbours, ascending."""
         found = self.neighbours(number)
         half = self._first[number] if found else NONE
         while half != NONE:

@@ -1,7 +1,7 @@
 """Searches over the bucket arrays: all candidates of a page, or one match per component.
 
-Shingle sets live outside. A kernel that meets a text whose set is not cached returns it; the caller fetches the set and
-calls again with it, and the kernel goes on where it stopped.
+Shingle sets are stored elsewhere. A kernel that needs a set that is not cached returns the text; the caller fetches the
+set and calls again with it, and the kernel resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -55,39 +55,39 @@ from dustream.core.tier2.shingle_cache import (
     set_in_ring,
 )
 
-# What a search for one match per component wants before it goes on; else it says how many matches it found.
-FETCH = -1  # the set of the text at place[WANTED]; then walk on
-JOIN_TEXTS = -2  # texts of one content are of one component by now: join them, then ask again
-MAKE_ROOM = -3  # for place[WANTED] rows in `Walk`, then ask again
+# Return values of a search for one match per component that must be resumed; other values are the number of matches.
+FETCH = -1  # fetch the set of the text in place[WANTED], then resume the walk
+JOIN_TEXTS = -2  # texts with one content are in one component now: join them, then search again
+MAKE_ROOM = -3  # make room for place[WANTED] rows in `Walk`, then search again
 NO_TEXT = -1
 
-# Hash tables are at most so full.
+# The load factor of hash tables is at most this.
 LOAD_MAX = 0.75
 
-# Columns of `met`: where a query met which component, a row per run, or per text alone in its bucket (MET_RUN is 0).
+# Columns of `met`: where a query met a component, one row per run, or per text alone in its bucket (MET_RUN is 0).
 MET_COMPONENT, MET_RUN, MET_TEXT, MET_COLUMN = range(4)
 
-# Places in `Walk.place`: the rows [ROW, END) of the component at hand, its longest run, the step along its runs, whose
-# turn it is among them, how many matches there were so far, how many of them (the first ones) are exact copies, the
-# component that is left out, what is wanted to go on, the rows of `Walk.met`, and the comparisons of all searches.
+# Fields of `Walk.place`: the rows [ROW, END) of the current component, its longest run, the step along its runs, the
+# run whose turn it is, the number of matches so far, how many of them (the first ones) are exact copies, the excluded
+# component, what is wanted to resume, the rows of `Walk.met`, and the comparisons of all searches.
 ROW, END, LONGEST, STEP, TURN, FOUND, COPIES_FOUND, EXCEPT, WANTED, MET, COMPARED = range(11)
 PLACES = 11
 
-# Columns of `Walk.found`; a page number and a component are integers below 2^53, so a double holds them.
+# Columns of `Walk.found`; page numbers and components are integers below 2^53, so a double represents them exactly.
 FOUND_PAGE, FOUND_SIMILARITY, FOUND_COMPONENT = range(3)
 
 
 class Walk(NamedTuple):
-    """How far a search for one match per component has come, and what it found."""
+    """The state of a search for one match per component, and its results."""
 
     place: Ints
     found: NDArray[np.float64]  # (matches, 3)
-    met: Ints  # (runs, 4): where components were met, while a set is fetched
+    met: Ints  # (runs, 4): the components met, kept while a set is fetched
 
 
 @njit(cache=True)
 def content_key(content: Words) -> np.uint64:
-    """The key of the last column."""
+    """The key of the last column: the content hash."""
     return np.uint64(content[0] ^ (content[1] * np.uint64(0x9E3779B97F4A7C15)))
 
 
@@ -112,7 +112,7 @@ def insert_pages(
     bare: NDArray[np.bool_],
     components: Ints,
 ) -> int:
-    """Insert the pages [start, end); returns where it stopped: before `end` if room is wanted."""
+    """Insert the pages [start, end). Returns where it stopped: before `end` if the arrays must grow."""
     for row in range(start, end):
         if not insert_one(t, pages[row], keys[row], contents[row], bare[row], components[row]):
             return row
@@ -121,7 +121,7 @@ def insert_pages(
 
 @njit(cache=True)
 def insert_one(t: Tables, page: int, keys: Words, content: Words, bare: bool, label: int) -> bool:
-    """False if room is wanted."""
+    """Returns False if the arrays must grow."""
     counts = t.counts
     text = text_to_join(t, keys[-1], content, label)
     if text < 0:
@@ -138,7 +138,7 @@ def insert_one(t: Tables, page: int, keys: Words, content: Words, bare: bool, la
 
 @njit(cache=True)
 def insert_page(t: Tables, page: int, keys: Words, content: Words, bare: bool, label: int) -> bool:
-    """Insert one page if nothing has to grow or move for it first."""
+    """Insert one page, unless an array must grow or be migrated first."""
     counts = t.counts
     if page >= len(t.page_place) or counts[TEXT_TOP] >= len(t.label) or counts[STAYING]:
         return False
@@ -157,7 +157,7 @@ def candidates_of(t: Tables, keys: Words, content: Words, bare: bool) -> Ints:
 
 @njit(cache=True)
 def meets_texts(t: Tables, keys: Words, bare: bool, many: int) -> bool:
-    """Whether one of the page's buckets has so many texts."""
+    """Whether one of the page's buckets has at least `many` texts."""
     slots, before, content_slots, counts = t.slots, t.slots_before, t.content_slots, t.counts
     text_keys, runs, cells = t.keys, t.runs, t.cells
     for column in range(0 if bare else len(keys) - 1):
@@ -176,7 +176,8 @@ def meets_texts(t: Tables, keys: Words, bare: bool, many: int) -> bool:
 def similarities_to(
     t: Tables, cache: ShingleCache, pages: Ints, start: int, shingles: Words, content: Words, found: NDArray[np.float64]
 ) -> int:
-    """Exact similarities to pages present, from `start` up to the first whose set is not cached; returns its row."""
+    """Exact similarities to pages present, from row `start` up to the first whose set is not cached. Returns its
+    row."""
     place, runs, contents = t.page_place, t.runs, t.content
     for row in range(start, len(pages)):
         text = int(np.int64(runs[place[pages[row], 0, RUN], OWNER]))
@@ -202,9 +203,9 @@ def matching_pages(
     after: int,
     candidates_max: int,
 ) -> NDArray[np.float64]:
-    """Of the candidates after a number, a bounded count of the first ones: who reaches the ratio, with its exact
-    similarity, NaN where the set is not cached. Before them a row with how many were looked at, and the last of them if
-    there are more."""
+    """Among the first `candidates_max` candidates after a number, those that reach the ratio, with their exact
+    similarities; NaN where the set is not cached. The first row holds the number of candidates examined, and the last
+    of them if there are more."""
     start = int(np.searchsorted(candidates, after, side="right"))
     looked = int(min(len(candidates) - start, candidates_max))
     found, count = np.empty((1 + looked, 2)), 1
@@ -276,7 +277,7 @@ def matched_pages(t: Tables, similarities: NDArray[np.float64], texts: Ints) -> 
 def add_bucket(
     runs: Shorts, cells: Shorts, marks: Shorts, slot: np.uint64, query: int, found: Ints, count: int
 ) -> tuple[Ints, int]:
-    """Put the texts of a bucket that the query did not meet before behind the `count` first ones found."""
+    """Append the texts of a bucket that the query has not met yet to the `count` texts found."""
     run = run_in(slot)
     block = int(np.int64(runs[run, CELL]))
     size = run_size(runs, run) if run else 1
@@ -295,8 +296,8 @@ def add_bucket(
 
 @njit(cache=True)
 def band_slots(t: Tables, keys: Words, bare: NDArray[np.bool_]) -> Words:
-    """Per query and band the slot of its bucket, EMPTY if there is none. Band by band: the table of one fits the
-    processor's cache, those of all do not."""
+    """Per query and band the slot of its bucket, EMPTY if there is none. It runs band by band: the table of one band
+    fits the processor's cache, the tables of all do not."""
     slots, before, content_slots, counts = t.slots, t.slots_before, t.content_slots, t.counts
     text_keys, runs, cells = t.keys, t.runs, t.cells
     found = np.zeros((len(keys), keys.shape[1] - 1), dtype=np.uint64)
@@ -311,7 +312,7 @@ def band_slots(t: Tables, keys: Words, bare: NDArray[np.bool_]) -> Words:
 
 @njit(cache=True)
 def candidate_texts(t: Tables, slots: Words, content_key: np.uint64, content: Words) -> tuple[Ints, int]:
-    """The texts with the query's content hash, those in the slots of its bands, and how many the former are."""
+    """The texts with the query's content hash, then those in the slots of its bands; and the number of the former."""
     counts, marks, runs, cells = t.counts, t.marks, t.runs, t.cells
     query = begin_query(counts, marks)
     found = texts_with_content(t, content_key, content)
@@ -343,8 +344,8 @@ def candidate_pages(t: Tables, keys: Words, contents: Words, bare: NDArray[np.bo
 def candidate_text_lists(
     t: Tables, keys: Words, contents: Words, bare: NDArray[np.bool_]
 ) -> tuple[Ints, Ints, NDArray[np.float64]]:
-    """(queries, texts, similarities): the candidate texts of all queries, those of a query together; similarity 1.0 for
-    equal content, NaN where it must be found out."""
+    """(queries, texts, similarities): the candidate texts of all queries, grouped by query; similarity 1.0 for equal
+    content, NaN where it must be computed."""
     queries, texts, count = np.empty(len(keys), dtype=np.int64), np.empty(len(keys), dtype=np.int64), 0
     similarities, slots = np.empty(len(keys), dtype=np.float64), band_slots(t, keys, bare)
     for row in range(len(keys)):
@@ -361,7 +362,7 @@ def candidate_text_lists(
 
 @njit(cache=True)
 def with_room(values: NDArray[Any], count: int, wanted: int) -> NDArray[Any]:
-    """The first `count` values with room for `wanted`, and as many again."""
+    """A copy of the first `count` values, with twice the room wanted."""
     larger = np.empty(2 * wanted, dtype=values.dtype)
     larger[:count] = values[:count]
     return larger
@@ -371,7 +372,7 @@ def with_room(values: NDArray[Any], count: int, wanted: int) -> NDArray[Any]:
 def remember_own(
     cache: ShingleCache, queries: Ints, texts: Ints, similarities: NDArray[np.float64], sets: Words, starts: Ints
 ) -> None:
-    """Queries that are present themselves bring their shingles along: no need to fetch them for one another."""
+    """Cache the shingles of queries that are present themselves: the other queries need not fetch them."""
     for row in range(len(texts)):
         if similarities[row] == 1.0 and not is_cached(cache, texts[row]):
             remember(cache, texts[row], sets[starts[queries[row]] : starts[queries[row] + 1]])
@@ -388,8 +389,8 @@ def rows_in_reach(
     denominator: int,
     similarities: NDArray[np.float64],
 ) -> Ints:
-    """The rows that must be compared, those of a text together, which is then fetched once and read in the order in
-    which sets lie in memory; of the others the similarity (NaN so far) becomes -1.0."""
+    """The rows that must be compared, grouped by text, so that each set is fetched once and read in memory order. For
+    all other rows the similarity (NaN so far) becomes -1.0."""
     rows, count, query, sketch = np.empty(len(texts), dtype=np.int64), 0, -1, sets
     ring, place, head = cache.ring, cache.place, cache.head[0]
     for row in range(len(texts)):
@@ -419,8 +420,8 @@ def verify(
     denominator: int,
     similarities: NDArray[np.float64],
 ) -> int:
-    """Similarities of queries to texts (-1.0 below the ratio) for the `rows` from `start` up to the first whose text's
-    set is not cached; returns where that is. The shingles of query q are sets[starts[q] : starts[q + 1]]."""
+    """Similarities of queries to texts (-1.0 below the ratio) for the `rows` from `start` up to the first whose set is
+    not cached. Returns where that is. The shingles of query q are sets[starts[q] : starts[q + 1]]."""
     ring, place, head = cache.ring, cache.place, cache.head[0]
     for at in range(start, len(rows)):
         row = rows[at]
@@ -434,7 +435,7 @@ def verify(
 
 @njit(cache=True)
 def components_met(t: Tables, keys: Words, bare: bool) -> Ints:
-    """Runs and lone texts in the query's band buckets, in order of component and column."""
+    """Runs and single texts in the query's band buckets, by component and column."""
     slots, before, content_slots, counts = t.slots, t.slots_before, t.content_slots, t.counts
     text_keys, label, runs, cells = t.keys, t.label, t.runs, t.cells
     met, count = np.empty((len(keys), 4), dtype=np.int64), 0
@@ -461,7 +462,7 @@ def components_met(t: Tables, keys: Words, bare: bool) -> Ints:
 
 @njit(cache=True)
 def join_met_runs(t: Tables, met: Ints) -> Ints:
-    """Join runs of a bucket that are of one component by now; what cannot be joined for want of room stays apart."""
+    """Join the runs of a bucket whose components have merged; runs that do not fit the array stay separate."""
     kept = 0
     for row in range(len(met)):
         column = met[row, MET_COLUMN]
@@ -481,7 +482,7 @@ def join_met_runs(t: Tables, met: Ints) -> Ints:
 
 @njit(cache=True)
 def text_at(runs: Shorts, cells: Shorts, met: Ints, row: int, step: int, order_key: np.uint64) -> int:
-    """The step-th text of a met run, counted from a place that depends on the query; -1 beyond its end."""
+    """The step-th text of a run, counted from a position that depends on the query; -1 beyond its end."""
     run = met[row, MET_RUN]
     if not run:
         return int(met[row, MET_TEXT]) if step == 0 else -1
@@ -494,14 +495,15 @@ def text_at(runs: Shorts, cells: Shorts, met: Ints, row: int, step: int, order_k
 
 @njit(cache=True)
 def is_settled(walk: Walk, component: int) -> bool:
-    """Left out, or matched by an exact copy. One matched by walking is not met again: components come in order."""
+    """Whether the component is excluded or matched by an exact copy. Components come in order, so one that was matched
+    by the walk is not met again."""
     copies = walk.found[: walk.place[COPIES_FOUND], FOUND_COMPONENT]
     return bool(component == walk.place[EXCEPT] or np.any(copies == component))
 
 
 @njit(cache=True)
 def begin_component(runs: Shorts, met: Ints, walk: Walk) -> bool:
-    """Go on to the next component that is not settled; False if there is none."""
+    """Advance to the next component that is not settled; False if there is none."""
     place = walk.place
     row = place[END]
     while row < len(met) and is_settled(walk, met[row, MET_COMPONENT]):
@@ -522,7 +524,7 @@ def begin_component(runs: Shorts, met: Ints, walk: Walk) -> bool:
 def next_text(
     runs: Shorts, cells: Shorts, marks: Shorts, met: Ints, place: Ints, query: int, order_key: np.uint64
 ) -> int:
-    """The next text of the component that was not looked at yet, one of each run in turn; NO_TEXT if none."""
+    """The next text of the component that was not examined yet, one of each run in turn; NO_TEXT if none is left."""
     while place[STEP] < place[LONGEST]:
         text = text_at(runs, cells, met, place[ROW] + place[TURN], place[STEP], order_key)
         place[TURN] += 1
@@ -537,7 +539,7 @@ def next_text(
 
 @njit(cache=True)
 def note_match(t: Tables, walk: Walk, text: int, similarity: float, order_key: np.uint64) -> None:
-    """Write a match down and have done with its component. Of exact copies the query's key picks one: no hub either."""
+    """Record a match and finish its component. The query's key selects one of the exact copies, which avoids hubs."""
     copies, found = int(np.int64(t.marks[text, COPIES])), walk.found[walk.place[FOUND]]
     place = int(np.int64(order_key % np.uint64(run_size(t.runs, copies))))
     found[FOUND_PAGE] = t.cells[t.runs[copies, CELL] + place]
@@ -548,7 +550,7 @@ def note_match(t: Tables, walk: Walk, text: int, similarity: float, order_key: n
 
 @njit(cache=True)
 def note_copies(t: Tables, walk: Walk, texts: Ints, order_key: np.uint64) -> bool:
-    """The texts with the query's content match; False if two of them are of one component."""
+    """Record the texts with the query's content as matches; False if two of them are in one component."""
     for text in texts:
         if t.label[text] == walk.place[EXCEPT]:
             continue
@@ -572,7 +574,7 @@ def walk_components(
     is_fetched: bool,
     fetched: Words,
 ) -> int:
-    """Compare until every component has a match or is exhausted; returns how many have one, or FETCH."""
+    """Compare until every component has a match or is exhausted. Returns the number of matches, or FETCH."""
     runs, cells, marks, query, place = t.runs, t.cells, t.marks, t.counts[QUERY], walk.place
     met, other, key = walk.met[: place[MET]], fetched, mix64(order_key)
     text = place[WANTED] if is_fetched else NO_TEXT
@@ -614,7 +616,7 @@ def search_components(
     order_key: np.uint64,
     except_component: int,
 ) -> int:
-    """Look for one match per component; returns how many there are, or what is wanted before it goes on."""
+    """Search for one match per component. Returns the number of matches, or what is needed to resume."""
     texts, met = texts_with_content(t, keys[-1], content), components_met(t, keys, bare)
     place = walk.place
     place[:COMPARED] = 0

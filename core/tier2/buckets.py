@@ -1,22 +1,23 @@
 """The arrays behind the similarity index: band buckets, the runs inside them, and their free lists.
 
-- A **text** is what is compared: the pages present with one content hash, in one component. Its pages are *copies*.
+- A **text** is the unit of comparison: the pages present with one content hash, in one component. They are its
+*copies*.
 - A **column** is a band; the last column is the content hash, so exact copies are found the same way.
 - A **bucket** is all texts with the same key in a column. Most hold one text: then the slot names that text.
-- A **run** is the part of a bucket that belongs to one component, as an array of its own. A search that needs one match
-  per component looks at one run, whatever its size, and can start anywhere in it.
+- A **run** is the part of a bucket that belongs to one component, stored as an array. A search for one match per
+  component can start anywhere in a run, whatever its size.
 
 Invariants:
-1. All texts of a run are of one component. Not the reverse: components that merge leave several runs behind, which the
-   next search joins, the shorter into the longer. So merging costs nothing here, and a text moves O(log n) times.
+1. All texts of a run are in one component. The converse does not hold: components that merge leave several runs, which
+   the next search joins, the shorter into the longer. So merging costs nothing here, and a text moves O(log n) times.
 2. A slot is tag << 32 | reference, 0 if empty; the tag is the upper half of the key. Its home is tag · capacity / 2^32:
-   a table is nearly sorted by tag, and enlarging it reads and writes memory in order, without looking at keys.
+   a table is nearly sorted by tag, and enlarging it accesses memory sequentially, without reading keys.
 3. A text alone in its bucket has place RUN = 0; run 0 and cell 0 are never used. A page not present has place RUN = 0.
 
-Kernels that need room return False (or -1) with nothing changed; the caller enlarges the arrays and calls again.
+Kernels that run out of room return False (or -1) and change nothing; the caller enlarges the arrays and calls again.
 
-What runs once per column takes plain arrays, what runs once per text takes `Tables`: every access to an array inside a
-tuple is counted by numba with two atomic operations, which is ten times what a lookup costs.
+Functions called once per column take plain arrays, those called once per text take `Tables`: numba counts every access
+to an array inside a tuple with two atomic operations, which costs ten times as much as a lookup.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# Columns of `runs`. The run of a text's copies is in no bucket: its OWNER is the text.
+# Columns of `runs`. The run of a text's copies is not in a bucket: its OWNER is the text.
 CELL, EXTENT, NEXT, PREVIOUS, OWNER = 0, 1, 2, 3, 3
 
 # The last axis of `place` and `page_place`.
@@ -36,7 +37,7 @@ RUN, AT = 0, 1
 # Columns of `marks`: the run of a text's copies, the last query that met it, whether it has no shingles (so no bands).
 COPIES, SEEN, BARE = 0, 1, 2
 
-# Places in `counts`; from FREE_CELLS on the first free block by exponent, from USED on the slots in use by column.
+# Fields of `counts`; from FREE_CELLS on the first free block by exponent, from USED on the slots in use by column.
 STAYING, RUN_TOP, RUN_FREE, CELL_TOP, TEXT_TOP, TEXT_FREE, TEXTS, PAGES, NEXT_COMPONENT, QUERY, FREE_CELLS = range(11)
 USED = FREE_CELLS + 32
 
@@ -45,9 +46,9 @@ CAPACITY_BITS = 5
 CAPACITY_MASK = (1 << CAPACITY_BITS) - 1
 TEXTS_MAX = 1 << (31 - CAPACITY_BITS)  # 67,108,864
 CELLS_MAX = (1 << 31) - 1
-QUERIES_MAX = (1 << 31) - 1  # then SEEN starts anew
+QUERIES_MAX = (1 << 31) - 1  # then SEEN is reset
 
-# How far an insertion looks along a bucket for a run of its component; then it starts one that a search joins later.
+# How many runs of a bucket an insertion examines for one of its component; then it starts a new run, joined later.
 RUNS_TRIED_MAX = 8
 
 EMPTY = np.uint64(0)
@@ -61,13 +62,13 @@ Words = NDArray[np.uint64]
 
 
 class Tables(NamedTuple):
-    """All arrays; `texts`, `pages` … stand for capacities."""
+    """All arrays of the index; `texts`, `pages` … denote capacities."""
 
     slots: Words  # (bands, slots)
-    slots_before: Words  # (bands, slots): where the first counts[STAYING] bands still are
-    content_slots: Words  # of the last column: near copies share band slots, but none of these
+    slots_before: Words  # (bands, slots): the first counts[STAYING] bands, not migrated yet
+    content_slots: Words  # of the last column; near copies share band slots, but not content slots
     keys: Words  # (texts, columns)
-    place: Shorts  # (texts, columns, 2): run, and the place in it
+    place: Shorts  # (texts, columns, 2): the run, and the index in it
     label: Ints  # (texts): component; of a free text, the next free one
     content: Words  # (texts, 2): content hash
     marks: Shorts  # (texts, 3)
@@ -82,7 +83,7 @@ class Tables(NamedTuple):
 
 @njit(cache=True)
 def home(slot: np.uint64, capacity: int) -> int:
-    """Where the slot would like to be."""
+    """The preferred index of the slot."""
     return int(np.int64(((slot >> HALF) * np.uint64(capacity)) >> HALF))
 
 
@@ -136,7 +137,7 @@ def find_slot(table: Words, keys: Words, runs: Shorts, cells: Shorts, column: in
 
 @njit(cache=True)
 def clear_slot(table: Words, hole: int) -> None:
-    """Linear probing without tombstones: what follows moves back if its home allows (Knuth 6.4, algorithm R)."""
+    """Linear probing without tombstones: later slots move back if their home allows (Knuth 6.4, algorithm R)."""
     capacity, index = len(table), hole
     while True:
         index = index + 1 if index + 1 < capacity else 0
@@ -179,14 +180,14 @@ def take_cells(cells: Shorts, counts: Ints, exponent: int) -> int:
 
 @njit(cache=True)
 def free_cells(cells: Shorts, counts: Ints, block: int, exponent: int) -> None:
-    """Give a block back."""
+    """Free a block."""
     cells[block] = counts[FREE_CELLS + exponent]
     counts[FREE_CELLS + exponent] = block
 
 
 @njit(cache=True)
 def take_run(runs: Shorts, cells: Shorts, counts: Ints) -> int:
-    """An empty run of one cell outside any bucket, or -1."""
+    """An empty run of one cell that is not in a bucket, or -1."""
     run = int(counts[RUN_FREE])
     if not run and counts[RUN_TOP] >= len(runs):
         return -1
@@ -204,7 +205,7 @@ def take_run(runs: Shorts, cells: Shorts, counts: Ints) -> int:
 
 @njit(cache=True)
 def free_run(runs: Shorts, cells: Shorts, counts: Ints, run: int) -> None:
-    """Give a run and its cells back."""
+    """Free a run and its cells."""
     free_cells(cells, counts, int(np.int64(runs[run, CELL])), int(np.int64(runs[run, EXTENT] & CAPACITY_MASK)))
     runs[run, NEXT] = counts[RUN_FREE]
     counts[RUN_FREE] = run
@@ -218,7 +219,7 @@ def run_size(runs: Shorts, run: int) -> int:
 
 @njit(cache=True)
 def resize_run(runs: Shorts, cells: Shorts, counts: Ints, run: int, exponent: int) -> bool:
-    """Move a run's members to a block of 2^exponent cells; their places in the run stay."""
+    """Move a run's members to a block of 2^exponent cells; their order stays."""
     block = take_cells(cells, counts, exponent)
     if block < 0:
         return False
@@ -242,7 +243,7 @@ def reserve(runs: Shorts, cells: Shorts, counts: Ints, run: int, more: int) -> b
 
 @njit(cache=True)
 def append(runs: Shorts, cells: Shorts, counts: Ints, place: Shorts, column: int, run: int, member: int) -> bool:
-    """Put a member at the end of a run."""
+    """Append a member to a run."""
     if not reserve(runs, cells, counts, run, 1):
         return False
     size = run_size(runs, run)
@@ -254,7 +255,7 @@ def append(runs: Shorts, cells: Shorts, counts: Ints, place: Shorts, column: int
 
 @njit(cache=True)
 def detach(runs: Shorts, cells: Shorts, counts: Ints, place: Shorts, column: int, member: int) -> int:
-    """Take a member out of its run, the last one takes its place; returns the size left."""
+    """Remove a member from its run; the last member takes its index. Returns the remaining size."""
     run, at = int(np.int64(place[member, column, RUN])), place[member, column, AT]
     size, block = run_size(runs, run) - 1, int(np.int64(runs[run, CELL]))
     last = cells[block + size]
@@ -264,14 +265,14 @@ def detach(runs: Shorts, cells: Shorts, counts: Ints, place: Shorts, column: int
     runs[run, EXTENT] -= 1 << CAPACITY_BITS
     exponent = int(np.int64(runs[run, EXTENT] & CAPACITY_MASK))
     if size and exponent > 1 and size <= 1 << (exponent - 2):
-        # At a quarter, to a half: a run that hovers around a power of two is not copied each time.
+        # Shrink to a half at a quarter: a run with a size around a power of two is not copied each time.
         resize_run(runs, cells, counts, run, exponent - 1)
     return size
 
 
 @njit(cache=True)
 def chain_after(runs: Shorts, head: int, run: int) -> None:
-    """Put a run second in its bucket, so that the slot stays as it is."""
+    """Insert a run as the second of its bucket, so that the slot does not change."""
     following = runs[head, NEXT]
     runs[run, NEXT], runs[run, PREVIOUS] = following, head
     runs[head, NEXT] = run
@@ -286,8 +287,8 @@ def chain_after(runs: Shorts, head: int, run: int) -> None:
 def unchain(
     table: Words, keys: Words, runs: Shorts, cells: Shorts, counts: Ints, column: int, key: np.uint64, run: int
 ) -> int:
-    """Take a run out of its bucket and give it back; returns a run that is left. Its first cell must still name a text
-    of the bucket, by which the key is found."""
+    """Remove a run from its bucket and free it. Returns a run that is left. Its first cell must still contain a text of
+    the bucket, by which the key is found."""
     before, after = int(np.int64(runs[run, PREVIOUS])), int(np.int64(runs[run, NEXT]))
     if not before:
         table[find_slot(table, keys, runs, cells, column, key)] = slot_of_run(key, after)
@@ -312,7 +313,7 @@ def pair_up(
     index: int,
     text: int,
 ) -> bool:
-    """The bucket of a lone text gets its second one: in the same run if they are of one component."""
+    """Add a second text to the bucket of a single text: to the same run if they are in one component."""
     resident = text_in(runs, cells, table[index])
     run = take_run(runs, cells, counts)
     if run < 0:
@@ -346,7 +347,7 @@ def enter_bucket(
     column: int,
     text: int,
 ) -> bool:
-    """Put a text into its bucket of a column."""
+    """Insert a text into its bucket of a column."""
     key = keys[text, column]
     index = find_slot(table, keys, runs, cells, column, key)
     if index < 0:
@@ -376,7 +377,7 @@ def enter_bucket(
 def leave_bucket(
     table: Words, keys: Words, place: Shorts, runs: Shorts, cells: Shorts, counts: Ints, column: int, text: int
 ) -> None:
-    """Take a text out of its bucket; a bucket of one text gives up its run."""
+    """Remove a text from its bucket; a bucket left with one text frees its run."""
     key, run = keys[text, column], int(np.int64(place[text, column, RUN]))
     if not run:
         clear_slot(table, find_slot(table, keys, runs, cells, column, key))
@@ -403,7 +404,7 @@ def join_runs(
     one: int,
     other: int,
 ) -> int:
-    """Join two runs of a bucket, now of one component, the shorter into the longer; returns it, or -1 without room."""
+    """Join two runs of a bucket, now in one component, the shorter into the longer. Returns it, or -1 without room."""
     longer, shorter = (one, other) if run_size(runs, one) >= run_size(runs, other) else (other, one)
     size, block = run_size(runs, shorter), int(np.int64(runs[shorter, CELL]))
     if not reserve(runs, cells, counts, longer, size):
@@ -439,7 +440,7 @@ def bucket_texts(runs: Shorts, cells: Shorts, slot: np.uint64) -> Ints:
 
 @njit(cache=True)
 def enter_buckets(t: Tables, text: int) -> bool:
-    """Put a text into all its buckets, or into none. A bare one is only in the last column: it equals its copies."""
+    """Insert a text into all its buckets, or none. A bare text is only in the last column: it equals its copies."""
     slots, before, content_slots, counts = t.slots, t.slots_before, t.content_slots, t.counts
     keys, place, label, runs, cells = t.keys, t.place, t.label, t.runs, t.cells
     first = keys.shape[1] - 1 if t.marks[text, BARE] else 0
@@ -455,7 +456,7 @@ def enter_buckets(t: Tables, text: int) -> bool:
 
 @njit(cache=True)
 def leave_buckets(t: Tables, text: int) -> None:
-    """Take a text out of all its buckets."""
+    """Remove a text from all its buckets."""
     slots, before, content_slots, counts = t.slots, t.slots_before, t.content_slots, t.counts
     keys, place, runs, cells = t.keys, t.place, t.runs, t.cells
     for column in range(keys.shape[1] - 1 if t.marks[text, BARE] else 0, keys.shape[1]):
@@ -465,7 +466,7 @@ def leave_buckets(t: Tables, text: int) -> None:
 
 @njit(cache=True)
 def take_text(t: Tables) -> int:
-    """A text with an empty run for its copies, or -1."""
+    """A new text with an empty run for its copies, or -1."""
     counts = t.counts
     text = int(counts[TEXT_FREE])
     if text < 0 and counts[TEXT_TOP] >= len(t.label):
@@ -486,7 +487,7 @@ def take_text(t: Tables) -> int:
 
 @njit(cache=True)
 def free_text(t: Tables, text: int) -> None:
-    """Give back a text that has no copies and is in no bucket."""
+    """Free a text that has no copies and is in no bucket."""
     free_run(t.runs, t.cells, t.counts, int(np.int64(t.marks[text, COPIES])))
     t.label[text] = t.counts[TEXT_FREE]
     t.counts[TEXT_FREE] = text
@@ -495,7 +496,7 @@ def free_text(t: Tables, text: int) -> None:
 
 @njit(cache=True)
 def new_text(t: Tables, keys: Words, content: Words, bare: bool, component: int) -> int:
-    """A text in all its buckets, still without copies; -1 if there is no room."""
+    """A text in all its buckets, without copies yet; -1 if there is no room."""
     text = take_text(t)
     if text < 0:
         return -1
@@ -509,7 +510,7 @@ def new_text(t: Tables, keys: Words, content: Words, bare: bool, component: int)
 
 @njit(cache=True)
 def texts_with_content(t: Tables, key: np.uint64, content: Words) -> Ints:
-    """The texts with this content hash, one per component (several only until they are joined)."""
+    """The texts with this content hash, one per component (several of one component only until they are joined)."""
     column, hashes = t.keys.shape[1] - 1, t.content
     index = find_slot(t.content_slots, t.keys, t.runs, t.cells, column, key)
     if index < 0:
@@ -539,7 +540,7 @@ def move_page(t: Tables, page: int, text: int) -> bool:
 
 @njit(cache=True)
 def remove_page(t: Tables, page: int) -> int:
-    """Take a page out, and its text with the last copy; returns the text if it went, else -1."""
+    """Remove a page, and its text with the last copy. Returns the text if it was removed, else -1."""
     text = int(np.int64(t.runs[t.page_place[page, 0, RUN], OWNER]))
     t.counts[PAGES] -= 1
     if detach(t.runs, t.cells, t.counts, t.page_place, 0, page):
@@ -551,7 +552,7 @@ def remove_page(t: Tables, page: int) -> int:
 
 @njit(cache=True)
 def begin_query(counts: Ints, marks: Shorts) -> int:
-    """A number for SEEN that no text carries."""
+    """A number for SEEN that no text has."""
     if counts[QUERY] == QUERIES_MAX:
         marks[:, SEEN] = 0
         counts[QUERY] = 0

@@ -1,13 +1,13 @@
-"""Up to where the rows under a prefix are known to be deleted."""
+"""Up to which key the rows under a prefix are known to be deleted."""
 
 from __future__ import annotations
 
 
 class Cleared:
-    """Work kept in rows is taken from the front. A scan that began there would read all that earlier steps deleted and
-    the store keeps for a while; one that begins behind the last deleted row reads what it yields.
+    """Work stored in rows is taken from the front. A scan from the front would read the tombstones of all rows that
+    earlier steps deleted; a scan after the last deleted row reads only rows that exist.
 
-    Known in memory only: a task that was opened anew begins at the front once more.
+    Known in memory only: after a task is opened, the first scan starts at the front.
     """
 
     def __init__(self) -> None:
@@ -23,6 +23,6 @@ class Cleared:
         self._prefix, self._until = prefix, key
 
     def written(self, key: str) -> None:
-        """A row was put: the scan may not begin behind it."""
+        """A row was stored: the next scan must include it."""
         if key <= self._until and key.startswith(self._prefix):
             self._until = key[:-1]

@@ -1,24 +1,24 @@
-"""Who contains the pages that are at home in a partition, in every market.
+"""Containment: which pages contain the entries of a partition, in every market.
 
 Rules:
-- A page can be contained in one that has at least `share_min` of its shingles, at least as many shingles, and is
-  better in the order: more shingles, and of equally many the better by the winner criteria (or by these alone, if so
-  set).
-- Only who is kept can contain: a winner in the stars, and not contained itself.
-- Of the pages that can contain it, a page is contained in the one that has the largest share of it, and of several in
-  the best.
-Read from the best to the worst this has one solution, whatever came first.
+- A page can be contained in a page that has at least `share_min` of its shingles, at least as many shingles, and is
+  better in the order: more shingles, and of equally many the better by the winner criteria (or by these alone, as
+  configured).
+- Only a kept page can contain others: a winner in the stars that is not contained itself.
+- Of the pages that can contain it, a page is contained in the one with the largest share of it; of several, in the
+  best.
+Evaluated from the best page to the worst, these rules have one solution, whatever the order of arrival.
 
-How it comes about:
+Implementation:
 - Entries that are winners in some market are *posted* to the index of terms (core/containment), under a serial that is
-  never used again. The index proposes candidates: pairs that share a term, with how many they share. Posting waits
-  until the task is at rest, or many wait: most new pages turn out to be duplicates, and terms to be common.
-- A new candidate is *weighed*: its page's shingles go to the container's home, which answers with the exact share and
-  with how the container stands: its places in the orders, and the markets in which it is kept. If the share is enough,
-  the page *depends* on it, and hears whenever that changes.
-- The page's record in `pages` hears who contains it, and answers in which markets the page is dropped for that: only a
-  page that is alone in its group is.
-A term that more than a bounded number of pages have proposes nothing, so a page has few candidates and few dependents.
+  never reused. The index proposes candidates: pairs that share a term, with the number of terms they share. Posting is
+  delayed until the task is at rest or many entries wait: most new pages turn out to be duplicates, and terms common.
+- A new candidate is *weighed*: its page's shingles are sent to the container's home, which answers with the exact share
+  and the container's standing: its keys in the orders, and the markets in which it is kept. If the share is enough, the
+  page *depends* on the container and is notified when that standing changes.
+- The page's record in `pages` is notified of its container, and answers in which markets the page is dropped for it:
+  only where the page is alone in its group.
+A term of more than a bounded number of pages proposes nothing, so a page has few candidates and few dependents.
 """
 
 from __future__ import annotations
@@ -51,26 +51,26 @@ from dustream.schemas.pages import Contained, Verdict
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.tier2 import ContainmentDropped, Propose, Release, Stands, Weigh, Weighed, Weight
 
-WAITING_MAX = 2_000  # entries that wait to be posted while pages keep coming
+WAITING_MAX = 2_000  # entries that may wait to be posted while pages keep arriving
 _NEXT_SERIAL = "next"
 
 Shingles = NDArray[np.uint64]
 ContainerOrder = Callable[[int, bytes], bytes]
-"""(shingles, key in the winner order) → the place in the order of containers; the smaller is better."""
+"""(shingles, key in the winner order) → the key in the order of containers; the smaller is better."""
 
 
 def longer_first(shingles: int, key: bytes) -> bytes:
-    """The page with more shingles, and of equally long ones the better by the winner criteria."""
+    """More shingles are better; of equally long pages, the better by the winner criteria."""
     return (0xFFFFFFFF - shingles).to_bytes(4, "big") + key
 
 
 def criteria_first(shingles: int, key: bytes) -> bytes:
-    """The winner criteria alone: a page that is better by them is not dropped for a longer one."""
+    """The winner criteria alone: a page is not dropped for a longer one that is worse by them."""
     return key
 
 
 class ContainmentRules(NamedTuple):
-    """What is looked for. `partitions`: of the index of terms. `languages`: only pages in these; None: all."""
+    """Settings of the search. `partitions`: of the index of terms. `languages`: only pages in these; None: all."""
 
     partitions: int
     share_min: float
@@ -89,7 +89,7 @@ TABLES = {
 
 
 class Containers:
-    """The pages at home in one partition. Candidates and dependents are in memory, too: there are few."""
+    """The entries of one partition. Candidates and dependents are also kept in memory: there are few."""
 
     def __init__(self, state: TaskState, markets: int, vertices: Vertices, rules: ContainmentRules) -> None:
         self._partition = state.partition
@@ -105,8 +105,8 @@ class Containers:
         self._numbers: dict[int, int] = {}  # by serial
         self._candidates: dict[int, dict[int, CandidateRow]] = {}  # by the page's serial and the container's id
         self._dependents: dict[int, set[int]] = {}  # by the container's serial: ids of pages
-        self._waiting: set[int] = set()  # winners that are not posted yet
-        self._unposted: dict[int, list[int]] = {}  # serials by partition of the terms
+        self._waiting: set[int] = set()  # winners not posted yet
+        self._unposted: dict[int, list[int]] = {}  # serials to withdraw, by partition of the terms
         self._out: list[Send] = []
         for number in vertices.numbers():
             row = vertices.row(number)
@@ -119,10 +119,10 @@ class Containers:
         for key, _ in self._dependent_rows.scan():
             self._dependents.setdefault(int(key[:12], 16), set()).add(int(key[12:], 16))
 
-    # Pages are posted, and are so no more
+    # Posting
 
     def drain(self, *, at_rest: bool = False) -> list[Send]:
-        """At the end of a step: follow the stars, post who waits if it is time, and say all there is to say."""
+        """At the end of a step: apply changes of the stars, post waiting entries if it is time, return the messages."""
         changed, self._vertices.changed = sorted(self._vertices.changed), set()
         for number in changed:
             self._follow(number)
@@ -136,11 +136,11 @@ class Containers:
         return out
 
     def _follow(self, number: int) -> None:
-        """A vertex came, or its stars changed."""
+        """Apply a new vertex, or a change of its stars."""
         row = self._vertices.row(number)
         is_winner = won_markets(row) != 0
         if row.post and is_winner:
-            self._tell_dependents(row)
+            self._notify_dependents(row)
             self._decide(row)
         elif row.post:
             self._withdraw(number, row)
@@ -174,7 +174,7 @@ class Containers:
         )
 
     def _posts(self, posted: list[tuple[int, int, Sketch]]) -> Iterator[Send]:
-        """One message for each partition of the terms."""
+        """One message per partition of the terms."""
         serials = np.array([serial for serial, _, _ in posted], dtype="<i8")
         sizes = np.array([size for _, size, _ in posted], dtype="<i4")
         masks = np.array([sketch.masks for _, _, sketch in posted], dtype="<u8")
@@ -194,14 +194,14 @@ class Containers:
         return terms % np.uint64(self._rules.partitions)
 
     def leave(self, number: int, row: VertexRow) -> None:
-        """A vertex goes."""
+        """Remove a vertex."""
         self._waiting.discard(number)
         if row.post:
             self._withdraw(number, row, is_gone=True)
 
     def _withdraw(self, number: int, row: VertexRow, *, is_gone: bool = False) -> None:
-        """The page is posted no more: its candidates and dependents go. What was proposed and is on its way is of a
-        serial that nobody has."""
+        """Withdraw a posted page with its candidates and dependents. Proposals still on their way name a serial that no
+        longer exists."""
         serial = row.post
         for partition in set(self._partitions_of(_sketch(self._vertices.content(number)).terms).tolist()):
             self._unposted.setdefault(partition, []).append(serial)
@@ -215,12 +215,12 @@ class Containers:
             self._container_rows.delete(_key(serial))
             for market, verdict in enumerate(told.verdicts):
                 if verdict is not None and not is_gone:
-                    self._tell_page(row, market, None)
+                    self._notify_page(row, market, None)
 
     # Candidates
 
     def propose(self, message: Propose) -> None:
-        """The index found pairs that share terms, or no longer do."""
+        """Apply pairs that share terms, or no longer do."""
         columns = (message.pages, message.containers, message.changes)
         pages, containers, changes = (np.frombuffer(column, dtype="<i8").tolist() for column in columns)
         new: dict[tuple[int, int], list[int]] = {}  # containers by page and their home
@@ -234,7 +234,7 @@ class Containers:
             self._out.append(Send("tier2", home, weigh))
 
     def _change_candidate(self, serial: int, container: int, change: int) -> bool:
-        """Whether it is a new one."""
+        """Returns whether the candidate is new."""
         known = self._candidates.get(serial, {}).get(container)
         if known is None:
             self._put_candidate(serial, container, CandidateRow(change))
@@ -261,7 +261,7 @@ class Containers:
             self._out.append(Send("tier2", home_of(container), release))
 
     def weigh(self, message: Weigh) -> None:
-        """At the containers' home: which share of the page they have, and how they stand."""
+        """At the containers' home: compute their shares of the page, and report their standing."""
         page = shingle_array(message.shingles)
         weights = [
             self._weight(message, page, serial, self._numbers[serial])
@@ -295,7 +295,7 @@ class Containers:
             self._decide(self._vertices.row(self._numbers[message.page]))
 
     def stands(self, message: Stands) -> None:
-        """A container stands otherwise than before."""
+        """Apply a change of a container's standing."""
         for page in message.pages:
             known = self._candidates.get(page, {}).get(message.container)
             if known is not None and self._is_enough(known):
@@ -304,7 +304,7 @@ class Containers:
                 self._decide(self._vertices.row(self._numbers[page]))
 
     def release(self, message: Release) -> None:
-        """A page depends on this container no more."""
+        """Remove a page that no longer depends on this container."""
         pages = self._dependents.get(message.container)
         if pages is not None and message.page in pages:
             pages.remove(message.page)
@@ -315,12 +315,12 @@ class Containers:
     # Decisions
 
     def _decide(self, row: VertexRow) -> None:
-        """Tell the page who contains it, where that changed."""
+        """Notify the page of its containers, where these changed."""
         serial = row.post
-        told = self._container_rows.get(_key(serial))
-        before = told.verdicts if told is not None else (None,) * self._markets
+        sent = self._container_rows.get(_key(serial))
+        before = sent.verdicts if sent is not None else (None,) * self._markets
         candidates = [each for each in self._candidates.get(serial, {}).values() if self._is_enough(each)]
-        if not candidates and told is None:
+        if not candidates and sent is None:
             return
         orders, _ = self._standing(self._numbers[serial], row)
         verdicts = tuple(
@@ -329,35 +329,35 @@ class Containers:
         )
         for market, (was, now) in enumerate(zip(before, verdicts, strict=True)):
             if was != now:
-                self._tell_page(row, market, now)
+                self._notify_page(row, market, now)
         if any(verdicts):
             self._container_rows.put(_key(serial), ContainerRow(row.vertex, verdicts))
-        elif told is not None:
+        elif sent is not None:
             self._container_rows.delete(_key(serial))
 
     def _is_enough(self, candidate: CandidateRow) -> bool:
         return candidate.share is not None and candidate.share >= self._rules.share_min
 
-    def _tell_page(self, row: VertexRow, market: int, verdict: Verdict | None) -> None:
+    def _notify_page(self, row: VertexRow, market: int, verdict: Verdict | None) -> None:
         self._out.append(Send("pages", url_of(row.vertex), Contained(row.vertex, market, verdict)))
 
     def dropped(self, message: ContainmentDropped) -> None:
-        """The page says in which markets it is dropped because it is contained."""
+        """Apply the markets in which a page is dropped as contained."""
         number = self._vertices.number(message.vertex)
         if number is None:
             return
         row = replace(self._vertices.row(number), dropped=message.markets)
         self._vertices.put(number, row)
         if row.post:
-            self._tell_dependents(row)
+            self._notify_dependents(row)
 
     def _standing(self, number: int, row: VertexRow) -> tuple[tuple[bytes, ...], int]:
-        """Its places in the orders, and the markets in which it is kept."""
+        """The page's keys in the orders, and the markets in which it is kept."""
         shingles = shingle_count(self._vertices.content(number).shingles)
         orders = tuple([self._rules.order(shingles, star.key) for star in row.stars])
         return orders, won_markets(row) & ~row.dropped
 
-    def _tell_dependents(self, row: VertexRow) -> None:
+    def _notify_dependents(self, row: VertexRow) -> None:
         dependents = self._dependents.get(row.post)
         if not dependents:
             return
@@ -382,7 +382,7 @@ def _best(candidates: list[CandidateRow], market: int, order: bytes) -> Verdict 
 
 
 def _sketch(content: PageSignature) -> Sketch:
-    """The same for as long as the page has this content: its terms need not be kept to take them back."""
+    """The sketch depends on the content alone, so the terms need not be stored for withdrawing them."""
     return sketch_of(shingle_array(content.shingles), content.code)
 
 

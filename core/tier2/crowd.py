@@ -1,17 +1,17 @@
-"""Which sets of a crowd can match: sets with so much in common that each is a candidate of each.
+"""Matches within a crowd: sets with so much in common that each is a candidate of every other.
 
 Shingles that many sets of the crowd have are its *core*; the others are a set's *own*. A set is *heavy* if it has so
-many own shingles that two like it are below the threshold unless they share one of these. So heavy sets are found by
-their own shingles: by few entries, however many sets there are.
+many own shingles that two heavy sets are below the threshold unless they share an own shingle. So heavy sets are found
+by their own shingles, with few entries, however many sets there are.
 
-- Without a common own shingle |A ∩ B| is at most what either has of the core, k. Heavy is k < 2τ/(1+τ) · |A|: for two
-  heavy sets the smaller k is less than τ/(1+τ) · (|A| + |B|), which a match needs (jaccard.py).
+- Without a common own shingle, |A ∩ B| is at most the core part of either, k. Heavy means k < 2τ/(1+τ) · |A|: for two
+  heavy sets the smaller k is less than τ/(1+τ) · (|A| + |B|), which a match needs (core/similarity.py).
 - Not all own shingles are entered: the smallest |A| − ⌈τ|A|⌉ + 1 are enough (prefix filtering, Chaudhuri et al. 2006).
-  A match has |A ∩ B| ≥ τ|A|, so at least ⌈τ|A|⌉ − k own shingles are common, and the smallest of them is among so many
-  of A's, and of B's.
+  A match has |A ∩ B| ≥ τ|A|, so at least ⌈τ|A|⌉ − k own shingles are common, and the smallest of them is among that
+  many smallest of A and of B.
 
-That is exact for any core, as long as all sets are cut by the same one. A shingle joins the core when so many sets have
-it entered that looking at all of them would take long; those sets are cut anew.
+This is exact for any core, as long as all sets are divided by the same one. A shingle joins the core when too many sets
+are entered under it to examine them all; these sets are then divided again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
-ENTRIES_MAX = 64  # of one shingle; with so many it joins the core
+ENTRIES_MAX = 64  # sets under one shingle; a shingle with this many joins the core
 SLOTS_MIN = 1 << 10
 LOAD_MAX = 0.6
 _EMPTY = np.uint64(0)
@@ -39,7 +39,7 @@ def slot_of(shingle: np.uint64, slots: int) -> int:
 
 @njit(cache=True)
 def spelled(shingle: np.uint64) -> np.uint64:
-    """The shingle as tables have it: 0 marks an empty slot, so 0 and 1 count as one."""
+    """The shingle as stored in tables: 0 marks an empty slot, so 0 is stored as 1."""
     return shingle if shingle != _EMPTY else np.uint64(1)
 
 
@@ -56,7 +56,7 @@ def is_core(core: Words, shingle: np.uint64) -> bool:
 
 @njit(cache=True)
 def add_core(core: Words, shingles: Words) -> int:
-    """Add shingles; how many were new."""
+    """Add shingles, and return how many were new."""
     added = 0
     for each in shingles:
         shingle = spelled(each)
@@ -80,7 +80,7 @@ def own_shingles(core: Words, shingles: Words) -> Words:
 
 @njit(cache=True)
 def enter(keys: Words, holders: NDArray[np.int32], own: Words, holder: int, full: Words) -> tuple[int, int]:
-    """Enter a set under its own shingles; how many entries that makes, and how many shingles became `full`."""
+    """Enter a set under its own shingles. Returns the number of entries, and of shingles that became `full`."""
     made, filled = 0, 0
     for each in own:
         shingle, entries, is_entered = spelled(each), 0, False
@@ -101,7 +101,7 @@ def enter(keys: Words, holders: NDArray[np.int32], own: Words, holder: int, full
 
 @njit(cache=True)
 def withdraw(keys: Words, holders: NDArray[np.int32], own: Words, holder: int) -> int:
-    """Take a set's entries out; the slots stay taken until the table is made anew. How many there were."""
+    """Remove a set's entries, and return their number. The slots stay in use until the table is rebuilt."""
     gone = 0
     for each in own:
         shingle = spelled(each)
@@ -148,7 +148,8 @@ def core_of(sample: list[Words]) -> Words:
 
 
 class Crowd:
-    """The core, and the heavy sets by their own shingles. Sets go by numbers; `shingles_of` fetches them."""
+    """The core, and the heavy sets by their own shingles. Sets are identified by numbers; `shingles_of` fetches
+    them."""
 
     def __init__(self, ratio: tuple[int, int], shingles_of: Callable[[int], Words]) -> None:
         self._numerator, self._denominator = ratio
@@ -174,16 +175,16 @@ class Crowd:
         return np.unique(holders_of(self._keys, self._holders, part))
 
     def learn(self, shingles: Words) -> list[int]:
-        """Shingles that join the core at once, before the sets that have them are entered; who is heavy no more."""
+        """Add shingles to the core before the sets that have them are entered. Returns the sets no longer heavy."""
         return self._join_core(shingles)
 
     def enter(self, number: int, part: Words) -> list[int]:
-        """A heavy set comes; who is heavy no more because the core grew."""
+        """Enter a heavy set. Returns the sets no longer heavy because the core grew."""
         full = self._enter(number, part)
         return self._join_core(full) if len(full) else []
 
     def withdraw(self, number: int, part: Words) -> None:
-        """A heavy set goes."""
+        """Remove a heavy set."""
         self._live -= withdraw(self._keys, self._holders, part, number)
 
     def _enter(self, number: int, part: Words) -> Words:
@@ -211,7 +212,7 @@ class Crowd:
         return list(lighter)
 
     def _cut_anew(self, number: int, lighter: dict[int, None]) -> Words:
-        """A set of which more is core now; the shingles that are full because it is entered under others."""
+        """Divide a set again after the core grew. Returns the shingles that became full by its new entries."""
         shingles = self._shingles_of(number)
         part = self.heavy_part(shingles)
         if part is not None:

@@ -1,10 +1,10 @@
-"""The search inside a partition where pages are many, alike, and no matches of each other.
+"""The search inside a partition with many similar pages that do not match each other.
 
-Pages with one template around different texts share bands with all others of the template. If they are just below the
-threshold, each is a candidate of each and a component of its own, and a search would cost the whole crowd. A crowd is
-noticed by searches that meet many components in vain. Its pages that are *heavy* (crowd.py) are moved to an index of
-their own: heavy pages find each other by their own shingles, all other pairs meet by bands as before. Which pairs match
-is the same: a heavy pair that shares no band is no match either.
+Pages with one template around different texts share bands with all other pages of the template. If their similarities
+are just below the threshold, each page is a candidate of every other and a component of its own, and a search would
+cost the whole crowd. A crowd is detected by searches that meet many components without a match. Its *heavy* pages
+(crowd.py) are moved to a separate index: heavy pages find each other by their own shingles, all other pairs by bands.
+The matches stay the same, because a heavy pair must share a band as well.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dustream.core.tier2.index import SHINGLE_CACHE_BYTES_MAX, SimilarityIndex
 from dustream.core.tier2.search_protocol import ALL, IndexedPage, Match, Matching, Query, ShinglesOf
 from dustream.schemas.signature import PageSignature
 
-CROWD_MIN = 2 * ENTRIES_MAX  # candidates that are looked at in vain, each in about half of the bands
-SAMPLE_MAX = 512  # of a crowd, in which its core is looked for
-HEAVY_CACHE_SHARE = 4  # of the cache of shingle sets: heavy pages are seldom compared
+CROWD_MIN = 2 * ENTRIES_MAX  # candidates without a match; a candidate is met in about half of the bands
+SAMPLE_MAX = 512  # pages of a crowd from which its core is computed
+HEAVY_CACHE_SHARE = 4  # part of the shingle cache, as a divisor: heavy pages are seldom compared
 
 
 class CrowdedIndex:
-    """Pages present in one partition, searchable by similarity ≥ τ; as SimilarityIndex, which holds them."""
+    """Pages present in one partition, searchable by similarity ≥ τ, with the interface of SimilarityIndex."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class CrowdedIndex:
         self._heavy_settings = tau, shingles_of, permutations, shingle_cache_bytes_max // HEAVY_CACHE_SHARE
         self._crowd = Crowd(self._light.ratio, self._set)
         self._crowd_min = CROWD_MIN
-        self._newest: tuple[int, NDArray[np.uint64]] = (-1, np.zeros(0, dtype=np.uint64))  # perhaps not fetchable yet
+        self._newest: tuple[int, NDArray[np.uint64]] = (-1, np.zeros(0, dtype=np.uint64))  # perhaps not stored yet
 
     def __len__(self) -> int:
         return len(self._light) + (0 if self._heavy is None else len(self._heavy))
@@ -56,13 +56,13 @@ class CrowdedIndex:
     def heavy_count(self) -> int:
         return 0 if self._heavy is None else len(self._heavy)
 
-    # ---- pages come and go
+    # ---- insertion and removal
 
     def queries(self, signatures: Sequence[PageSignature]) -> list[Query]:
         return self._light.queries(signatures)
 
     def rebuild(self, pages: Iterable[IndexedPage]) -> None:
-        """Crowds are noticed by the searches that follow."""
+        """Crowds are detected by later searches."""
         self._light.rebuild(pages)
 
     def insert(self, number: int, query: Query, component: int | None = None) -> None:
@@ -136,7 +136,7 @@ class CrowdedIndex:
         return heavy.matches_among(query, numbers) if len(numbers) else []
 
     def _heavy_part(self, query: Query) -> NDArray[np.uint64] | None:
-        """Under what a page is entered, if it is in a crowd, and heavy."""
+        """The shingles under which a page is entered, if it is in a crowd and heavy."""
         heavy = self._heavy
         if heavy is None or not heavy.meets_many(query, ENTRIES_MAX):
             return None
@@ -145,8 +145,8 @@ class CrowdedIndex:
     # ---- crowds
 
     def _draft(self, query: Query) -> None:
-        """Move the heavy pages among the candidates of a page. Those that stay are not looked at again before there are
-        twice as many."""
+        """Move the heavy pages among the candidates of a page. The others are not examined again until there are twice
+        as many."""
         if self._heavy is None:
             self._heavy = SimilarityIndex(*self._heavy_settings)
         numbers = self._light.candidates(query).tolist()
@@ -180,5 +180,5 @@ class CrowdedIndex:
 
 
 def _set_of(query: Query) -> NDArray[np.uint64]:
-    """A writable array: kernels are compiled for one kind of array."""
+    """A writable array: kernels are compiled for one array type."""
     return shingle_array(query.signature.shingles).astype(np.uint64)

@@ -1,19 +1,20 @@
-"""Growing the lossless map from a sample: which cut divides these pages evenly and makes the fewest of them cross.
+"""Learns the lossless map from a sample: finds cuts that divide the pages evenly and that few pages cross.
 
-A node has to spread its pages over p partitions. Any division of p into two parts will do, as long as the pages divide
-in the same proportion, so every cut near one of the p − 1 quantiles is looked at, in length and in the shares of the
-sub-dictionaries proposed. A cut that many pages cross costs contacts; one that sets little apart leaves more cuts to be
-made. The cheapest cut is the one with the fewest crossing pages per bit of partition number settled.
+A node has to distribute its pages over p partitions. Any division of p into two parts is possible, as long as the pages
+divide in the same proportion, so every cut near one of the p − 1 quantiles is considered, in length and in the shares
+of the proposed sub-dictionaries. A cut that many pages cross costs contacts; a cut that separates little leaves more
+cuts to be made. The cheapest cut has the fewest crossing pages per bit of partition number settled.
 
-The map must be even on pages it has not seen. A sub-dictionary fits the pages it was learned from far closer than any
-others: cut at their median, unseen pages would gather on one side. So one page in PAGES_PER_LEARNER is a *learner* and
-teaches sub-dictionaries; all others are *placers*, have no part in any, and choose and place the share cuts. What
-remains is chance: a partition filled by n placers is right to about 1/√n, and no cut placed by a sample does better.
+The map must be even on pages outside the sample. A sub-dictionary fits the pages it was learned from far more closely
+than others: cut at their median, other pages would gather on one side. So one page in PAGES_PER_LEARNER is a *learner*,
+from which sub-dictionaries are learned; all others are *placers*, which only choose and place the share cuts. What
+remains is sampling error: a partition filled by n placers is right to about 1/√n, and no cut placed by a sample does
+better.
 
 On the sample itself no partition may get more than UNEVENNESS_MAX times the mean, learners included, and less where the
-sample is large enough to tell less (`partition_pages_max`). A node of p partitions never holds more than p times that
-many pages: where the placers would have it otherwise the cut moves, by as little as it takes. Pages are ranked by
-coordinate and tie, so there is a place between any two of them.
+sample is large enough (`partition_pages_max`). A node of p partitions never holds more than p times that many pages:
+where the placers would exceed this, the cut moves by as little as necessary. Pages are ranked by coordinate and tie, so
+any two of them can be separated.
 """
 
 from __future__ import annotations
@@ -48,20 +49,20 @@ from dustream.core.tier2.sub_dictionaries import (
 )
 
 UNEVENNESS_MAX = 1.04  # sample pages of the fullest partition over the mean, or one page more than the mean
-UNEVENNESS_DEVIATIONS_MAX = 0.8  # and how far above the mean in standard deviations of a count: from 400 pages on, less
-DEVIATIONS = np.linspace(-2.0, 2.0, 17)  # places looked at about a quantile, in standard deviations of a count
-DEVIATION_TAX = 0.25  # what a place costs more for each squared deviation: a gap is worth it, a slope is not
+UNEVENNESS_DEVIATIONS_MAX = 0.8  # distance from the mean in standard deviations of a count: stricter from 400 pages on
+DEVIATIONS = np.linspace(-2.0, 2.0, 17)  # positions tried around a quantile, in standard deviations of a count
+DEVIATION_TAX = 0.25  # additional cost per squared deviation: a gap in the data outweighs it, a slope does not
 SAMPLE_PAGES_PER_PARTITION_MIN = 4
-PAGES_PER_LEARNER = 8  # one page of so many teaches sub-dictionaries, the others place cuts
-PRICING_PAGES_MAX = 12_000  # placers that choose among the sub-dictionaries offered; all of them place the cut
-QUANTILES_MAX = 64  # divisions looked at per node
-CROSSING_FLOOR = 1e-2  # what a cut costs that no sample page crosses: other pages may
+PAGES_PER_LEARNER = 8  # one page of this many is a learner, the others are placers
+PRICING_PAGES_MAX = 12_000  # placers that choose among the proposed sub-dictionaries; all of them place the cut
+QUANTILES_MAX = 64  # divisions tried per node
+CROSSING_FLOOR = 1e-2  # cost of a cut that no sample page crosses: other pages may
 
 Propose = Callable[[BucketProfile, Pages, Callable[[Pages, Mask], Side]], list[Mask]]
 
 
 class CutChoice(NamedTuple):
-    """A cut: pages whose key is lower go below, where `below` of the partitions are."""
+    """A cut: pages with a lower key go below, to `below` of the partitions."""
 
     cost: float
     key: int
@@ -77,7 +78,7 @@ class _Division(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """A node still to be grown; `parent` is the cut it hangs on, `side` 0 for below."""
+    """A node still to be grown; `parent` is its parent cut, `side` 0 for below."""
 
     pages: Pages
     partitions: int
@@ -88,13 +89,14 @@ class _Task(NamedTuple):
 def learn_lossless_map(
     batch: PointBatch, partitions: int, tau: float, propose: Propose = propose_sub_dictionaries
 ) -> LosslessMap:
-    """The map for these pages. `propose` offers sub-dictionaries for a cut; the default learns them from its pages."""
+    """The map for these pages. `propose` proposes sub-dictionaries for a cut; the default learns them from its
+    pages."""
     require_partitions(partitions)
     parts = tau_parts(tau)
     if partitions > 1 and len(batch) < SAMPLE_PAGES_PER_PARTITION_MIN * partitions:
         raise BadSetting(
             f"{len(batch)} sample pages are too few for {partitions} partitions: give at least "
-            f"{SAMPLE_PAGES_PER_PARTITION_MIN * partitions}, ask for fewer partitions, or use the default map"
+            f"{SAMPLE_PAGES_PER_PARTITION_MIN * partitions}, use fewer partitions, or use the default map"
         )
     cuts, masks = _Grower(batch, partitions, parts, propose).grow()
     packed = np.packbits(np.array(masks, np.bool_).reshape(-1, BUCKET_COUNT), axis=1).tobytes()
@@ -111,7 +113,7 @@ def learn_lossless_map(
 
 
 class _Grower:
-    """One growth. Cuts are numbered in preorder, partitions from left to right."""
+    """The growth of one map. Cuts are numbered in preorder, partitions from left to right."""
 
     def __init__(self, batch: PointBatch, partitions: int, tau: int, propose: Propose) -> None:
         self.profile = bucket_profile(batch)
@@ -147,12 +149,12 @@ class _Grower:
 
     def _divide(self, pages: Pages, partitions: int) -> _Division:
         if len(pages) < 2:
-            # Pages that neither length, shares nor ties set apart all went elsewhere; any cut is right here.
+            # Pages with equal length, shares and tie all went to the other side; any cut is correct here.
             return _Division(None, 1 << TIE_BITS, pages[:0], pages, partitions // 2)
         return self._division(pages, self._coordinate_for(pages, partitions), partitions)
 
     def _coordinate_for(self, pages: Pages, partitions: int) -> Mask | None:
-        """What to cut these pages by: the best sub-dictionary offered, or None for length."""
+        """The coordinate to cut these pages by: the best proposed sub-dictionary, or None for length."""
         learners, placers = pages[self.learns[pages]], pages[~self.learns[pages]]
         best, best_price = None, length_price(self.profile.length[pages], partitions, self.tau)
         if len(placers) < 2:
@@ -165,7 +167,7 @@ class _Grower:
         return best
 
     def _division(self, pages: Pages, mask: Mask | None, partitions: int) -> _Division:
-        """The cheapest cut by this coordinate, as the placers have it, and where it sends all the pages."""
+        """The cheapest cut by this coordinate according to the placers, and the sides of all the pages."""
         keys = self._keys(pages, mask)
         of_placers = keys if mask is None else keys[~self.learns[pages]]
         place = cheapest_place(
@@ -181,11 +183,11 @@ class _Grower:
         return Side(place.cost, keys >= place.key)
 
     def _keys(self, pages: Pages, mask: Mask | None) -> NDArray[np.int64]:
-        """What pages are ranked by: the coordinate, and in the low bits the tie."""
+        """The ranking keys of pages: the coordinate, and in the low bits the tie."""
         return self._coordinates(pages, mask) << TIE_BITS | self.tie[pages]
 
     def _coordinates(self, pages: Pages, mask: Mask | None) -> NDArray[np.int64]:
-        """Exactly what `_sides` in cut_tree.py compares."""
+        """Exactly the values that `_sides` in cut_tree.py compares."""
         length = self.profile.length[pages]
         if mask is None:
             return length
@@ -194,10 +196,10 @@ class _Grower:
 
 
 def partition_pages_max(pages: int, partitions: int) -> int:
-    """Whole pages, so that p partitions have room for p times as many and a node can always be divided.
+    """The most sample pages of a partition: whole pages, so that a node of p partitions can always be divided.
 
-    What the sample has too much in a partition, other pages have too, and chance on top. A few pages cannot tell a gap
-    from a slope, and a cut that is free to find the gap is the more even one for others; many pages can.
+    An excess of the sample in a partition recurs in other pages, with sampling error on top. In a small sample a gap
+    cannot be told from a slope, and a cut that may move to the gap is more even for other pages; in a large one it can.
     """
     mean = pages / partitions
     slack = min(UNEVENNESS_MAX - 1, UNEVENNESS_DEVIATIONS_MAX / math.sqrt(mean)) if pages else 0.0
@@ -213,7 +215,7 @@ def cheapest_place(
     *,
     pages_max: int,
 ) -> CutChoice:
-    """Where to cut: the fewest placers crossing per bit of partition number settled. Both come as ascending keys."""
+    """The cut with the fewest crossing placers per bit of partition number settled. Both arrays are ascending keys."""
     wanted, below, tax = _places(len(placers), partitions)
     rank = np.searchsorted(everyone, placers[wanted])
     rank = np.maximum(np.minimum(rank, below * pages_max), len(everyone) - (partitions - below) * pages_max)
@@ -229,8 +231,8 @@ def cheapest_place(
 
 
 def length_price(length: NDArray[np.int64], partitions: int, tau: float) -> float:
-    """Crossing pages per bit if length alone settled the node: that cuts by length get dearer as they get closer
-    must not be found out where too few pages are left to learn a sub-dictionary from."""
+    """Crossing pages per bit if the node were settled by length alone. Cuts by length get more expensive as they get
+    closer; this shows it while enough pages are left to learn a sub-dictionary from."""
     ranked = np.sort(length)
     coordinate = ranked[np.arange(1, partitions) * len(ranked) // partitions]
     lowest, highest = _crossing_range(coordinate, np.zeros(len(coordinate), np.bool_), True, tau)
@@ -239,10 +241,10 @@ def length_price(length: NDArray[np.int64], partitions: int, tau: float) -> floa
 
 
 def _places(page_count: int, partitions: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """(rank, partitions below, tax) of every cut looked at: about each quantile, as far as chance moves a count.
+    """(rank, partitions below, tax) of every cut tried: around each quantile, within the sampling error of a count.
 
-    Off the quantile the load is uneven. Where pages come in clumps, such as topics, a clump's own number is as far off
-    by chance, and the gap beside it is the better place, also for pages not seen yet.
+    Off the quantile the load is uneven. Where pages form clusters, such as topics, the size of a cluster has as large a
+    sampling error, and the gap beside it is the better position, also for pages outside the sample.
     """
     quantiles = np.unique(np.arange(1, QUANTILES_MAX) * partitions // QUANTILES_MAX)
     options = np.arange(1, partitions) if partitions <= QUANTILES_MAX else quantiles[quantiles > 0]
@@ -272,7 +274,7 @@ def _count_between(
 
 
 def _bits_settled(fraction: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Entropy of the division of partitions: log2 P bits have to be settled from the root to a leaf, on average."""
+    """Entropy of the division of partitions: on average log2 P bits must be settled from the root to a leaf."""
     rest = 1 - fraction
     return -(fraction * np.log2(fraction) + rest * np.log2(rest))
 

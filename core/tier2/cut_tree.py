@@ -1,4 +1,4 @@
-"""The lossless partition map: a tree of cuts over length and sub-dictionary shares. Everything here is in integers.
+"""The lossless partition map: a tree of cuts over length and sub-dictionary shares. All arithmetic is in integers.
 
 A *length cut* divides pages by L, the number of distinct shingles. A *share cut* has a sub-dictionary of its own, a
 set S of token buckets, and divides by the share s = |A ∩ S| / |A| of a page's shingles that lie in it. A page crosses
@@ -14,9 +14,9 @@ Which pages cross. Let |A| = a, and B be A with x shingles removed and y added. 
 - Share, s(A) < c ≤ s(B): the same with the complement of S: 1 − s(A) ≤ 1 − τc or 1 − s(A) ≤ (1 − c)/τ.       (3)
 At c = 1/2 and τ = .9 that is .056 to either side; the total-variation bound |s(A) − s(B)| ≤ 1 − τ would give .1.
 
-Ties. Many pages can stand at one coordinate (a template, empty pages), more than one partition should hold. A cut
-therefore has, besides its coordinate, a tie threshold: pages exactly at the coordinate go below when their tie is
-below it. Those pages cross always, so nothing is lost, and only they pay.
+Ties. Many pages can have one coordinate (a template, empty pages), more than one partition should hold. A cut therefore
+has a tie threshold besides its coordinate: pages exactly at the coordinate go below if their tie is below the
+threshold. These pages always cross, so no pair is lost and only they pay.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ VECTOR_BYTES = 32
 
 
 class Cut(Struct, frozen=True, array_like=True):
-    """One inner node. Children are numbers of cuts, or ~partition; `sub_dictionary` is a mask's, or BY_LENGTH.
+    """One inner node. Children are indexes of cuts, or ~partition; `sub_dictionary` is the index of a mask, or
+    BY_LENGTH.
 
     A partition may have several leaves.
     """
@@ -54,7 +55,7 @@ class Cut(Struct, frozen=True, array_like=True):
 
 
 class LosslessMapData(Struct, frozen=True, kw_only=True, tag="lossless", tag_field="kind"):
-    """The stored form. `masks` holds one bit per token bucket, 512 bytes for each sub-dictionary."""
+    """The stored form. `masks` has one bit per token bucket, 512 bytes for each sub-dictionary."""
 
     version: int
     partitions: int
@@ -65,7 +66,7 @@ class LosslessMapData(Struct, frozen=True, kw_only=True, tag="lossless", tag_fie
 
 
 class _CutArrays(NamedTuple):
-    """The cuts by column. `members` has a row for each bucket: 1 for the sub-dictionaries it lies in."""
+    """The cuts by column. `members` has a row for each bucket: 1 for the sub-dictionaries that contain it."""
 
     members: NDArray[np.uint8]
     sub_dictionary: NDArray[np.int64]
@@ -76,7 +77,7 @@ class _CutArrays(NamedTuple):
 
 
 class LosslessMap(Routing):
-    """Every pair at Jaccard ≥ τ meets: home(B) is home(A) or among probes(A), and the other way round."""
+    """Every pair at Jaccard ≥ τ meets: home(B) is home(A) or among probes(A), and vice versa."""
 
     def __init__(self, data: LosslessMapData) -> None:
         _check(data)
@@ -86,7 +87,7 @@ class LosslessMap(Routing):
         self._members, self._columns = _arrays(data)
 
     def route(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, tuple[int, ...]]:
-        """Languages play no part: near duplicates may be taken for different ones."""
+        """The language is ignored: near duplicates may be assigned different ones."""
         if self.partitions == 1:
             return 0, ()
         home, *probes = _route_alone(
@@ -132,7 +133,7 @@ def _share_may_reach(inside: int, length: int, cut: int, tau: int) -> bool:
 
 @njit(cache=True)
 def _count_inside(shingles: NDArray[np.uint64], members: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """|A ∩ S| for every sub-dictionary at once: rows of bytes add up in a few vector instructions per shingle."""
+    """|A ∩ S| for every sub-dictionary at once: rows of bytes are added in a few vector instructions per shingle."""
     width = members.shape[1]
     inside = np.zeros(width, np.int64)
     if width == 0:
@@ -150,7 +151,7 @@ def _count_inside(shingles: NDArray[np.uint64], members: NDArray[np.uint8]) -> N
 
 @njit(cache=True)
 def _sides(length: int, counts: NDArray[np.int64], tie: int, cuts: _CutArrays, at: int, tau: int) -> tuple[bool, bool]:
-    """(the page lies below the cut, it crosses). A page without shingles has share 1, and only others like it near."""
+    """(the page lies below the cut, it crosses). A page without shingles has share 1 and matches only such pages."""
     coordinate, tie_below = cuts.coordinate[at], cuts.tie_below[at]
     by_length = cuts.sub_dictionary[at] == BY_LENGTH
     inside = length if by_length else counts[cuts.sub_dictionary[at]]
@@ -176,7 +177,7 @@ def _sides(length: int, counts: NDArray[np.int64], tie: int, cuts: _CutArrays, a
 def _route_page(
     shingles: NDArray[np.uint64], tie: int, cuts: _CutArrays, tau: int, contacted: NDArray[np.bool_]
 ) -> int:
-    """Marks the partitions the page contacts and returns its home: the leaf reached without crossing."""
+    """Mark the partitions that the page contacts, and return its home: the leaf reached without crossing."""
     stack = np.empty(len(cuts.below) + 1, np.int64)
     on_home_path = np.empty(len(cuts.below) + 1, np.bool_)
     length, counts = len(shingles), _count_inside(shingles, cuts.members)
@@ -224,7 +225,8 @@ def _route_alone(
     tau: int,
     partitions: int,
 ) -> NDArray[np.int64]:
-    """Home, then the probes ascending. Plain arrays come in: handing over a named tuple costs more than routing."""
+    """Home, then the probes ascending. The arguments are plain arrays: passing a named tuple costs more than
+    routing."""
     cuts = _CutArrays(members, columns[0], columns[1], columns[2], columns[3], columns[4])
     contacted = np.zeros(partitions, np.bool_)
     home = _route_page(shingles, tie, cuts, tau, contacted)
@@ -249,7 +251,7 @@ def _arrays(data: LosslessMapData) -> tuple[NDArray[np.uint8], NDArray[np.int64]
 
 
 def _check(data: LosslessMapData) -> None:
-    """A map comes from a file or a topic: a broken one must not send pages astray."""
+    """Reject a damaged map: it comes from a file or a topic, and would misroute pages."""
     mask_count, rest = divmod(len(data.masks), BUCKET_COUNT // 8)
     leaves = {~child for cut in data.cuts for child in (cut.below, cut.above) if child < 0}
     inner = sorted(child for cut in data.cuts for child in (cut.below, cut.above) if child >= 0)

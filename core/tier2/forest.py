@@ -1,11 +1,12 @@
 """The spanning forest of one partition's match graph.
 
-Only forest edges are sent to the groups: one per local component that a vertex matches. When a vertex goes, replacement
-edges are looked for from the smaller pieces. So a clique of n pages costs about n edges, and connectivity stays exact.
+Only forest edges are sent to the groups: one per local component that a vertex matches. When a vertex leaves,
+replacement edges are searched from the smaller pieces. So a clique of n pages costs about n edges, and connectivity
+stays exact.
 
-Edges are kept in rows, one each, and in memory, where they are walked (adjacency.py). Labels of components are derived
-from them when the task opens; which number a label has decides nothing. The search knows them too: it stops at the
-first match in a component, so a huge bucket does not cost its size.
+Edges are stored in rows, one each, and in memory, where they are traversed (adjacency.py). Labels of components are
+derived from them when the task opens; the value of a label does not matter. The search knows the labels too: it stops
+at the first match in a component, so its cost does not grow with the size of a bucket.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from dustream.core.tier2.search_protocol import Match, Query
 from dustream.core.tier2.vertices import Present, Vertices
 
 REPAIRS_MAX = 256  # vertices compared again in one step
-_LABELS_PER_WALK = 2_000  # looked through in the time that the forest is walked from one vertex to the next
+_LABELS_PER_WALK = 2_000  # labels scanned in the time of one step of a forest walk
 
 EdgeFound = Callable[[str, int, float], None]
-"""Told of each new forest edge: a vertex, the number of another one, and their similarity."""
+"""Called with each new forest edge: a vertex, the number of another one, and their similarity."""
 
 
 class ForestRow(Struct, frozen=True, array_like=True):
@@ -40,7 +41,7 @@ class ForestRow(Struct, frozen=True, array_like=True):
 
 
 class RepairRow(Struct, frozen=True, array_like=True):
-    """Table `repairs`, by number: a vertex that must still be compared again."""
+    """Table `repairs`, by number: a vertex still to be compared again."""
 
 
 class Forest:
@@ -68,7 +69,7 @@ class Forest:
         return int(self._labels[number])
 
     def add(self, number: int, vertex: str, query: Query, matches: list[Match]) -> None:
-        """A new vertex, linked to one vertex of each component it matches."""
+        """Add a vertex, linked to one vertex of each component that it matches."""
         if not matches:
             label = self._own_label(number)
         else:
@@ -79,7 +80,7 @@ class Forest:
             self._link(number, vertex, match)
 
     def remove(self, number: int) -> None:
-        """A vertex goes; what hung on it alone is compared again, at once or, if it is much, later (`repair`)."""
+        """Remove a vertex. The pieces that it connected are compared again, at once or, if large, later (`repair`)."""
         seeds = self._adjacency.remove(number)
         for other in seeds:
             self._edges.delete(_edge_key(number, other))
@@ -99,7 +100,7 @@ class Forest:
             self._repair(each)
 
     def repair(self) -> None:
-        """Compare some more of the vertices that wait for it."""
+        """Compare some more of the vertices due for it."""
         due = [key for key, _ in islice(self._repairs.scan("", self._repaired.after("")), self._repairs_max)]
         self.needs_repair = len(due) == self._repairs_max
         for key in due:
@@ -108,7 +109,7 @@ class Forest:
             self._repair(int(key, 16))
 
     def _repair(self, number: int) -> None:
-        """Replacement edges to other components. Two visitors meet elsewhere: one of a pair must be at home here."""
+        """Find replacement edges to other components. Two visitors are not compared: one of a pair must be an entry."""
         query, vertex = self._present.query(number), self._vertices.row(number).vertex
         for search in self._present.met_by(number):
             for match in search.first_match_per_component(query, order_key(vertex), self.label(number)):
@@ -135,7 +136,7 @@ class Forest:
             root = _root(parent, number)
             if root == number:
                 self._own_label(number)
-            else:  # the root is the smallest of its tree, so it has its label already
+            else:  # the root is the smallest number of its tree, so it has its label already
                 self._join(number, self.label(root))
 
     def _own_label(self, number: int) -> int:
@@ -152,7 +153,7 @@ class Forest:
         self._sizes[label] += 1
 
     def _unite(self, one: int, other: int) -> None:
-        """The smaller component takes the label of the larger: a vertex is relabelled log n times at most."""
+        """The smaller component takes the label of the larger: a vertex is relabelled at most log n times."""
         small, large = int(self._labels[one]), int(self._labels[other])
         if small == large:
             return
@@ -168,13 +169,13 @@ class Forest:
         self._present.relabel(found.tolist(), new_label)
 
     def _labelled(self, start: int, label: int) -> NDArray[np.int64]:
-        """All vertices of a component: by walking the forest from one of them if they are few, else by their labels."""
+        """All vertices of a component: by walking the forest if they are few, else by scanning the labels."""
         size = self._sizes[label]
         if size * _LABELS_PER_WALK > len(self._labels):
             return np.flatnonzero(self._labels == label) if size > 1 else np.array([start])
         found = [start]
         seen = {start}
-        for each in found:  # grows while it is walked
+        for each in found:  # grows during the loop
             linked = self._adjacency.neighbours(each)
             more = [number for number in linked if number not in seen and self.label(number) == label]
             seen.update(more)
@@ -208,6 +209,6 @@ def _root(parent: dict[int, int], number: int) -> int:
 
 
 def order_key(vertex: str) -> int:
-    """Where the search begins in a component: mixed by name, so that no vertex becomes the hub of all edges, not even
+    """Where the search starts in a component: a hash of the name, so that no vertex becomes a hub of edges, not even
     among exact copies."""
     return zlib.crc32(vertex.encode())

@@ -1,6 +1,6 @@
-"""Contents for pages that revisited another one: of the vertices present, and former contents of their URLs.
+"""Contents for pages that revisited another one: those of the vertices present, and former contents of their URLs.
 
-`pages` says which former contents are kept, and under which name; a vertex that leaves keeps its own.
+`pages` decides which former contents are kept, and under which name; a vertex that leaves keeps its own name.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dustream.schemas.tier2 import Forget, Keep, Recall
 
 
 class FormerContents:
-    """The contents at home in one partition, by name. Table `former`: those that their URLs have no more."""
+    """The contents of the entries of one partition, by name. Table `former`: those that their URLs no longer have."""
 
     def __init__(self, state: TaskState, vertices: Vertices) -> None:
         self._vertices = vertices
         self._former: Table[PageSignature] = state.table("former")
 
     def leave(self, vertex: str, number: int, *, keep: bool) -> None:
-        """A vertex at home here is about to go."""
+        """An entry is about to be removed."""
         if keep:
             self._former.put(vertex, self._vertices.content(number))
 
@@ -33,5 +33,5 @@ class FormerContents:
     def answer(self, message: Recall) -> Answer:
         number = self._vertices.number(message.name)
         content = self._former.get(message.name) if number is None else self._vertices.content(number)
-        assert content is not None, "a content was asked for that pages had given up"
+        assert content is not None, "a content was asked for after pages had dropped it"
         return Answer(message.asker, message.version, message.number, content)

@@ -1,11 +1,11 @@
 """The kernels that are called once or more for every page, with all arrays of an index as one argument.
 
-Handing an array over from Python costs a microsecond or two when it is not in the processor's cache, and an index has
-eighteen. A *frame* is one array that holds where the others lie and how long they are. It is true until one of them
-is enlarged or replaced: then the owner of the arrays makes another (`frame_of`). The owner keeps them alive.
+Passing an array from Python costs a microsecond or two when it is not in the processor's cache, and an index has
+eighteen. A *frame* is one array with the addresses and sizes of the others. It is valid until one of them is enlarged
+or replaced: then the owner of the arrays builds a new one (`frame_of`). The owner keeps the arrays alive.
 
-For the same reason a page comes as one array of *words*: whether it is bare, its content hash, the sketch of its set,
-the keys of its columns, then its shingles (`page_words`).
+For the same reason a page is passed as one array of *words*: whether it is bare, its content hash, the sketch of its
+set, the keys of its columns, then its shingles (`page_words`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from dustream.core.tier2.shingle_cache import ShingleCache, is_cached, remember
 FIELDS = 4
 ARRAYS = 18
 
-# Where the words of a page begin; its shingles follow its keys.
+# Offsets in the words of a page; its shingles follow its keys.
 BARE_WORD, CONTENT_WORDS, SKETCH_AT = 0, 1, 3
 KEYS_AT = SKETCH_AT + SKETCH_WORDS
 
@@ -48,7 +48,7 @@ NOT_PRESENT = -2
 
 
 def frame_of(tables: Tables, cache: ShingleCache, walk: Walk, ratio: tuple[int, int]) -> Ints:
-    """Where the arrays lie now, in the order in which `tables_in`, `cache_in` and `walk_in` read them."""
+    """The current addresses of the arrays, in the order in which `tables_in`, `cache_in` and `walk_in` read them."""
     rows: list[int] = []
     for array in (*tables, *cache, *walk):
         extents = (*array.shape, 0, 0)[: FIELDS - 1]
@@ -60,7 +60,7 @@ def frame_of(tables: Tables, cache: ShingleCache, walk: Walk, ratio: tuple[int, 
 def page_words(
     minhashes: NDArray[np.uint32], contents: Words, shingles: Words, sizes: Ints, bands: int, rows: int
 ) -> Words:
-    """The words of many pages, end to end. `minhashes` has a row per page, the others are end to end, too."""
+    """The words of many pages, concatenated. `minhashes` has a row per page, the others are concatenated, too."""
     head, start, at = KEYS_AT + bands + 1, 0, 0
     words = np.empty(head * len(sizes) + len(shingles), dtype=np.uint64)
     for page in range(len(sizes)):
@@ -191,7 +191,7 @@ def sketch_in(words: Words) -> Words:
 
 @njit(cache=True)
 def put_page(frame: Ints, page: int, words: Words, label: int) -> bool:
-    """`insert_page`; False, too, if the page is present."""
+    """`insert_page`; also returns False if the page is present."""
     tables = tables_in(frame)
     if page < 0 or (page < len(tables.page_place) and tables.page_place[page, 0, RUN] != 0):
         return False
@@ -207,7 +207,7 @@ def remember_in(frame: Ints, text: int, shingles: Words) -> None:
 
 @njit(cache=True)
 def compare_in(frame: Ints, words: Words, page: int, shingles: Words) -> float:
-    """The similarity to a page present whose set was not cached, -1.0 below the ratio; the set is remembered."""
+    """The similarity to a page present whose set was not cached, -1.0 below the ratio; the set is cached."""
     tables, cache, (numerator, denominator) = tables_in(frame), cache_in(frame), ratio_in(frame)
     text = int(np.int64(tables.runs[tables.page_place[page, 0, RUN], OWNER]))
     if not is_cached(cache, text):
@@ -217,7 +217,7 @@ def compare_in(frame: Ints, words: Words, page: int, shingles: Words) -> float:
 
 @njit(cache=True)
 def take_page(frame: Ints, page: int) -> int:
-    """`remove_page`; how many pages are left, or NOT_PRESENT."""
+    """`remove_page`; returns the number of pages left, or NOT_PRESENT."""
     tables, cached = tables_in(frame), cache_in(frame).place
     if page < 0 or page >= len(tables.page_place) or tables.page_place[page, 0, RUN] == 0:
         return NOT_PRESENT
@@ -290,7 +290,7 @@ def search_in(frame: Ints, words: Words, order_key: int, except_component: int) 
 
 @njit(cache=True)
 def walk_on(frame: Ints, words: Words, order_key: int, fetched: Words) -> int:
-    """`walk_components`, with the set of the text that was wanted."""
+    """`walk_components`, with the set of the wanted text."""
     tables, cache, walk, (numerator, denominator) = tables_in(frame), cache_in(frame), walk_in(frame), ratio_in(frame)
     own, sketch = shingles_in(tables, words), sketch_in(words)
     return int(

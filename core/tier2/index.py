@@ -1,16 +1,17 @@
 """The similarity index of one partition: which pages present have Jaccard similarity ≥ τ to a given one.
 
-Banded MinHash proposes, exact Jaccard on the shingle sets decides, equal content hashes match without either. A match
-is a fact of the pair: what else is present, or came first, has no say in it, and no bucket is capped.
+Banded MinHash proposes candidates, exact Jaccard on the shingle sets decides, and equal content hashes always match. A
+match depends on the pair alone, not on other pages or their order, and no bucket is capped.
 
-Pages go by numbers that the caller chooses (dense, from 0; a number may be used again once its page is removed).
-Shingle sets live elsewhere and are fetched by number, when a candidate must be compared.
+Pages are identified by numbers that the caller chooses (dense, from 0; a number may be reused after its page is
+removed). Shingle sets are stored elsewhere and are fetched by number when a candidate must be compared.
 
-Components. The caller keeps a spanning forest of the match graph and needs, for a page, one match in every component
-that has any. The index therefore knows each page's component label and keeps its buckets sorted by it (buckets.py):
+Components. The caller maintains a spanning forest of the match graph and needs, for a page, one match in every
+component that has any. The index therefore knows each page's component label and keeps its buckets sorted by it
+(buckets.py):
 - components merge: `relabel` the smaller one; costs an assignment per page.
 - a component splits: `separate` all pieces but the largest; costs a move through all bands per page.
-A label is never given to a second component while pages carry it; `new_component` makes fresh ones.
+A label is never given to a second component while pages have it; `new_component` makes fresh ones.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ CONTENT_HASH_BYTES = 16
 NUMBER_MAX = buckets.TEXTS_MAX - 1
 SHINGLE_CACHE_BYTES_MAX = 64 * 1024 * 1024
 
-# Hash tables: at 3/4 full they grow by a quarter, so they are between 3/5 and 3/4 full.
+# Hash tables grow by a quarter at a load factor of 3/4, so it stays between 3/5 and 3/4.
 LOAD_MAX = bucket_search.LOAD_MAX
 SLOTS_MIN = 1024
 SLOTS_GROWTH = 1.25
@@ -48,7 +49,7 @@ ROWS_GROWTH = 1.125
 
 BATCH_PAGES = 2048
 
-ORDER_KEY_MASK = (1 << 63) - 1  # kernels take it as a signed number
+ORDER_KEY_MASK = (1 << 63) - 1  # kernels take a signed number
 
 
 class SimilarityIndex:
@@ -75,12 +76,12 @@ class SimilarityIndex:
         self._frame: NDArray[np.int64] | None = None
 
     def _arrays(self) -> NDArray[np.int64]:
-        """The arrays as kernels take them; forgotten by whoever enlarges one."""
+        """The arrays as kernels take them; every method that enlarges one discards the frame."""
         if self._frame is None:
             self._frame = framed.frame_of(self._tables, self._cache, self._walk, self._ratio)
         return self._frame
 
-    # ---- what is present
+    # ---- contents
 
     def __len__(self) -> int:
         return int(self._tables.counts[buckets.PAGES])
@@ -96,12 +97,12 @@ class SimilarityIndex:
 
     @property
     def text_count(self) -> int:
-        """Texts in the bands: pages with the same content hash and component are one."""
+        """Texts in the bands: pages with the same content hash and component are one text."""
         return int(self._tables.counts[buckets.TEXTS])
 
     @property
     def resident_bytes(self) -> int:
-        """Bytes of all arrays in use, the shingle cache (bounded on its own) left out."""
+        """Bytes of all arrays in use, without the shingle cache, which has its own bound."""
         t = self._tables
         untouched = t.slots[: int(t.counts[buckets.STAYING])].nbytes
         return sum(array.nbytes for array in t) + self._cache.place.nbytes - untouched
@@ -115,10 +116,10 @@ class SimilarityIndex:
         key = np.uint64(bucket_search.content_key(words))
         return _int64(buckets.texts_with_content(self._tables, key, words))
 
-    # ---- pages come and go
+    # ---- insertion and removal
 
     def insert(self, number: int, query: Query, component: int | None = None) -> None:
-        """Add a page. With `component` None it joins that of its copies if there are any, else a new one."""
+        """Add a page. With `component` None it joins the component of its copies if there are any, else a new one."""
         frame = self._frame if self._frame is not None else self._arrays()
         if framed.put_page(frame, number, query.words, -1 if component is None else component):
             return
@@ -136,11 +137,11 @@ class SimilarityIndex:
         minhashes: NDArray[np.uint32],
         components: NDArray[np.int64] | None = None,
     ) -> None:
-        """Add many pages (rows of `minhashes`), as if one by one; all or, if one cannot be added, none."""
+        """Add many pages (rows of `minhashes`), as if one by one; all of them, or none if one cannot be added."""
         self._check_new(numbers)
         keys, contents, bare = self._keys(content_hashes, minhashes)
         if not len(numbers) == len(keys) or (components is not None and len(components) != len(keys)):
-            raise ValueError(f"{len(numbers)} numbers for {len(keys)} pages: each page needs one")
+            raise ValueError(f"{len(numbers)} numbers for {len(keys)} pages: each page needs one number")
         labels = np.full(len(keys), -1, dtype=np.int64) if components is None else _int64(components)
         self._insert_keys(_int64(numbers), keys, contents, bare, labels)
 
@@ -162,7 +163,7 @@ class SimilarityIndex:
                     self._make_room()
 
     def rebuild(self, pages: Iterable[IndexedPage], progress: Callable[[int], None] | None = None) -> None:
-        """Fill an empty index from the state store; `progress` is told the number of pages done after each batch."""
+        """Fill an empty index from the state store; calls `progress` with the pages done after each batch."""
         stream = iter(pages)
         while batch := list(islice(stream, BATCH_PAGES)):
             minhashes = np.frombuffer(b"".join([bytes(page.minhash) for page in batch]), dtype="<u4")
@@ -177,12 +178,12 @@ class SimilarityIndex:
                 progress(len(self))
 
     def remove(self, number: int) -> None:
-        """Take a page out; its number may be used again."""
+        """Remove a page; its number may be reused."""
         if framed.take_page(self._arrays(), number) == framed.NOT_PRESENT:
             self._check_present(number)
 
     def move_to(self, other: SimilarityIndex, number: int) -> None:
-        """Take a page out and put it into another index of the same threshold, with its component."""
+        """Move a page to another index with the same threshold, with its component."""
         t, text = self._tables, int(self._texts_of([number])[0])
         keys, contents, label = t.keys[[text]], t.content[[text]], int(t.label[text])
         bare = t.marks[[text], buckets.BARE] != 0
@@ -192,7 +193,7 @@ class SimilarityIndex:
     # ---- components
 
     def new_component(self) -> int:
-        """A label that no page carries."""
+        """A label that no page has."""
         label = int(self._tables.counts[buckets.NEXT_COMPONENT])
         self._tables.counts[buckets.NEXT_COMPONENT] += 1
         return label
@@ -202,12 +203,12 @@ class SimilarityIndex:
         return int(self._tables.label[self._texts_of([number])[0]])
 
     def relabel(self, numbers: Iterable[int], component: int) -> None:
-        """Merge: give all pages of a component (every one: runs must not be mixed) the label of another one."""
+        """Merge: give all pages of a component (every one, since runs must not be mixed) the label of another one."""
         self._tables.label[self._texts_of(list(numbers))] = component
         self._note_label(component)
 
     def separate(self, numbers: Iterable[int], component: int) -> None:
-        """Split: these pages leave their component for one of a fresh label."""
+        """Split: move these pages from their component to one with a fresh label."""
         pages_by_text: dict[int, list[int]] = {}
         leaving = list(dict.fromkeys(numbers))
         for text, number in zip(self._texts_of(leaving).tolist(), leaving, strict=True):
@@ -240,7 +241,7 @@ class SimilarityIndex:
                 self._make_room()
 
     def _join_texts(self, texts: NDArray[np.int64]) -> None:
-        """Texts of one content whose components have merged become one again, the smaller moved to the larger."""
+        """Join texts with one content whose components have merged, the smaller into the larger."""
         t, joined = self._tables, dict[int, int]()
         for text in map(int, texts):
             other = joined.setdefault(int(t.label[text]), text)
@@ -256,7 +257,7 @@ class SimilarityIndex:
     # ---- searches
 
     def queries(self, signatures: Sequence[PageSignature]) -> list[Query]:
-        """Pages, made ready for any index of the same threshold."""
+        """Pages prepared for any index with the same threshold."""
         minhashes = np.frombuffer(b"".join([page.minhash for page in signatures]), dtype="<u4")
         if len(minhashes) != len(signatures) * self.permutations:
             raise ValueError(f"this index takes one MinHash of {self.permutations} permutations per page")
@@ -273,7 +274,8 @@ class SimilarityIndex:
         return made
 
     def candidates(self, query: Query) -> NDArray[np.int64]:
-        """Pages present that share a band or the content hash, ascending; the page itself too, if it is present."""
+        """Pages present that share a band or the content hash, ascending; including the page itself if it is
+        present."""
         found: NDArray[np.int64] = framed.candidates_in(self._arrays(), query.words)
         return found
 
@@ -285,7 +287,7 @@ class SimilarityIndex:
         return _int64(starts), _int64(numbers)
 
     def similarities(self, query: Query, numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Exact Jaccard similarity to each of these pages present; 1.0 for an equal content hash, without fetching."""
+        """Exact Jaccard similarity to each of these pages present; 1.0 for an equal content hash, without a fetch."""
         pages, own = self._present(numbers), _sets(query.signature.shingles)
         found, row, arrays = np.empty(len(pages)), 0, self._arrays()
         while (row := framed.similarities_in(arrays, pages, row, query.words, found)) < len(pages):
@@ -296,7 +298,7 @@ class SimilarityIndex:
         return found
 
     def matching(self, query: Query, after: int = -1, candidates_max: int = ALL) -> Matching:
-        """All pages present with similarity ≥ τ, or those among the first candidates after a number; ascending."""
+        """All pages present with similarity ≥ τ, or those among the first candidates after a number, ascending."""
         (looked, last), *rows = framed.matching_in(self._arrays(), query.words, after, candidates_max).tolist()
         self._compared += int(looked)
         pages = []
@@ -309,14 +311,14 @@ class SimilarityIndex:
         return Matching(pages, int(looked), int(last))
 
     def _similarity(self, query: Query, number: int) -> float:
-        """To a page whose set must be fetched; -1.0 below τ."""
+        """The similarity to a page whose set must be fetched; -1.0 below τ."""
         self.fetches += 1
         shingles = _sets(self._shingles_of(number))
         similarity: float = framed.compare_in(self._arrays(), query.words, number, shingles)
         return similarity
 
     def matches_among(self, query: Query, numbers: NDArray[np.int64]) -> list[tuple[int, float]]:
-        """Those of these pages present that are candidates of a page and match it."""
+        """The pages among these, all present, that are candidates of a page and match it."""
         t, texts = self._tables, self._texts_of(numbers)
         head = framed.KEYS_AT + self.bands + 1
         share = np.any(t.keys[texts] == query.words[framed.KEYS_AT : head], axis=1)
@@ -325,11 +327,11 @@ class SimilarityIndex:
 
     @property
     def components_met(self) -> int:
-        """The places where the last search for one match per component met one: up to one in each band."""
+        """How many runs and single texts the last search for one match per component met: up to one in each band."""
         return int(self._walk.place[bucket_search.MET])
 
     def meets_many(self, query: Query, many: int) -> bool:
-        """Whether a page has so many candidates; copies of one text count once."""
+        """Whether one of a page's buckets has at least `many` texts; copies count as one text."""
         return bool(framed.meets_many(self._arrays(), query.words, many))
 
     def matches(self, signature: PageSignature) -> list[Match]:
@@ -343,7 +345,7 @@ class SimilarityIndex:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """(queries, numbers, similarities) of all matches of many pages, by query and number; several times as fast.
 
-        To find all pairs of a stream, insert a batch, then ask for it, and keep what is smaller than the page itself.
+        To find all pairs of a stream, insert a batch, then search for it, and keep the smaller number of each pair.
         """
         t, empty = self._tables, np.zeros(0, dtype=np.int64)
         if not signatures:
@@ -366,7 +368,7 @@ class SimilarityIndex:
         sets: NDArray[np.uint64],
         starts: NDArray[np.int64],
     ) -> None:
-        """Replace every NaN in the `similarities` of queries to texts: by the exact value, or by -1.0 below τ."""
+        """Replace every NaN in `similarities` by the exact value, or by -1.0 below τ."""
         bucket_search.remember_own(self._cache, queries, texts, similarities, sets, starts)
         self._compared += int(np.count_nonzero(np.isnan(similarities)))
         pairs, own_sets = (queries, texts), (sets, starts)
@@ -379,11 +381,11 @@ class SimilarityIndex:
             at += 1
 
     def first_match_per_component(self, query: Query, order_key: int, except_component: int = -1) -> list[Match]:
-        """One match in every component that has any, ascending by component; `except_component` is left out.
+        """One match in every component that has any, ascending by component, without `except_component`.
 
-        Within a component the candidates are gone through from a pseudo-random place that `order_key` (a hash of the
-        page's identity) determines, up to the first match: so the forest has no hubs, and a clique costs one
-        comparison, not one per member. A component none of whose candidates matches is gone through to the end.
+        Within a component the candidates are examined up to the first match, from a pseudo-random position determined
+        by `order_key` (a hash of the page's identity): so the forest has no hubs, and a clique costs one comparison,
+        not one per member. All candidates of a component without a match are examined.
         """
         key, words = order_key & ORDER_KEY_MASK, query.words
         while (found := framed.search_in(self._arrays(), words, key, except_component)) < 0:
@@ -397,7 +399,7 @@ class SimilarityIndex:
         return self._found(found) if found else []
 
     def _walk_on(self, words: NDArray[np.uint64], key: int) -> int:
-        """Run a search for one match per component to its end, fetching what it asks for."""
+        """Run a search for one match per component to its end, fetching the sets that it needs."""
         found = bucket_search.FETCH
         while found == bucket_search.FETCH:
             shingles = self._read(int(self._walk.place[bucket_search.WANTED]))
@@ -405,13 +407,13 @@ class SimilarityIndex:
         return found
 
     def _make_walk(self) -> None:
-        """Room for the search that wants it, and as much again."""
+        """Make twice the room that the search wants."""
         wanted, self._frame = 2 * int(self._walk.place[bucket_search.WANTED]), None
         enlarge(self._walk.found, wanted)
         enlarge(self._walk.met, wanted)
 
     def _found(self, count: int) -> list[Match]:
-        """What the last search for one match per component found."""
+        """The results of the last search for one match per component."""
         rows = self._walk.found[:count].tolist()
         matches = [Match(int(page), value, int(label)) for page, value, label in rows]
         return sorted(matches, key=lambda row: row[2]) if count > 1 else matches
@@ -432,13 +434,13 @@ class SimilarityIndex:
         return _int64(t.runs[t.page_place[pages, 0, buckets.RUN], buckets.OWNER])
 
     def _fetch(self, text: int) -> NDArray[np.uint64]:
-        """A text's shingle set, from the cache or by the caller's function."""
+        """A text's shingle set, from the cache or fetched."""
         if is_cached(self._cache, text):
             return _uint64(cached_set(self._cache, text).copy())
         return self._read(text)
 
     def _read(self, text: int) -> NDArray[np.uint64]:
-        """A text's shingle set by the caller's function."""
+        """Fetch a text's shingle set."""
         t = self._tables
         first = int(t.cells[t.runs[t.marks[text, buckets.COPIES], buckets.CELL]])
         shingles = _sets(self._shingles_of(first))
@@ -464,13 +466,13 @@ class SimilarityIndex:
 
     def _check_new(self, numbers: NDArray[np.int64]) -> None:
         if len(numbers) and (numbers.min() < 0 or numbers.max() > NUMBER_MAX):
-            raise ValueError(f"page numbers are 0 … {NUMBER_MAX}, not {numbers.min()} … {numbers.max()}: number from 0")
+            raise ValueError(f"page numbers must be 0 … {NUMBER_MAX}, not {numbers.min()} … {numbers.max()}")
         known = numbers[numbers < len(self._tables.page_place)]
         present = known[self._tables.page_place[known, 0, buckets.RUN] != 0]
         if len(present):
-            raise ValueError(f"page {present[0]} is present already: remove it before it is inserted again")
+            raise ValueError(f"page {present[0]} is already present: remove it before inserting it again")
         if len(numbers) > 1 and len(np.unique(numbers)) < len(numbers):
-            raise ValueError("a batch names a page number twice: keep the last of the two")
+            raise ValueError("a batch has a page number twice: keep the last of the two pages")
 
     def _check_present(self, number: int) -> None:
         if number not in self:
@@ -480,10 +482,10 @@ class SimilarityIndex:
         counts = self._tables.counts
         counts[buckets.NEXT_COMPONENT] = max(int(counts[buckets.NEXT_COMPONENT]), component + 1)
 
-    # ---- growing
+    # ---- growth
 
     def _make_rows(self, texts: int, number: int) -> None:
-        """Room for more texts, and for page numbers up to `number`."""
+        """Make room for more texts, and for page numbers up to `number`."""
         t, self._frame = self._tables, None
         wanted = int(t.counts[buckets.TEXT_TOP]) + texts
         for array in (t.keys, t.place, t.label, t.content, t.marks, self._cache.place):
@@ -491,7 +493,7 @@ class SimilarityIndex:
         enlarge(t.page_place, number + 1)
 
     def _make_room(self) -> None:
-        """More runs and cells, after a kernel ran out of one of them."""
+        """Enlarge runs and cells after a kernel ran out of one of them."""
         t, self._frame = self._tables, None
         enlarge(t.runs, int(t.counts[buckets.RUN_TOP]) + ROWS_MIN)
         enlarge(t.cells, len(t.cells) + 1)
@@ -499,7 +501,7 @@ class SimilarityIndex:
             raise BadSetting(f"the buckets of this partition exceed {buckets.CELLS_MAX} cells: use more partitions")
 
     def _make_slots(self, texts: int) -> None:
-        """Room for more texts in every hash table; those of the bands are enlarged one by one if they are large."""
+        """Make room for more texts in every hash table; large band tables are enlarged one by one."""
         t, due, self._frame = self._tables, 0, None
         used = t.counts[buckets.USED :]
         wanted = int(used[:-1].max()) + texts
@@ -518,7 +520,7 @@ class SimilarityIndex:
             self._tables = self._tables._replace(content_slots=content_slots)
 
     def _migrate(self, due: int) -> None:
-        """Move so many bands to the larger tables, the last first, and cut them off the smaller array."""
+        """Move `due` bands to the larger tables, the last first, and remove them from the smaller array."""
         t, self._frame = self._tables, None
         staying = int(t.counts[buckets.STAYING])
         for band in range(staying - 1, max(0, staying - due) - 1, -1):
@@ -528,7 +530,7 @@ class SimilarityIndex:
 
 
 def larger_table(slots: int, wanted: int) -> int:
-    """Slots of the next larger hash table."""
+    """The number of slots of the next larger hash table."""
     return max(int(slots * SLOTS_GROWTH), int(wanted / LOAD_MAX) + 1)
 
 
@@ -554,13 +556,13 @@ def empty_tables(columns: int) -> Tables:
 
 
 def empty_walk() -> bucket_search.Walk:
-    """Room for the matches of one search, used again by the next."""
+    """Room for the matches of one search, reused by the next."""
     place, met = np.zeros(bucket_search.PLACES, dtype=np.int64), np.zeros((ROWS_MIN, 4), dtype=np.int64)
     return bucket_search.Walk(place, np.zeros((ROWS_MIN, 3)), met)
 
 
 def enlarge(array: NDArray[np.generic], rows: int) -> None:
-    """Give an array at least so many rows, the new ones zero, in place: the allocator remaps, it copies no bytes."""
+    """Give an array at least `rows` rows, new ones zero, in place: the allocator remaps memory instead of copying."""
     if rows > len(array):
         more = max(rows, ROWS_MIN, int(len(array) * ROWS_GROWTH))
         array.resize((more, *array.shape[1:]), refcheck=False)
@@ -575,13 +577,13 @@ def content_words(content_hashes: Sequence[bytes]) -> NDArray[np.uint64]:
 
 
 def set_starts(signatures: Sequence[PageSignature]) -> NDArray[np.int64]:
-    """Where each page's shingles start when all are laid end to end, and where the last ones end."""
+    """Where each page's shingles start in the concatenation of all, and where the last ones end."""
     sizes = [shingle_count(page.shingles) for page in signatures]
     return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)))
 
 
 def _sets(shingles: NDArray[np.uint64] | bytes) -> NDArray[np.uint64]:
-    """Shingles as a writable array of their own: kernels are compiled for one kind of array."""
+    """Shingles as a new writable array: kernels are compiled for one array type."""
     view = np.frombuffer(shingles, dtype="<u8") if isinstance(shingles, bytes) else shingles
     return view.astype(np.uint64)
 

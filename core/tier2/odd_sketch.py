@@ -1,9 +1,9 @@
-"""Odd sketches: a bound on how much two shingle sets have in common, exact, without looking at them.
+"""Odd sketches: an exact bound on the intersection of two shingle sets, without reading the sets.
 
-Shingles are thrown into bins, and of each bin only the parity of its count is kept (Mitzenmacher, Pagh and Pham 2014,
-who estimate similarities by it). What two sets have in common falls into the same bins and cancels out, so a bin in
-which the parities differ holds at least one shingle that only one of them has: |A Δ B| ≥ ones(sketch A ⊕ sketch B). A
-pair whose bound is beyond what a match may differ by is no match; any other pair must be compared.
+Shingles are hashed into bins, and only the parity of each bin's count is kept (Mitzenmacher, Pagh and Pham 2014, who
+estimate similarities by it). Common shingles fall into the same bins and cancel out, so a bin with different parities
+has at least one shingle that only one of the sets has: |A Δ B| ≥ ones(sketch A ⊕ sketch B). A pair whose bound exceeds
+the difference allowed in a match is not a match; any other pair must be compared.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Words = NDArray[np.uint64]
 
 @njit(cache=True)
 def odd_sketch(shingles: Words) -> Words:
-    """The sketch of a set. Bins by the lowest 32 bits, which are uniform; were they not, the bound would be weak, not
-    wrong."""
+    """The sketch of a set. The lowest 32 bits select the bin; they are uniform. If they were not, the bound would be
+    weaker but still correct."""
     sketch = np.zeros(SKETCH_WORDS, dtype=np.uint64)
     sketch[SIZE] = np.uint64(len(shingles))
     for shingle in shingles:
@@ -36,7 +36,7 @@ def odd_sketch(shingles: Words) -> Words:
 
 @njit(cache=True)
 def ones(word: np.uint64) -> np.uint64:
-    """How many bits are set (Warren 2002, 5-1; compilers know it as one instruction)."""
+    """The number of bits set (Warren 2002, 5-1; compilers translate it to one instruction)."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -45,7 +45,8 @@ def ones(word: np.uint64) -> np.uint64:
 
 @njit(cache=True)
 def is_out_of_reach(sketch: Words, others: Words, at: int, numerator: int, denominator: int) -> bool:
-    """Is the similarity to the set whose sketch starts at `at` sure to be below the ratio? By sizes, then by bins."""
+    """Whether the similarity to the set whose sketch starts at `at` is certainly below the ratio: by sizes, then
+    bins."""
     size, other_size = int(np.int64(sketch[SIZE])), int(np.int64(others[at + SIZE]))
     needed = intersection_needed(size, other_size, numerator, denominator)
     if needed > min(size, other_size):

@@ -1,7 +1,7 @@
-"""The door to partition maps: which partition a page lives in, and which others may hold its near duplicates.
+"""Partition maps: which partition stores a page, and which others may hold its near duplicates.
 
 A map is versioned data, built once from a sample and published; the same bytes route the same pages on every machine.
-Two kinds: the lossless map (cut_tree.py), the default, and Zhu's (zhu_map.py), the yardstick.
+There are two kinds: the lossless map (cut_tree.py), the default, and Zhu's (zhu_map.py), for comparison.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dustream.core.tier2.zhu_map import INTERVALS_DEFAULT, ZHU_VERSION, Packing,
 MapKind = Literal["ours", "zhu1", "zhu2", "zhu3"]
 KINDS: tuple[MapKind, ...] = ("ours", "zhu1", "zhu2", "zhu3")
 
-# The default map. Distinct shingles of web pages spread over more than a unit of log length (standard deviation 1.2 to
-# 1.7 in four collections), so a round of dealing is made about as wide. A page contacts 1 + 2 log(1/tau)/width stripes.
+# The default map. The log length of web pages in distinct shingles has a standard deviation of 1.2 to 1.7 in four
+# collections, so one round of stripes is about that wide. A page contacts 1 + 2 log(1/tau)/width stripes.
 ROUND_LOG_LENGTH = 1.6
 ROUND_LOG_LENGTH_MAX = 9.0
 STRIPE_LOG_LENGTH_MIN = 0.07
@@ -35,7 +35,8 @@ PartitionMap = LosslessMap | ZhuMap
 
 
 class Balance(NamedTuple):
-    """How a map spreads pages: pages homed in each partition, pages that contact it, partitions per page."""
+    """How a map distributes pages: pages with their home in each partition, pages that contact it, contacts per
+    page."""
 
     load: NDArray[np.int64]
     visits: NDArray[np.int64]
@@ -54,7 +55,7 @@ def build_map(
     intervals: int = INTERVALS_DEFAULT,
     packing: Packing = "morton",
 ) -> PartitionMap:
-    """The map for pages like these; `rho`, `intervals` and `packing` concern Zhu's only."""
+    """The map for pages like these; `rho`, `intervals` and `packing` apply to Zhu's map only."""
     if kind not in KINDS:
         raise BadSetting(f"unknown kind of partition map {kind!r}: choose one of {', '.join(KINDS)}")
     if kind == "ours":
@@ -63,10 +64,10 @@ def build_map(
 
 
 def default_map(partitions: int, tau: float = 0.9) -> LosslessMap:
-    """A map learned from nothing, for a stream that starts without a sample. As lossless as any.
+    """A map for a stream that starts without a sample. It is lossless, too.
 
-    Length is cut into narrow stripes, dealt out in turn: whatever the distribution of lengths, as long as it is wider
-    than one round of dealing, each partition gets its part of it. Only pages that crowd at one length upset it.
+    Lengths are divided into narrow stripes, assigned to the partitions in turn. Whatever the distribution of lengths,
+    as long as it is wider than one round of stripes, the partitions are even. Only many pages of one length upset it.
     """
     require_partitions(partitions)
     bounds = stripe_bounds(partitions) if partitions > 1 else np.zeros(0, np.int64)
@@ -94,7 +95,7 @@ def map_to_bytes(partition_map: PartitionMap) -> bytes:
 
 
 def map_from_bytes(stored: bytes) -> PartitionMap:
-    """Reads what `map_to_bytes` wrote, after checking that this program knows its version."""
+    """Read the bytes that `map_to_bytes` wrote, after checking that this program supports their version."""
     try:
         head = msgspec.msgpack.decode(stored, type=_Head)
     except msgspec.DecodeError as error:
@@ -102,7 +103,7 @@ def map_from_bytes(stored: bytes) -> PartitionMap:
     known = {"lossless": LOSSLESS_VERSION, "zhu": ZHU_VERSION}
     if known.get(head.kind) != head.version:
         raise StateMismatch(
-            f"a partition map of kind {head.kind!r} and version {head.version}, unknown to this program: build it "
+            f"a partition map of kind {head.kind!r} and version {head.version} is not supported: build it "
             "again with `dustream partitions` and replay into a fresh state, or use the program that made it"
         )
     try:
@@ -113,7 +114,7 @@ def map_from_bytes(stored: bytes) -> PartitionMap:
 
 
 def map_id(partition_map: PartitionMap) -> str:
-    """Names a map by its content: state filled under one map cannot be used under another."""
+    """Identifies a map by its content: a state filled under one map cannot be used with another."""
     return blake2b(map_to_bytes(partition_map), digest_size=8).hexdigest()
 
 
@@ -137,10 +138,10 @@ def imbalance_factor(load: NDArray[np.int64]) -> float:
 
 
 def chance_imbalance(partitions: int, pages: int, sample_pages: int = 0) -> float:
-    """The imbalance factor that chance alone gives: the fullest of P partitions, each P-th page by the throw of a die.
+    """The imbalance factor by chance alone: of the fullest of P partitions, if pages are assigned at random.
 
-    The highest of P normal draws by Blom's approximation. With `sample_pages` the map was learned from so many other
-    pages, and its cuts are only as right as these can tell.
+    The highest of P normal draws by Blom's approximation. With `sample_pages`, the map was learned from that many other
+    pages, and the sampling error of its cuts is added.
     """
     highest = NormalDist().inv_cdf((partitions - 0.375) / (partitions + 0.25))
     variance = partitions / pages + (partitions / sample_pages if sample_pages else 0.0)
@@ -148,7 +149,7 @@ def chance_imbalance(partitions: int, pages: int, sample_pages: int = 0) -> floa
 
 
 def communication_avoided(contacts: NDArray[np.int64], partitions: int) -> float:
-    """Share of the page sends that all-to-all comparison would need and this map does not (Zhu, Figure 5)."""
+    """The share of the page sends of all-to-all comparison that this map avoids (Zhu, Figure 5)."""
     if partitions == 1 or len(contacts) == 0:
         return 1.0
     return 1.0 - float((contacts - 1).sum()) / (len(contacts) * (partitions - 1))
@@ -160,7 +161,7 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 def _length_cuts(bounds: NDArray[np.int64], stripes: NDArray[np.int64], first_cut: int) -> tuple[list[Cut], int]:
-    """A balanced tree over ascending bounds with a partition in each gap, and what stands for it in its parent."""
+    """A balanced tree over ascending bounds with a partition in each gap, and its reference for the parent."""
     if len(bounds) == 0:
         return [], ~int(stripes[0])
     middle = len(bounds) // 2

@@ -1,4 +1,4 @@
-"""What falls apart when a vertex goes."""
+"""The pieces into which a component falls when a vertex leaves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 def smaller_pieces(seeds: Sequence[Node], neighbours: Callable[[Node], Iterable[Node]]) -> list[list[Node]]:
-    """Every connected piece that holds a seed, but the largest.
+    """Every connected piece that contains a seed, except the largest.
 
     The searches from the seeds advance in lockstep, one node each, and stop when all but one are finished: the cost is
     that of the pieces returned times the number of seeds, not that of the largest piece.
@@ -59,7 +59,7 @@ def smaller_pieces(seeds: Sequence[Node], neighbours: Callable[[Node], Iterable[
         active = [number for number in still if parent[number] == number]
     finished.sort(key=lambda number: len(found[number]))
     largest = len(found[finished[-1]]) if finished else 0
-    for number in active:  # searches that met may have finished a larger piece than the one that is left
+    for number in active:  # merged searches may have finished a larger piece than the one left
         while frontier[number] and len(found[number]) <= largest:
             advance(number)
         if len(found[number]) > largest:

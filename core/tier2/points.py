@@ -1,4 +1,4 @@
-"""Where a page stands for a partition map: its shingles, and what breaks ties between pages that stand at one point.
+"""Pages as points for a partition map: their shingles, and the ties between pages with equal coordinates.
 
 The top 12 bits of a shingle are the bucket of its first token (schemas/signature.py), so the number of distinct
 shingles in any sub-dictionary, a set of buckets, follows from the shingles alone.
@@ -27,7 +27,7 @@ TAU_PARTS = 10_000
 class PointBatch:
     """Many pages: page i has shingles[start[i]:start[i + 1]], ascending and distinct.
 
-    `tie` is `tie_of(url)`; `token_lengths` are Zhu's, words with repeats per sub-dictionary, where the text is at hand.
+    `tie` is `tie_of(url)`; `token_lengths` are Zhu's, words with repeats per sub-dictionary, if the text is available.
     """
 
     shingles: NDArray[np.uint64]
@@ -64,7 +64,7 @@ def batch_of(
     langs: Sequence[str] | None = None,
     token_lengths: NDArray[np.int64] | None = None,
 ) -> PointBatch:
-    """A batch from single pages. Without ties, each page gets one by its place in the sequence."""
+    """A batch from single pages. Without ties, each page gets one by its index in the sequence."""
     sizes = np.array([0, *(len(one) for one in shingle_sets)], dtype=np.int64)
     flat = np.concatenate(shingle_sets) if len(shingle_sets) else np.zeros(0)
     tie = np.array(ties if ties is not None else [tie_of(str(i)) for i in range(len(shingle_sets))], dtype=np.int64)
@@ -73,15 +73,15 @@ def batch_of(
 
 
 def tau_parts(tau: float) -> int:
-    """τ in ten-thousandths, rounded down: bounds in integers are the same on every machine, and never too narrow."""
+    """τ in ten-thousandths, rounded down: integer bounds are the same on every machine, and never too narrow."""
     if not 0.0 < tau < 1.0 or int(tau * TAU_PARTS) == 0:
-        raise BadSetting(f"tau is {tau}: the similarity threshold must lie strictly between 0 and 1, such as 0.9")
+        raise BadSetting(f"tau is {tau}: the similarity threshold must be strictly between 0 and 1, such as 0.9")
     return int(tau * TAU_PARTS)
 
 
 def require_partitions(partitions: int) -> None:
     if not 1 <= partitions <= PARTITIONS_MAX:
-        raise BadSetting(f"{partitions} partitions: choose a number from 1 to {PARTITIONS_MAX}")
+        raise BadSetting(f"{partitions} partitions: use a number from 1 to {PARTITIONS_MAX}")
 
 
 @njit(cache=True)

@@ -1,14 +1,14 @@
-"""The tier-2 processor: who matches whom. One task per partition of page space.
+"""The tier-2 processor: finds matching pages. One task per partition of page space.
 
 Rules (docs/protocol.md):
-- A page is stored at its home and compared there; then the home probes the other partitions that may hold a match.
-  Store first, probe after: of two matching pages arriving at once at least one sees the other, whatever the
-  interleaving.
-- A probe is kept, as a visitor, only if it matched. Of a pair compared here, one is always at home here.
-- Forest edges go to the groups by way of `pages`; verdicts go to `pages`. What is found when a page is stored goes
-  there in one message, also if it is nothing: its status waits for that.
-- What partitions say to each other about winners goes in one message per step and partition, after the step's own
-  probes.
+- A page is stored in its home partition and compared there; then the home probes the other partitions that may hold a
+  match. Because pages are stored before they probe, at least one of two matching pages that arrive at once finds the
+  other, in any interleaving.
+- A probe is kept, as a visitor, only if it matched. Of a pair compared here, at least one is an entry (has its home
+  here).
+- Forest edges are sent to the groups through `pages`; verdicts are sent to `pages`. The results of storing a page are
+  sent in one message, even if empty: the page's status waits for it.
+- Partitions exchange changes of winners in one message per step and partition, after the step's own probes.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from dustream.schemas.tier2 import (
     Win,
 )
 
-NEWS_ITEMS_MAX = 1_000
-MESSAGES_AT_ONCE = 64  # whose pages are made ready for searches together
-BATCH_PAGES = 2048  # taken into the searches at once when the task opens
+UPDATE_ITEMS_MAX = 1_000
+MESSAGES_AT_ONCE = 64  # whose pages are prepared for searches together
+BATCH_PAGES = 2048  # inserted into the searches at once when the task opens
 
 TABLES: dict[str, Any] = {
     "vertices": VertexRow,
@@ -86,7 +86,7 @@ class Tier2Processor:
         self._containment = containment
         self._work_max = work_max
         self._out: list[Send] = []
-        self._edges: list[tuple[str, Edge]] = []  # found, and not yet sent
+        self._edges: list[tuple[str, Edge]] = []  # found and not sent yet
         self._handlers: dict[type, Callable[[Any], None]] = {
             Remove: self._remove,
             Keep: lambda message: self._former.keep(message),
@@ -94,7 +94,7 @@ class Tier2Processor:
             Recall: self._recall,
             Unprobe: self._unprobe,
             Rekey: self._rekey,
-            StarUpdates: self._news,
+            StarUpdates: self._star_updates,
             ContinueTier2: self._continue,
         }
 
@@ -126,7 +126,7 @@ class Tier2Processor:
             self._fill(batch, winners)
 
     def _fill(self, numbers: list[int], winners: list[Search]) -> None:
-        """Take some of the stored vertices into the searches."""
+        """Insert some of the stored vertices into the searches."""
         pages: list[IndexedPage] = []
         won: list[list[IndexedPage]] = [[] for _ in winners]
         for number in numbers:
@@ -169,7 +169,7 @@ class Tier2Processor:
                 self._after(message)
 
     def _after(self, message: Any) -> None:
-        """Settle what the message brought; while work is left, one message to go on with is under way."""
+        """Process the consequences of a message; while work is left, one message to continue is on its way."""
         resume = isinstance(message, ContinueTier2)
         self._settle(resume=resume)
         is_cut = self._is_cut()
@@ -177,7 +177,7 @@ class Tier2Processor:
             self._out.append(Send("tier2", self._partition, ContinueTier2(self._partition)))
         self._was_cut = is_cut
 
-    # Vertices come and go
+    # Insertion and removal
 
     def _store(self, message: StoreVertex, query: Query) -> None:
         vertex, content, keys, probes = message.vertex, message.signature, message.keys, message.probes
@@ -187,13 +187,13 @@ class Tier2Processor:
         stars = tuple([StarRow(key) for key in keys])
         row = VertexRow(vertex, True, self._partition, probes, content.content_hash, stars)
         entered = self._add(row, query, matches, alone=alone)
-        self._say_placed(vertex, alone=alone)
+        self._send_placed(vertex, alone=alone)
         if probes:
             probe = Probe(vertex, self._partition, content, keys, tuple([star.winner for star in entered]))
             self._out += [Send("tier2", partition, probe) for partition in probes]
 
-    def _say_placed(self, vertex: str, *, alone: bool) -> None:
-        """What was found about a vertex stored just now."""
+    def _send_placed(self, vertex: str, *, alone: bool) -> None:
+        """Send the results for a vertex just stored."""
         placed = Placed(vertex)
         if not alone:
             each = enumerate([stars.first_verdict() for stars in self._stars])
@@ -212,7 +212,7 @@ class Tier2Processor:
         self._add(row, query, matches)
 
     def _add(self, row: VertexRow, query: Query, matches: list[Match], *, alone: bool = False) -> tuple[StarRow, ...]:
-        """Take a vertex in; its stars as they are decided."""
+        """Insert a vertex, and return its stars once they are decided."""
         number = self._vertices.new(row.vertex, entry=row.entry)
         self._forest.add(number, row.vertex, query, matches)
         entered = tuple([stars.enter(number, row, query, alone=alone) for stars in self._stars])
@@ -246,8 +246,8 @@ class Tier2Processor:
         self._vertices.remove(number, vertex)
 
     def _rekey(self, message: Rekey) -> None:
-        """Out of the stars and in again under the new key; the forest does not care. What others said of it stays until
-        they say otherwise."""
+        """Remove a vertex from the stars and insert it under its new keys; the forest does not depend on keys. The
+        reports of other partitions about it stay valid until they change."""
         number = self._vertices.number(message.vertex)
         if number is None:
             return
@@ -265,14 +265,14 @@ class Tier2Processor:
             for partition in row.probes:
                 self._out.append(Send("tier2", partition, Rekey(message.vertex, message.keys, winner)))
 
-    # What partitions tell each other
+    # Updates between partitions
 
-    def _news(self, message: StarUpdates) -> None:
-        """All is noted before anything is settled: else each cover of a clique would dethrone the next stand-in."""
+    def _star_updates(self, message: StarUpdates) -> None:
+        """Record all items before settling any: otherwise each cover of a clique would replace the next one."""
         for item in message.items:
             number = self._vertices.number(item.vertex)
             if number is None:
-                continue  # it has left meanwhile
+                continue  # it has left
             row = self._vertices.row(number)
             star = row.stars[item.market]
             if isinstance(item, Win) and not row.entry:
@@ -289,18 +289,18 @@ class Tier2Processor:
             self._forest.repair()
 
     def _settle(self, *, resume: bool) -> None:
-        """Work off what the message brought, as far as one step goes, and say what came of it."""
-        news: dict[int, list[Win | Covered]] = {}
+        """Process the consequences of a message, as far as one step goes, and send the results."""
+        updates: dict[int, list[Win | Covered]] = {}
         for stars in self._stars:
             for partition, item in stars.settle(resume=resume):
                 if isinstance(item, Star):
                     self._out.append(Send("pages", url_of(item.vertex), item))
                 else:
                     assert partition is not None
-                    news.setdefault(partition, []).append(item)
-        for partition, items in news.items():
-            for start in range(0, len(items), NEWS_ITEMS_MAX):
-                chunk = tuple(items[start : start + NEWS_ITEMS_MAX])
+                    updates.setdefault(partition, []).append(item)
+        for partition, items in updates.items():
+            for start in range(0, len(items), UPDATE_ITEMS_MAX):
+                chunk = tuple(items[start : start + UPDATE_ITEMS_MAX])
                 self._out.append(Send("tier2", partition, StarUpdates(self._partition, chunk)))
 
     def _is_quiet(self) -> bool:

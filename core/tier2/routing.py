@@ -1,4 +1,4 @@
-"""What every partition map can be asked: where a page lives, and where else its near duplicates may be."""
+"""The interface of partition maps: where a page is stored, and where else its near duplicates may be."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from dustream.core.tier2.points import PointBatch
 
 
 class Routing(ABC):
-    """A kind of map says how it routes one page and many; the rest follows."""
+    """A kind of map implements the routing of one page and of many; the rest is derived."""
 
     partitions: int
     tau: float
 
     @abstractmethod
     def route(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, tuple[int, ...]]:
-        """(home, probes) of one page; the home is left out of the probes, which ascend."""
+        """(home, probes) of one page; the probes are ascending, without the home."""
 
     @abstractmethod
     def routes(self, batch: PointBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Home of each page, and a table page × partition of whom it contacts, home included."""
+        """The home of each page, and a table page × partition of its contacts, home included."""
 
     @abstractmethod
     def describe(self) -> str:
         """The map as text."""
 
     def home(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> int:
-        """Where the page is stored."""
+        """The partition that stores the page."""
         return self.route(shingles, tie, lang)[0]
 
     def probes(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The rows of the vertices present in a partition of tier 2, and of who contains whom."""
+"""The rows of the vertices present in a partition of tier 2, and of containment."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ class StarRow(Struct, frozen=True, array_like=True):
 
     key: bytes
     winner: bool = False
-    told: bool | None = None  # entry: the flag last sent to the partitions it probed; visitor: last heard from home
+    told: bool | None = None  # entry: the flag last sent to the partitions it probed; visitor: last received from home
     local: Cover | None = None  # the best winner present that is better and matches
-    said: Cover | None = None  # entry: the cover last told to its page; visitor: the local one last told to its home
+    said: Cover | None = None  # entry: the cover last sent to its page; visitor: the local cover last sent to its home
     remote: dict[int, Cover] = {}  # entry: by partition, the winner that covers it there
 
 
 class VertexRow(Struct, frozen=True, array_like=True):
-    """Table `vertices`, by number. `home` is the partition of an entry itself, or where a visitor comes from."""
+    """Table `vertices`, by number. `home` is this partition for an entry, or the partition that a visitor comes
+    from."""
 
     vertex: str
     entry: bool
@@ -28,13 +29,13 @@ class VertexRow(Struct, frozen=True, array_like=True):
     probes: tuple[int, ...]
     content_hash: bytes
     stars: tuple[StarRow, ...]
-    post: int = 0  # the serial under which an entry is posted to the index of containment; 0: it is not
-    dropped: int = 0  # markets (bit by bit) in which the page is dropped because another one contains it
+    post: int = 0  # the serial under which an entry is posted to the containment index; 0: not posted
+    dropped: int = 0  # markets (bit by bit) in which the page is dropped because another page contains it
 
 
 class CandidateRow(Struct, frozen=True, array_like=True):
-    """Table `candidates`, by page and container: how many terms they share; then the share of the page that the
-    container has, and how the container stands."""
+    """Table `candidates`, by page and container: the number of terms they share; once weighed, the share of the page
+    that the container has, and the container's standing."""
 
     terms: int
     share: float | None = None
@@ -45,11 +46,11 @@ class CandidateRow(Struct, frozen=True, array_like=True):
 
 
 class DependentRow(Struct, frozen=True, array_like=True):
-    """Table `dependents`, by container and page: who hears how a container at home here stands."""
+    """Table `dependents`, by container and page: the pages to notify when the container's standing changes."""
 
 
 class ContainerRow(Struct, frozen=True, array_like=True):
-    """Table `containers`, by the page's serial: the page, and who contains it by market, as `pages` was told."""
+    """Table `containers`, by the page's serial: the page, and its container by market, as last sent to `pages`."""
 
     page: str
     verdicts: tuple[Verdict | None, ...]

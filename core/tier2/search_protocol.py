@@ -1,5 +1,5 @@
-"""What the processors need of the search inside a partition and of the partition map; and the search done by brute
-force."""
+"""The interface of the search inside a partition and of the partition map, as processors use them; and a brute-force
+search."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALL = 1 << 62
 
 
 class Match(NamedTuple):
-    """A page present, its exact similarity, and its component."""
+    """A matching page present, its exact similarity, and its component."""
 
     number: int
     similarity: float
@@ -25,7 +25,7 @@ class Match(NamedTuple):
 
 
 class IndexedPage(NamedTuple):
-    """What a search needs of a page; `component` None: that of its copies if there are any, else a new one."""
+    """A page for `rebuild`; `component` None: the component of its copies if there are any, else a new one."""
 
     number: int
     content_hash: bytes
@@ -34,9 +34,9 @@ class IndexedPage(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A page as searches take it; made once, by `Search.queries`, for all that is asked about the page.
+    """A page prepared for searches, once for all of them, by `Search.queries`.
 
-    `words` is the page as the search's kernels take it; a search without kernels leaves it empty."""
+    `words` is the page in the form for the search's kernels; empty for a search without kernels."""
 
     signature: PageSignature
     words: NDArray[np.uint64]
@@ -46,38 +46,38 @@ class Matching(NamedTuple):
     """Some of the pages that match a page, ascending, and their exact similarities."""
 
     pages: list[tuple[int, float]]
-    looked: int  # candidates looked at
+    looked: int  # candidates examined
     last: int  # the last of them, if there are more; else -1
 
 
 class Search(Protocol):
-    """The pages of one partition by local number, each with the label of its component of the match graph, which the
-    caller keeps up to date: a search for one match per component then need not look at all candidates."""
+    """The pages of one partition by local number. Each has the label of its component of the match graph, which the
+    caller keeps up to date, so that a search for one match per component need not examine all candidates."""
 
     def __len__(self) -> int: ...
 
     def queries(self, signatures: Sequence[PageSignature]) -> list[Query]:
-        """Pages, made ready for any search of the same threshold: many at once cost little more than one."""
+        """Pages prepared for any search with the same threshold; a batch costs little more than one page."""
 
     def insert(self, number: int, query: Query, component: int | None = None) -> None: ...
 
     def rebuild(self, pages: Iterable[IndexedPage]) -> None:
-        """Many pages at once."""
+        """Insert many pages at once."""
 
     def remove(self, number: int) -> None: ...
 
     def relabel(self, numbers: Iterable[int], component: int) -> None:
-        """Components merge: all pages of one get the label of the other."""
+        """Merge components: all pages of one get the label of the other."""
 
     def separate(self, numbers: Iterable[int], component: int) -> None:
-        """A component splits: these pages of it get a fresh label."""
+        """Split a component: these pages of it get a fresh label."""
 
     def first_match_per_component(self, query: Query, order_key: int, except_component: int = -1) -> list[Match]:
-        """One match in every component that has any but `except_component`; which one, `order_key` decides."""
+        """One match in every component that has any, without `except_component`; `order_key` selects which one."""
 
     def matching(self, query: Query, after: int = -1, candidates_max: int = ALL) -> Matching:
-        """All that match, or in portions: those among the first candidates after a number. Whether a pair is proposed
-        as candidates is a fact of the pair."""
+        """All matches, or in batches: those among the first candidates after a number. Whether two pages are candidates
+        depends on the pair alone."""
 
 
 ShinglesOf = Callable[[int], NDArray[np.uint64]]
@@ -89,7 +89,7 @@ _WORD = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class BruteForceSearch:
-    """Every page is a candidate. The oracle of the tests; fit for a few hundred pages."""
+    """Every page is a candidate. The oracle of the tests, suitable for a few hundred pages."""
 
     def __init__(self, tau: float, shingles_of: ShinglesOf) -> None:
         self._tau = tau

@@ -1,7 +1,7 @@
-"""A bounded cache of shingle sets: a ring that forgets what came first.
+"""A bounded cache of shingle sets: a ring buffer that overwrites the oldest.
 
-A set lies in one piece: its sketch, which begins with its size, then its shingles. Places are counted on and on; what
-lies at a place is gone once the head has passed it by a whole ring, so nothing is ever evicted by hand.
+A set is contiguous: its sketch, which begins with its size, then its shingles. Positions increase without wrapping; a
+set is gone once the head is more than one ring beyond its position, so no explicit eviction is needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dustream.core.tier2.odd_sketch import SIZE, SKETCH_WORDS, is_out_of_reach, 
 
 
 class ShingleCache(NamedTuple):
-    """The ring, and per text 1 + the place of its set (0: not cached)."""
+    """The ring, and per text 1 + the position of its set (0: not cached)."""
 
     ring: NDArray[np.uint64]
     place: NDArray[np.int64]
@@ -25,7 +25,7 @@ class ShingleCache(NamedTuple):
 
 @njit(cache=True)
 def is_in_ring(ring: NDArray[np.uint64], place: NDArray[np.int64], head: int, text: int) -> bool:
-    """`is_cached` for loops: an array taken out of a tuple costs two atomic operations."""
+    """`is_cached` for loops: reading an array from a tuple costs two atomic operations."""
     return bool(place[text] > 0 and head - (place[text] - 1) <= len(ring))
 
 
@@ -46,7 +46,7 @@ def is_ruled_out(
     numerator: int,
     denominator: int,
 ) -> bool:
-    """Does the sketch of the text's set, if it is still there, say that the similarity is below the ratio?"""
+    """Whether the text's set is cached and its sketch shows that the similarity is below the ratio."""
     if not is_in_ring(ring, place, head, text):
         return False
     return bool(is_out_of_reach(sketch, ring, (place[text] - 1) % len(ring), numerator, denominator))
@@ -54,7 +54,7 @@ def is_ruled_out(
 
 @njit(cache=True)
 def is_cached(cache: ShingleCache, text: int) -> bool:
-    """Is the text's set still there?"""
+    """Whether the text's set is cached."""
     return bool(is_in_ring(cache.ring, cache.place, cache.head[0], text))
 
 
@@ -66,7 +66,7 @@ def cached_set(cache: ShingleCache, text: int) -> NDArray[np.uint64]:
 
 @njit(cache=True)
 def remember(cache: ShingleCache, text: int, shingles: NDArray[np.uint64]) -> None:
-    """Put a set at the head; one of more than a quarter of the ring would push out too many others and is left out."""
+    """Store a set at the head, unless it is larger than a quarter of the ring and would overwrite too many others."""
     cells = SKETCH_WORDS + len(shingles)
     if cells > len(cache.ring) // 4:
         return

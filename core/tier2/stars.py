@@ -1,17 +1,17 @@
 """Stars: a vertex is a winner iff no better winner matches it, else a duplicate of the best winner that does.
 
-That is the lexicographically first maximal independent set of the match graph in winner order: a pure function of the
-graph, decided here, where every matching pair meets. One instance per market and partition.
+This is the lexicographically first maximal independent set of the match graph in winner order: a pure function of the
+graph, computed where every matching pair meets. One instance per market and partition.
 
-- Whether an entry is a winner is decided here, its home: it is, unless a winner covers it, here or in a partition it
-  probed. A visitor is a winner iff its home said so last.
-- A vertex that lost its local winner looks for the next best. A new winner takes over the worse vertices that match it
-  and have no better one. One that is a winner no more lets its duplicates go.
-- What changed is told: an entry's flag to the partitions it probed, its cover to its page, a visitor's cover to its
-  home.
+- An entry's home, this partition, decides whether it is a winner: it is, unless a winner covers it here or in a
+  partition that it probed. A visitor is a winner iff its home's last update says so.
+- A vertex that lost its local winner searches for the next best. A new winner takes over the worse vertices that match
+  it and have no better one. A vertex that is no longer a winner releases its duplicates.
+- Changes are sent: an entry's flag to the partitions it probed, its cover to its page, a visitor's cover to its home.
 
-Vertices are settled in winner order, from an agenda. A change concerns worse vertices only, so each is looked at once.
-A step does a bounded amount of work; what is left of the agenda is kept in rows and goes on with a message to oneself.
+Vertices are settled in winner order, from an agenda. A change affects worse vertices only, so each is examined once. A
+step does a bounded amount of work; the rest of the agenda is stored in rows and continued by a message to the same
+task.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dustream.schemas.pages import Star, Verdict
 from dustream.schemas.tier2 import Cover, Covered, Win
 
 WORK_MAX = 2_000  # vertices touched in one step
-_WINDOWS = 8  # in which a step takes its work from the rows
+_WINDOWS = 8  # into which a step divides the work it reads from the rows
 _FROM_THE_FIRST = -1
 
 
@@ -43,16 +43,16 @@ class DuplicateRow(Struct, frozen=True, array_like=True):
 
 
 class AgendaRow(Struct, frozen=True, array_like=True):
-    """Table `agenda`, by market and key: what is still to be done for a vertex."""
+    """Table `agenda`, by market and key: the work left for a vertex."""
 
     look: bool = False  # decide again
-    lost: bool = False  # its local winner must be searched again
-    release: bool = False  # a winner no more: let go of its duplicates
-    cover_after: int | None = None  # a new winner: take over what matches, from the vertex after this number on
+    lost: bool = False  # search its local winner again
+    release: bool = False  # no longer a winner: release its duplicates
+    cover_after: int | None = None  # a new winner: take over matching vertices, from the one after this number on
 
 
-class Told(NamedTuple):
-    """What a step has to say: about a winner or a cover to a partition, or a verdict to an entry's page."""
+class StarNotice(NamedTuple):
+    """A result of a step: a winner or cover for a partition, or a verdict for an entry's page (`partition` None)."""
 
     partition: int | None
     item: Win | Covered | Star
@@ -80,32 +80,32 @@ class Stars:
         self._work_max = work_max
         self._window_max = max(1, work_max // _WINDOWS)
         self._duplicates: Table[DuplicateRow] = state.table("duplicates")
-        self._duplicate_counts: dict[bytes, int] = {}  # by the winner's key: most have none, and need not be asked
+        self._duplicate_counts: dict[bytes, int] = {}  # by the winner's key; most winners have no duplicates
         self._stored: Table[AgendaRow] = state.table("agenda")
         self._loaded, self._released = Cleared(), Cleared()
         self._agenda: dict[bytes, AgendaRow] = {}
         self._heap: list[bytes] = []
         self._work = 0
-        self._told: list[Told] = []
+        self._notices: list[StarNotice] = []
         self._entered: tuple[int, Query | None] = (-1, None)
         self.is_cut = any(True for _ in self._stored.scan(self._prefix))
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing is to be done or said."""
-        return not (self._agenda or self._told or self.is_cut)
+        """Whether there is no work and nothing to send."""
+        return not (self._agenda or self._notices or self.is_cut)
 
-    # Vertices come and go
+    # Insertion and removal
 
     def fill(self, row: VertexRow) -> None:
-        """A vertex from its row, when the task opens."""
+        """Add a vertex from its row, when the task opens."""
         local = row.stars[self._market].local
         if local is not None:
             self._count(local.key, 1)
 
     def enter(self, number: int, row: VertexRow, query: Query, *, alone: bool = False) -> StarRow:
-        """Decide a vertex that is new here, or has a new key; `alone`: nobody present matches it. The caller keeps the
-        star."""
+        """Decide a vertex that is new here, or has a new key; `alone`: no vertex present matches it. The caller stores
+        the star."""
         star, self._entered = row.stars[self._market], (number, query)
         if not alone:
             star = self._with_local(number, star, self._best_winner(query, row, star.key))
@@ -115,15 +115,15 @@ class Stars:
         return star
 
     def first_verdict(self) -> Verdict | None:
-        """What an entry that has just entered has to say to its page; the next `settle` does not say it again."""
-        if not self._told:
+        """The verdict for the page of an entry just entered; the next `settle` does not return it again."""
+        if not self._notices:
             return None
-        item = self._told.pop().item
+        item = self._notices.pop().item
         assert isinstance(item, Star)
         return item.verdict
 
     def leave(self, number: int, row: VertexRow) -> StarRow:
-        """A vertex goes, or gives up its key; its duplicates will look for another winner."""
+        """Remove a vertex, or its old key; its duplicates will search for another winner."""
         star, self._entered = row.stars[self._market], (-1, None)
         key = star.key
         self._drop_item(key)
@@ -139,17 +139,17 @@ class Stars:
 
     # The agenda
 
-    def settle(self, *, resume: bool) -> list[Told]:
-        """Work off the agenda in winner order, as far as one step goes; `is_cut` says whether more is left.
+    def settle(self, *, resume: bool) -> list[StarNotice]:
+        """Process the agenda in winner order, as far as one step goes; `is_cut` tells whether more is left.
 
-        Once it is cut, what comes is only noted, and worked off by the steps that `resume`."""
+        Once it is cut, new work is only recorded, and processed by the steps with `resume`."""
         if resume or not self.is_cut:
             if self._agenda or self.is_cut:
                 self._work_off()
         elif self._agenda:
             self._keep_rest()
-        told, self._told = self._told, []
-        return told
+        notices, self._notices = self._notices, []
+        return notices
 
     def _work_off(self) -> None:
         self._work = 0
@@ -177,14 +177,13 @@ class Stars:
             self._agenda[key] = _merged(known, item)
 
     def _drop_item(self, key: bytes) -> None:
-        """The vertex goes: nothing is to be done for it any more but letting go of its duplicates, noted by the
-        caller."""
+        """The vertex is removed: only the release of its duplicates is left to do, which the caller records."""
         self._agenda.pop(key, None)
         if self.is_cut:
             self._stored.delete(self._row_key(key))
 
     def _load_window(self) -> bytes | None:
-        """The first stored items, into memory; the last key if there are more, beyond which the order is not known."""
+        """Load the first stored items. Returns the last key if there are more: beyond it the order is not known."""
         rows = self._stored.scan(self._prefix, self._loaded.after(self._prefix))
         window = list(islice(rows, self._window_max))
         for name, row in window:
@@ -203,7 +202,7 @@ class Stars:
         self._agenda, self._heap = {}, []
 
     def _row_key(self, key: bytes) -> str:
-        """Latin-1 keeps the order of bytes."""
+        """Latin-1 preserves the order of bytes."""
         return self._prefix + key.decode("latin-1")
 
     # One vertex
@@ -214,7 +213,7 @@ class Stars:
         number = self._vertices.number(self._order.vertex(key))
         row = None if number is None else self._vertices.row(number)
         if number is None or row is None or row.stars[self._market].key != key:
-            # it has gone, or has another key now: only its duplicates are left to do
+            # it was removed, or has another key now: only its duplicates are left to release
             item = AgendaRow(release=item.release)
         elif item.look:
             star, item = self._look(number, row, row.stars[self._market], item)
@@ -227,7 +226,7 @@ class Stars:
             self._note(key, item)
 
     def _look(self, number: int, row: VertexRow, star: StarRow, item: AgendaRow) -> tuple[StarRow, AgendaRow]:
-        """Decide a vertex; what follows for others is in the item returned."""
+        """Decide a vertex; the item returned has the work that follows for others."""
         if item.lost:
             star = self._with_local(number, star, self._best_winner(self._query(number), row, star.key))
         cover = self._cover_of(row, star)
@@ -239,10 +238,10 @@ class Stars:
             item = _NOTHING
         else:
             item = AgendaRow(False, False, item.release, item.cover_after)
-        return self._tell(row, star, winner, cover), item
+        return self._notify(row, star, winner, cover), item
 
     def _query(self, number: int) -> Query:
-        """A vertex, made ready for searches; the one that entered last is ready."""
+        """A vertex prepared for searches; that of the last entered one is kept."""
         entered, query = self._entered
         if entered != number or query is None:
             query = self._present.query(number)
@@ -257,19 +256,19 @@ class Stars:
                 best = cover
         return best
 
-    def _tell(self, row: VertexRow, star: StarRow, winner: bool, cover: Cover | None) -> StarRow:
-        """Say what changed; the star as it is now."""
+    def _notify(self, row: VertexRow, star: StarRow, winner: bool, cover: Cover | None) -> StarRow:
+        """Record the changes to send, and return the updated star."""
         told = star.told
         if row.entry and told != winner:
-            if told is not None:  # a new entry, or one with a new key, tells by its probes
+            if told is not None:  # a new entry, or one with a new key, sends its flag with its probes
                 for partition in row.probes:
-                    self._told.append(Told(partition, Win(row.vertex, self._market, winner)))
+                    self._notices.append(StarNotice(partition, Win(row.vertex, self._market, winner)))
             told = winner
         if star.said != cover:
             if row.entry:
-                self._told.append(Told(None, Star(row.vertex, self._market, self._verdict(row, cover))))
+                self._notices.append(StarNotice(None, Star(row.vertex, self._market, self._verdict(row, cover))))
             else:
-                self._told.append(Told(row.home, Covered(row.vertex, self._market, cover)))
+                self._notices.append(StarNotice(row.home, Covered(row.vertex, self._market, cover)))
         return StarRow(star.key, winner, told, star.local, cover, star.remote)
 
     def _verdict(self, row: VertexRow, cover: Cover | None) -> Verdict:
@@ -278,14 +277,14 @@ class Stars:
         return Verdict(url_of(self._order.vertex(cover.key)), cover.similarity, cover.exact)
 
     def _set_winner(self, number: int, query: Query | None) -> None:
-        """In the index of winners, or out of it."""
+        """Insert into the index of winners, or remove (`query` None)."""
         if query is None:
             self._winners.remove(number)
         else:
             self._winners.insert(number, query)
 
     def _best_winner(self, query: Query, row: VertexRow, key: bytes) -> Cover | None:
-        """The best of the winners present that are better than the vertex and match it."""
+        """The best winner present that is better than the vertex and matches it."""
         best_key, best = key, None
         for other, similarity in self._winners.matching(query).pages:
             other_row = self._vertices.row(other)
@@ -307,7 +306,7 @@ class Stars:
             if self._is_taken(star, key) and (winner.entry or row.entry):
                 cover = Cover(key, similarity, row.content_hash == winner.content_hash)
                 star = self._with_local(other, star, cover)
-                if row.entry and not star.winner:  # that concerns nobody else: it need not wait for its turn
+                if row.entry and not star.winner:  # this affects no other vertex, so it need not wait for its turn
                     star, _ = self._look(other, row, star, _LOOK)
                 else:
                     self._note(star.key, _LOOK)
@@ -315,11 +314,11 @@ class Stars:
         return replace(item, cover_after=found.last if found.last >= 0 else None)
 
     def _is_taken(self, star: StarRow, key: bytes) -> bool:
-        """Does a worse vertex that matches take this one for its winner?"""
+        """Whether a worse vertex that matches takes this one as its winner."""
         return star.key > key and (star.local is None or star.local.key > key)
 
     def _release(self, key: bytes, item: AgendaRow) -> AgendaRow:
-        """The duplicates of a vertex that is a winner no more search again."""
+        """The duplicates of a vertex that is no longer a winner search again."""
         if key not in self._duplicate_counts:
             return replace(item, release=False)
         room = max(1, self._work_max - self._work)
@@ -342,7 +341,7 @@ class Stars:
     # Local winners and their duplicates
 
     def _duplicates_of(self, key: bytes) -> str:
-        """Where the rows of a winner's duplicates are."""
+        """The key prefix of the rows of a winner's duplicates."""
         return self._row_key(key) + "\0"
 
     def _with_local(self, number: int, star: StarRow, cover: Cover | None) -> StarRow:
@@ -374,7 +373,7 @@ _RELEASE = AgendaRow(release=True)
 
 
 def _merged(one: AgendaRow, other: AgendaRow) -> AgendaRow:
-    """Both, and of two takeovers the one that has more to do. A vertex that takes over lets go of nothing."""
+    """Both items; of two takeovers, the one with more to do. A vertex that takes over releases nothing."""
     afters = [item.cover_after for item in (one, other) if item.cover_after is not None]
     return AgendaRow(
         one.look or other.look, one.lost or other.lost, one.release or other.release, min(afters, default=None)

@@ -1,11 +1,11 @@
-"""Sub-dictionaries: sets of token buckets whose share of a page tells pages apart as much as it can.
+"""Sub-dictionaries: sets of token buckets whose share of a page separates pages as well as possible.
 
 Zhu splits the dictionary once, by hash (section 4.1); then every page has about the same share of each part and only
-length tells pages apart. Here each cut of the map learns a sub-dictionary of its own. The bound on shares (cut_tree.py)
-holds for any set of buckets, so the best set is the one with the widest spread: principal components of the pages'
-bucket shares, or likeness to one page, give two sides; the buckets that are more frequent on one side than on the other
-make the sub-dictionary; its shares give better sides, and so on until the cut stops getting cheaper. Two halves of the
-learners take turns at teaching and at judging, so that what is found holds for more pages than those it came from.
+length separates pages. Here each cut of the map learns its own sub-dictionary. The bound on shares (cut_tree.py) holds
+for any set of buckets, so the best set is the one with the widest spread. Principal components of the pages' bucket
+shares, or similarity to one page, give two sides. The buckets that are more frequent on one side than on the other
+make the sub-dictionary. Its shares give better sides, and so on until the cut stops getting cheaper. The two halves of
+the learners alternate as training and validation pages, so that the result generalises.
 
 All sums run in fixed order in compiled loops, not in a BLAS: the same sample gives the same map on any machine.
 """
@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from dustream.core.tier2.points import BUCKET_COUNT, BUCKET_SHIFT, PointBatch
 
 LEARNING_PAGES_MAX = 3000  # bounds the time to build a map
-LEARNING_PAGES_MIN = 48  # fewer teach nothing that holds for other pages
+LEARNING_PAGES_MIN = 48  # fewer pages do not generalise
 COMPONENTS = 2
 POWER_ROUNDS = 4
 SEED_PAGES = 4
-SHARE_FLOOR = 1e-3  # keeps rare words from outweighing all others in a seed page's likeness
+SHARE_FLOOR = 1e-3  # keeps rare words from dominating the similarity to a seed page
 REFINEMENT_ROUNDS_MAX = 6
-SEED_NEIGHBOURS = 0.03  # of the pages: about as many as one of many topics has
+SEED_NEIGHBOURS = 0.03  # of the pages: about the share of one topic among many
 PROPOSALS_MAX = 4
 
 Pages = NDArray[np.int64]
@@ -36,7 +36,7 @@ Mask = NDArray[np.bool_]
 
 
 class BucketProfile(NamedTuple):
-    """How many distinct shingles of each page lie in each bucket, the zeros left out."""
+    """How many distinct shingles of each page lie in each bucket, without zeros."""
 
     start: NDArray[np.int64]
     bucket: NDArray[np.uint16]
@@ -45,7 +45,7 @@ class BucketProfile(NamedTuple):
 
 
 class Side(NamedTuple):
-    """What a cut at these shares would cost, and which pages would lie above it."""
+    """The cost of a cut at these shares, and which pages lie above it."""
 
     cost: float
     above: NDArray[np.bool_]
@@ -71,9 +71,9 @@ def propose_sub_dictionaries(
 
 
 def _first_sides(profile: BucketProfile, pages: Pages) -> Iterator[NDArray[np.bool_]]:
-    """Two ways to look for sides: along the principal components, and by likeness to single pages.
+    """Initial sides, found in two ways: along the principal components, and by similarity to single pages.
 
-    The first finds what divides the pages at large (languages, sites), the second what a few have in common (a topic).
+    The first finds large divisions (languages, sites), the second what a few pages have in common (a topic).
     """
     for component in principal_components(profile, pages, COMPONENTS, POWER_ROUNDS):
         yield _highest(project(profile, pages, component), 0.5)
@@ -94,10 +94,10 @@ def _refine(
     above: NDArray[np.bool_],
     divide: Callable[[Pages, Mask], Side],
 ) -> list[tuple[float, Mask]]:
-    """Sides give a sub-dictionary, its shares give sides: as two-means does, with the cut's cost as the measure.
+    """Sides give a sub-dictionary, its shares give sides: as in two-means, with the cost of the cut as the measure.
 
-    A sub-dictionary fits the pages that taught it far closer than any others, so it is the other half that it divides,
-    and that half, with the sides it finds itself on, teaches the next.
+    A sub-dictionary fits the pages it was learned from far more closely than others. So it divides the other half, and
+    the next sub-dictionary is learned from that half, with these sides.
     """
     found: list[tuple[float, Mask]] = []
     teachers, judges = halves
@@ -115,7 +115,7 @@ def _refine(
 
 
 def sub_dictionary_between(profile: BucketProfile, pages: Pages, above: NDArray[np.bool_]) -> Mask:
-    """The buckets with a larger mean share above than below: among all sets, the one whose mean share differs most."""
+    """The buckets with a larger mean share above than below: of all sets, the one whose mean share differs most."""
     above_count = int(above.sum())
     weight = np.where(above, 1.0 / above_count, -1.0 / (len(pages) - above_count))
     return np.asarray(accumulate(profile, pages, weight) > 0.0)
@@ -133,14 +133,14 @@ def principal_components(profile: BucketProfile, pages: Pages, components: int, 
 
 
 def evenly_spaced(pages: Pages, most: int) -> Pages:
-    """All of the pages, or so many from among them."""
+    """All of the pages, or `most` of them, evenly spaced."""
     if len(pages) <= most:
         return pages
     return pages[np.arange(most) * len(pages) // most]
 
 
 def _fixed_signs(rows: int) -> NDArray[np.float64]:
-    """Starting vectors of ±1 from the SplitMix64 finaliser: as good as random, and always the same."""
+    """Starting vectors of ±1 from the SplitMix64 finaliser: pseudo-random and deterministic."""
     number = np.arange(1, rows * BUCKET_COUNT + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -151,7 +151,7 @@ def _fixed_signs(rows: int) -> NDArray[np.float64]:
 def _bucket_runs(
     shingles: NDArray[np.uint64], start: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint16], NDArray[np.int32]]:
-    """Shingles ascend, so those of one bucket stand together."""
+    """The buckets of each page's shingles with their counts. Shingles ascend, so a bucket's shingles are contiguous."""
     runs = np.zeros(len(start), np.int64)
     bucket = np.empty(len(shingles), np.uint16)
     count = np.empty(len(shingles), np.int32)
@@ -225,7 +225,7 @@ def _dot(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
 
 @njit(cache=True)
 def _orthonormal(vector: NDArray[np.float64], basis: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Gram–Schmidt. A vector that vanishes (fewer directions than asked for) stays zero."""
+    """Gram–Schmidt. A vector that vanishes (fewer directions than requested) stays zero."""
     for at in range(len(basis)):
         vector = vector - _dot(vector, basis[at]) * basis[at]
     norm = np.sqrt(_dot(vector, vector))

@@ -1,5 +1,5 @@
-"""The vertices present in one partition, by local number: entries (at home here) and visitors (probes that matched
-here); and the search among them."""
+"""The vertices present in one partition, by local number: entries (with their home here) and visitors (probes that
+matched here); and the search among them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dustream.schemas.signature import PageSignature
 
 
 class Vertices:
-    """Numbers, rows and contents. Numbers are dense: a vertex that goes leaves its number to the next one."""
+    """Numbers, rows and contents. Numbers are dense: the number of a removed vertex is reused."""
 
     def __init__(self, state: TaskState) -> None:
         self._rows: Table[VertexRow] = state.table("vertices")
@@ -25,7 +25,7 @@ class Vertices:
         self._numbers: dict[str, int] = {}
         self.is_entry: NDArray[np.bool_] = np.zeros(64, dtype=np.bool_)
         self._won: dict[int, int] = {}  # by entry: the markets in which it is a winner
-        self.changed: set[int] = set()  # entries that came, or whose place among the winners changed, in this step
+        self.changed: set[int] = set()  # entries added in this step, or whose winner flags changed
         for key, row in self._rows.scan():
             self._note(int(key, 16), row.vertex, row.entry)
             if row.entry:
@@ -58,8 +58,8 @@ class Vertices:
         return shingle_array(self.content(number).shingles)
 
     def new(self, vertex: str, *, entry: bool) -> int:
-        """The lowest free number: which one depends on the rows alone, not on when the task was opened. The vertex's
-        row is to follow (`add`), within the same message."""
+        """The lowest free number, which depends on the rows alone, not on when the task was opened. The vertex's row
+        must follow (`add`) within the same message."""
         if self._free:
             number = heappop(self._free)
         else:
@@ -108,7 +108,8 @@ class Vertices:
 
 
 class Present:
-    """The search among the vertices present, entries and visitors apart: of a pair compared here, one is at home here.
+    """The search among the vertices present. Entries and visitors are separate: of a pair compared here, one is an
+    entry.
 
     Labels are those of the forest's components; a component holds entries and visitors."""
 
@@ -118,16 +119,16 @@ class Present:
         self.visitors = visitors
 
     def fill(self, pages: Sequence[IndexedPage]) -> None:
-        """Vertices from their rows."""
+        """Insert vertices from their rows."""
         self.entries.rebuild(page for page in pages if self._is_entry(page.number))
         self.visitors.rebuild(page for page in pages if not self._is_entry(page.number))
 
     def queries(self, signatures: Sequence[PageSignature]) -> list[Query]:
-        """Pages, made ready for all searches of the partition."""
+        """Pages prepared for all searches of the partition."""
         return self.entries.queries(signatures)
 
     def query(self, number: int) -> Query:
-        """A vertex present, made ready for all searches of the partition."""
+        """A vertex present, prepared for all searches of the partition."""
         return self.entries.queries([self._vertices.content(number)])[0]
 
     def insert(self, number: int, query: Query, label: int) -> None:
@@ -137,7 +138,7 @@ class Present:
         self._searched(number).remove(number)
 
     def relabel(self, numbers: Sequence[int], label: int) -> None:
-        """A component merges into another one."""
+        """Merge a component into another one."""
         entries, visitors = self._apart(numbers)
         if entries:
             self.entries.relabel(entries, label)
@@ -145,7 +146,7 @@ class Present:
             self.visitors.relabel(visitors, label)
 
     def separate(self, numbers: Sequence[int], label: int) -> None:
-        """A piece of a component is one of its own now."""
+        """Make a piece of a component a component of its own."""
         entries, visitors = self._apart(numbers)
         if entries:
             self.entries.separate(entries, label)
@@ -153,13 +154,13 @@ class Present:
             self.visitors.separate(visitors, label)
 
     def met_by(self, number: int) -> tuple[Search, ...]:
-        """Where a vertex looks for matches: an entry everywhere, a visitor among the entries."""
+        """The searches for matches of a vertex: entries and visitors for an entry, entries for a visitor."""
         if self._is_entry(number) and len(self.visitors):
             return self.entries, self.visitors
         return (self.entries,)
 
     def matching(self, number: int, query: Query, after: int, candidates_max: int) -> Matching:
-        """Whom a vertex matches, in portions: those among the first candidates after a number. Itself, too."""
+        """The matches of a vertex, in batches: those among the first candidates after a number, including itself."""
         found = [search.matching(query, after, candidates_max) for search in self.met_by(number)]
         if len(found) == 1:
             return found[0]

@@ -1,7 +1,7 @@
 """Zhu et al.'s partition map (section 4): languages first, then a grid over the lengths in N sub-dictionaries.
 
-Kept beside the lossless map as the yardstick. It loses pairs: those whose pages were given different languages, and
-those that leave the bounding space (L_i τ/ρ, L_i ρ/τ), sound only for a ρ too large to be of use (section 4.2).
+Kept beside the lossless map for comparison. It loses pairs: those whose pages were assigned different languages, and
+those that leave the bounding space (L_i τ/ρ, L_i ρ/τ), which is sound only for impractically large ρ (section 4.2).
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from dustream.core.tier2.routing import Routing
 ZHU_VERSION = 1
 DIMENSIONS_MAX = 3
 RHO_PARTS = 10_000
-# A page's lengths in hashed sub-dictionaries rise and fall together, so most cells of a grid are nearly empty. With one
-# cell for each partition 2-D and 3-D are less even than 1-D; packed from many cells they are the more even ones.
+# A page's lengths in hashed sub-dictionaries are strongly correlated, so most cells of a grid are nearly empty. With
+# one cell per partition, 2-D and 3-D are less even than 1-D; packed from many cells, they are more even.
 INTERVALS_DEFAULT = 32
 INTERVALS_MAX = 64
 ONE_CELL = 0
-"""Intervals per dimension: as few as give each partition a cell of its own."""
+"""Intervals per dimension: the fewest that give each partition its own cell."""
 FINE_INTERVALS_MAX = 4096
 
 Packing = Literal["morton", "spread"]
-"""How cells become partitions: runs of equal load along the Morton order, so that neighbours stay together; or the
-heaviest first, each to the emptiest partition, so that loads are as equal as can be."""
+"""How cells are assigned to partitions: runs of equal load along the Morton order, which keeps neighbours together; or
+the heaviest first, each to the emptiest partition, for the most equal loads."""
 PACKINGS: tuple[Packing, ...] = ("morton", "spread")
 
 
@@ -55,7 +55,7 @@ class LanguageGrid(Struct, frozen=True, array_like=True):
 
 
 class ZhuMapData(Struct, frozen=True, kw_only=True, tag="zhu", tag_field="kind"):
-    """The stored form. Pages in a language no grid names go to the first grid."""
+    """The stored form. Pages in a language without a grid go to the first grid."""
 
     version: int
     partitions: int
@@ -142,17 +142,17 @@ def learn_zhu_map(
     intervals: int = INTERVALS_DEFAULT,
     packing: Packing = "morton",
 ) -> ZhuMap:
-    """Sections 4.1 and 4.3 on a sample. The paper does not say how many intervals a dimension has, nor which cells
-    share a machine."""
+    """Sections 4.1 and 4.3 on a sample. The paper does not specify the number of intervals per dimension, nor which
+    cells share a machine."""
     require_partitions(partitions)
     parts = tau_parts(tau)
     if not 1 <= dimensions <= DIMENSIONS_MAX:
         raise BadSetting(f"{dimensions} dimensions: Zhu's map has 1 to {DIMENSIONS_MAX}")
     if not 1.0 <= rho <= 100.0:
-        raise BadSetting(f"rho is {rho}: the interval enlarging factor lies between 1 and 100, such as 1.1")
+        raise BadSetting(f"rho is {rho}: the interval enlarging factor must be between 1 and 100, such as 1.1")
     if not 0 <= intervals <= INTERVALS_MAX:
         raise BadSetting(
-            f"{intervals} intervals: from 1 to {INTERVALS_MAX} for each dimension; 0: one cell a partition"
+            f"{intervals} intervals: use 1 to {INTERVALS_MAX} for each dimension, or 0 for one cell per partition"
         )
     lengths = length_vectors(batch, hashed_sub_dictionaries(dimensions), dimensions)
     grids = []
@@ -181,7 +181,7 @@ def hashed_sub_dictionaries(dimensions: int) -> NDArray[np.uint8]:
 
 
 def length_vectors(batch: PointBatch, table: NDArray[np.uint8], dimensions: int) -> NDArray[np.int64]:
-    """Zhu's lengths, words with repeats, where the batch has them; else distinct shingles by their first word."""
+    """Zhu's lengths, words with repeats, if the batch has them; else distinct shingles by their first word."""
     if batch.token_lengths is None:
         return np.asarray(count_by_table(batch.shingles, batch.start, table, dimensions))
     if batch.token_lengths.shape[1] != dimensions:
@@ -204,7 +204,7 @@ def fine_intervals(sizes: NDArray[np.int64], tau: float) -> tuple[int, ...]:
 def merge_intervals(page_counts: NDArray[np.int64], targets: int) -> tuple[int, ...]:
     """First fine interval of each coarse one: consecutive runs with Σ (pages − M/S)² least (section 4.3).
 
-    Fewer fine intervals than targets stay as they are: SpotSigs' condition forbids to cut them further.
+    Fewer fine intervals than targets stay as they are: SpotSigs' condition forbids dividing them.
     """
     fine = len(page_counts)
     targets = min(targets, fine)
@@ -227,7 +227,7 @@ def merge_intervals(page_counts: NDArray[np.int64], targets: int) -> tuple[int, 
 
 
 def coarse_bounds(sizes: NDArray[np.int64], targets: int, tau: float) -> tuple[int, ...]:
-    """Left bounds of the balanced intervals of one dimension; the first reaches down to 0, the last up without end."""
+    """Left bounds of the balanced intervals of one dimension; the first starts at 0, the last has no end."""
     fine = np.array(fine_intervals(sizes, tau) or (0,), np.int64)
     counts = np.bincount(np.searchsorted(fine, sizes, "right") - 1, minlength=len(fine))
     bounds = [int(fine[start]) for start in merge_intervals(counts, targets)]
@@ -282,7 +282,7 @@ def _language_shares(batch: PointBatch, partitions: int) -> list[tuple[tuple[str
 
 
 def _proportional(loads: list[int], partitions: int) -> list[int]:
-    """Each load gets one partition; every further one goes where the load per partition is highest."""
+    """Each load gets one partition; every further one goes to the highest load per partition."""
     shares = [1] * len(loads)
     for _ in range(partitions - len(loads)):
         neediest = max(range(len(loads)), key=lambda at: (loads[at] / shares[at], -at))
@@ -310,7 +310,7 @@ def _language_grid(
 
 
 def _intervals_per_dimension(cells: int, dimensions: int) -> tuple[int, ...]:
-    """As equal as can be, their product at least `cells`: 64 in 3-D is 4 × 4 × 4, 32 is 4 × 4 × 2."""
+    """As equal as possible, with a product of at least `cells`: 64 in 3-D is 4 × 4 × 4, 32 is 4 × 4 × 2."""
     base = 1
     while (base + 1) ** dimensions <= cells:
         base += 1
@@ -345,7 +345,7 @@ def morton_order(shape: tuple[int, ...]) -> NDArray[np.int64]:
 
 
 def _equal_runs(loads: NDArray[np.int64], order: NDArray[np.int64], partitions: int) -> list[int]:
-    """Cells to partitions: consecutive runs of the order whose greatest load is the least possible."""
+    """Cells to partitions: consecutive runs of the order whose greatest load is as small as possible."""
     reach = np.concatenate([np.zeros(1, np.int64), np.cumsum(loads[order])])
     low, high = max(int(loads.max()), -(-int(reach[-1]) // partitions)), int(reach[-1])
     while low < high:
@@ -357,7 +357,7 @@ def _equal_runs(loads: NDArray[np.int64], order: NDArray[np.int64], partitions: 
 
 
 def _run_ends(reach: NDArray[np.int64], load_max: int) -> list[int]:
-    """Ends of the runs, each as long as its load allows; `reach`: loads added up."""
+    """Ends of the runs, each as long as its load allows; `reach` has the cumulative loads."""
     ends = [0]
     while ends[-1] < len(reach) - 1:
         ends.append(int(np.searchsorted(reach, reach[ends[-1]] + load_max, "right")) - 1)
@@ -373,7 +373,7 @@ def _mark_cells(
     pages: NDArray[np.int64],
     contacted: NDArray[np.bool_],
 ) -> None:
-    """Marks the partitions of every cell whose intervals all lie within a page's ranges."""
+    """Mark the partitions of every cell whose intervals all lie within a page's ranges."""
     for row in range(len(pages)):
         wide = np.maximum(high[row] - low[row] + 1, 0)
         for number in range(np.prod(wide)):
@@ -386,7 +386,7 @@ def _mark_cells(
 
 
 def _check(data: ZhuMapData) -> None:
-    """A map comes from a file or a topic: a broken one must not send pages astray."""
+    """Reject a damaged map: it comes from a file or a topic, and would misroute pages."""
     sound = (
         1 <= data.partitions <= PARTITIONS_MAX
         and 0 < data.tau_parts < TAU_PARTS

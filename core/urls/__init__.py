@@ -1,1 +1,1 @@
-"""URLs: identity, standard form, site, parts and keys. The only package that takes URLs apart."""
+"""URLs: identity, standard form, site, parts and keys. No other package parses URLs."""

@@ -1,14 +1,14 @@
-"""What a page's `rel=canonical` link says about the page itself: a criterion of the winner order.
+"""The class of a page's `rel=canonical` link: a criterion of the winner order.
 
-    self    it names the URL of the page
-    none    there is no link, or none to rely on
-    other   it names another page of its site; then that is noted
+    self    it names the page's own URL
+    none    there is no link, or none that is trusted
+    other   it names another page of its site, which is stored
 
-The class depends on the page's URL and markup alone. Whether the page named exists, and what it names in turn, does not
-matter, so the winner order stays local and the outcome does not depend on the order of arrival.
+The class depends on the page's URL and markup alone, not on whether the named page exists or what it names in turn. So
+the winner order stays local and the outcome does not depend on the order of arrival.
 
-A link is not relied on if it leads to another site, if it leads to the front page and the page is not a front page
-itself (templates with a fixed link do that), or if it is malformed: no http(s) URL, a character that no URL has, an
+A link is not trusted if it points to another site, if it points to the front page from a page that is not one
+(templates with a fixed link do that), or if it is malformed: not an http(s) URL, a character not allowed in URLs, an
 empty path segment (`/stable//index.html`) where the page's own URL has none.
 """
 
@@ -28,8 +28,7 @@ _FRONT_PAGE: Final = re.compile(r"/(?:(?:index|default|home|main)\.\w+)?", re.IG
 
 
 def canonical_of(url: str, link: str) -> str:
-    """What `link`, as it stands in the page's markup ("": there is none), says about the page at `url`: `self`, `none`,
-    or the other page that it names."""
+    """`self`, `none`, or the other page that `link` names. `link` is as the page at `url` has it, "" if there is none."""
     if not link or link.startswith("#"):
         return "none"
     if link == url:

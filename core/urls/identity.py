@@ -1,4 +1,4 @@
-"""The identity of a page: the one spelling of its URL under which it is known."""
+"""The identity of a page: the one spelling of its URL that is used as its key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dustream.core.urls.hosts import ascii_host
 URL_BYTES_MAX: Final = 8192
 EXCERPT_CHARS_MAX: Final = 80
 
-# A URL that is already its own identity: most are, and the check costs a microsecond.
+# A URL that is already its own identity: most are.
 _IDENTICAL: Final = re.compile(r"https?://[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_.])?/[\x21\x22\x24-\x7e]*", re.ASCII)
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -23,11 +23,11 @@ _DEFAULT_PORT: Final = {"http": 80, "https": 443}
 
 
 def page_identity(url: str) -> str:
-    """The URL under which a page is known: absolute http(s) with a host, in one spelling.
+    """The URL that identifies a page: absolute http(s) with a host, in one spelling.
 
-    Only what RFC 3986 section 6.2.2 and 6.2.3 call safe and every server treats alike: surrounding white space and
-    the fragment go, scheme and host become lower case, the default port goes, an empty path is "/", a host in another
-    script is written in punycode. Anything more (slashes, parameters, percent codes) is for the learned rules.
+    Only the equivalences that RFC 3986 sections 6.2.2 and 6.2.3 call safe and every server honours: surrounding white
+    space and the fragment are removed, scheme and host become lower case, the default port is removed, an empty path
+    becomes "/", a non-ASCII host becomes punycode. Learned rules do the rest (slashes, parameters, percent codes).
     """
     if _IDENTICAL.fullmatch(url) and len(url) <= URL_BYTES_MAX:
         return url
@@ -36,7 +36,7 @@ def page_identity(url: str) -> str:
     scheme, rest = _split_scheme(text)
     end = _AUTHORITY_END.search(rest)
     authority, tail = (rest[: end.start()], rest[end.start() :]) if end else (rest, "")
-    tail = tail.partition("#")[0].rstrip()  # blanks before the fragment were not at the end of the text
+    tail = tail.partition("#")[0].rstrip()  # `strip` above did not reach blanks before the fragment
     if not tail.startswith("/"):
         tail = "/" + tail
     identity = f"{scheme}://{_normal_authority(scheme, authority)}{tail}"
@@ -45,8 +45,8 @@ def page_identity(url: str) -> str:
 
 
 def resolve_target(base: str, location: str) -> str:
-    """The identity of a redirect's target, `location` being absolute or relative to `base` (RFC 3986 section 5)."""
-    text = re.sub(r"[\t\r\n]", "", location).strip()  # as browsers do: folded headers leave them inside
+    """The identity of a redirect's target; `location` is absolute or relative to `base` (RFC 3986 section 5)."""
+    text = re.sub(r"[\t\r\n]", "", location).strip()  # as browsers do: folded headers contain them
     if not text:
         raise BadEvent("redirect without a target")
     if re.match(r"https?://", text, re.IGNORECASE):
@@ -56,7 +56,7 @@ def resolve_target(base: str, location: str) -> str:
         joined = urljoin(base, reference)
     except ValueError as error:
         raise BadEvent(f"redirect target {excerpt(text)} is not a URL: {error}") from None
-    if reference.endswith("?") and not joined.endswith("?"):  # urljoin drops an empty query; servers see it
+    if reference.endswith("?") and not joined.endswith("?"):  # urljoin drops an empty query, which servers can see
         joined += "?"
     return page_identity(joined)
 
@@ -64,7 +64,7 @@ def resolve_target(base: str, location: str) -> str:
 def _check_characters(text: str) -> None:
     if not text:
         raise BadEvent("no URL")
-    if len(text) > 4 * URL_BYTES_MAX:  # before anything that scans it; the exact check follows on the identity
+    if len(text) > 4 * URL_BYTES_MAX:  # a cheap bound before any scan; the exact check follows on the identity
         raise BadEvent(f"URL longer than {URL_BYTES_MAX} bytes: {excerpt(text)}")
     if _CONTROL.search(text):
         raise BadEvent(f"URL with control characters: {excerpt(text)}")
@@ -122,6 +122,6 @@ def _check_length(identity: str) -> None:
 
 
 def excerpt(text: str) -> str:
-    """Quoted, printable and short: this text ends up on terminals and in reports."""
+    """The text quoted, printable and short, for terminals and reports."""
     shown = text if len(text) <= EXCERPT_CHARS_MAX else text[:EXCERPT_CHARS_MAX] + "…"
     return ascii(shown) if _CONTROL.search(shown) or not shown.isprintable() else repr(shown)

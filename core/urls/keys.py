@@ -1,4 +1,4 @@
-"""A URL as key–value pairs (Lei, Figure 2), and back. Nothing is lost: `compose(decompose(url)) == url` for any text.
+"""A URL as key–value pairs (Lei, Figure 2), and back. It is lossless: `compose(decompose(url)) == url` for any text.
 
     https://www.example.com:81/shop/show.php;v=2?id=7&id=8&new#top
 
@@ -6,10 +6,10 @@
     path_0 shop    path_1 show  ext php          ;v= 2
     ?id= 7         ?id= #2 8    ?new             # top
 
-Host labels count from the right, so that `www.` is one more label and not a shift of all. Directories and the file name
-are path_0, path_1 …, the extension of the last one is `ext`. A query or path-parameter key carries its `=`: `k=` and a
-bare `k` are two keys. Repeats of a key are numbered. What is not `scheme://…`, or holds spaces or control characters,
-is one value under `opaque`: no rule touches it.
+Host labels count from the right, so that `www.` adds a label instead of shifting all others. Directories and the file
+name are path_0, path_1 …, the extension of the last one is `ext`. A query or path-parameter key includes its `=`: `k=`
+and a bare `k` are two keys. Repeated keys are numbered. Text that is not `scheme://…`, or contains spaces or control
+characters, is one value under `opaque`, which no rule changes.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _INDEXED: Final = {part: tuple(f"{part}_{i}" for i in range(64)) for part in ("h
 
 
 def decompose(url: str) -> Decomposition:
-    """The pairs of a URL, in the order in which they stand in it (host labels from right to left)."""
+    """The pairs of a URL, in URL order (host labels from right to left)."""
     return tuple(zip(*keys_and_values(url), strict=True))
 
 
 def keys_and_values(url: str) -> tuple[Keys, list[str]]:
-    """The same as two lists: URLs of one structure have equal keys, and what depends on keys alone is done once."""
+    """The same as two lists. URLs of one structure have equal keys, so work that depends on keys alone is done once."""
     found = _URL.fullmatch(url)
     if found is None:
         return (OPAQUE,), [url]
@@ -61,14 +61,14 @@ def keys_and_values(url: str) -> tuple[Keys, list[str]]:
 
 
 def compose(pairs: Decomposition) -> str:
-    """The URL that the pairs stand for; they must be in URL order."""
+    """The URL of the pairs, which must be in URL order."""
     return composer(tuple([key for key, _ in pairs]))(*[value for _, value in pairs])
 
 
 @lru_cache(maxsize=STRUCTURES_CACHED_MAX)
 def composer(keys: Keys) -> Callable[..., str]:
-    """How URLs with these keys, in URL order, are put together from their values. First letters tell keys apart, but
-    path and port."""
+    """A function that builds URLs with these keys, in URL order, from their values. Keys differ in their first letter,
+    except path and port."""
     if keys and keys[0] == OPAQUE:
         return str
     scheme = userinfo = port = fragment = ""
@@ -111,12 +111,12 @@ def index_of(key: str) -> int:
 
 
 def is_named(key: str) -> bool:
-    """Whether the key is a query key or path parameter: it may be dropped without leaving a hole."""
+    """Whether the key is a query key or path parameter, which can be dropped without leaving a gap."""
     return key[0] in "?;"
 
 
 def _name(key: str) -> str:
-    """A query key or path parameter as it is written, without its mark and its repeat number, for a template."""
+    """The name of a query key or path parameter, without its mark and its repeat number, escaped for `str.format`."""
     end = key.find(" ")
     name = key[1:] if end < 0 else key[1:end]
     return name.replace("{", "{{").replace("}", "}}")
@@ -124,7 +124,7 @@ def _name(key: str) -> str:
 
 @lru_cache(maxsize=ORIGINS_CACHED_MAX)
 def _origin(scheme: str, authority: str) -> tuple[Keys, tuple[str, ...]]:
-    """The same few on most URLs of a site."""
+    """The keys and values of scheme and authority; most URLs of a site share them."""
     pairs = [("scheme", scheme)]
     userinfo, at, host = authority.rpartition("@")
     if at:
@@ -142,7 +142,7 @@ def _origin(scheme: str, authority: str) -> tuple[Keys, tuple[str, ...]]:
 
 
 def _add_path(values: list[str], path: str) -> Keys:
-    """Adds the values of the path, and returns their keys."""
+    """Append the values of the path, and return their keys."""
     segments = path[1:].split("/")
     last = segments[-1]
     if ";" not in last and "." not in last:

@@ -1,14 +1,14 @@
-"""What a site is: the unit that shares URL rules.
+"""Sites: the unit that shares URL rules.
 
-A site is the registrable domain by the public suffix list, private suffixes included: `a.github.io` and `b.github.io`
-are two sites, because two people write them.
+A site is the registrable domain by the public suffix list, including private suffixes: `a.github.io` and `b.github.io`
+are two sites, because different people write them.
 
     http://www.example.co.uk/x   example.co.uk
     https://user.github.io/      user.github.io
     http://192.0.2.1:8080/       192.0.2.1         an IP address is a site of its own, without its port
     http://[2001:db8::1]/        [2001:db8::1]
     http://intranet/             intranet          a single label, or a public suffix itself, is its own site
-    http://a.b.unknown/          b.unknown         the last two labels, as the list's default rule says
+    http://a.b.unknown/          b.unknown         the last two labels: the default rule of the list
     mailto:x, no host            (empty)           no site, hence no rules
 """
 
@@ -53,7 +53,7 @@ def site_of_host(host: str) -> str:
 
 @lru_cache(maxsize=1)
 def _suffixes() -> PublicSuffixList:
-    """Loaded when first asked for: reading the list takes a tenth of a second."""
+    """Loaded on first use: reading the list takes a tenth of a second."""
     return PublicSuffixList()
 
 

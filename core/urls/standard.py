@@ -1,7 +1,7 @@
-"""The standard steps of `normalize`, safe on every site: RFC 3986 section 6.2, and what every crawler does besides.
+"""The standard steps of `normalize`, safe on every site: RFC 3986 section 6.2, and the usual steps of crawlers.
 
 Each step is a named function of a parsed URL; together they are idempotent. Site rules are learned from and applied to
-URLs that went through them.
+URLs in standard form.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final, NamedTuple
 from dustream.core.urls.hosts import ascii_host
 
 URL_CHARS_MAX: Final = 65_536
-"""Longer URLs are left as they are: no page lives there, and everything stays bounded."""
+"""Longer URLs are left unchanged, which bounds the work."""
 
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443", "ftp": "21"}
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
-# The last @ ends the user's name, and no other is tried: thousands of them would take seconds.
+# The last @ ends the userinfo. The atomic group prevents backtracking: thousands of @ would take seconds.
 _AUTHORITY: Final = re.compile(r"(?>(?:(.*)@)?)(\[[^\]]*\]|[^:]*)(?::(\d*))?", re.DOTALL | re.ASCII)
-# A URL on which no step has anything to do. What starts with a dot after a slash may be a dot segment.
+# A URL that no step changes. A segment that starts with a dot may be a dot segment.
 _STANDARD: Final = re.compile(
     r"https?://[a-z0-9_\-]+(?:\.[a-z0-9_\-]+)*(?:/(?!\.)[A-Za-z0-9_~!$&'()*+,;=:@.\-]*)+"
     r"(?:\?[A-Za-z0-9_~!$&'()*+,;=:@.\-/?]+)?",
@@ -33,7 +33,7 @@ _STRIPPED: Final = "".join(map(chr, range(0x21)))
 
 
 class Parsed(NamedTuple):
-    """The components of RFC 3986; None is absent, which is not the same as empty."""
+    """The components of RFC 3986; None means absent, which is not the same as empty."""
 
     scheme: str
     userinfo: str | None
@@ -53,7 +53,7 @@ def default_port_removed(url: Parsed) -> Parsed:
 
 
 def escapes_in_one_form(url: Parsed) -> Parsed:
-    """Upper-case hex digits; unreserved characters unescaped; what must be escaped, escaped as UTF-8."""
+    """Hex digits in upper case; unreserved characters unescaped; unsafe characters escaped as UTF-8."""
     query = None if url.query is None else _one_form(url.query)
     return url._replace(path=_one_form(url.path), query=query)
 
@@ -83,7 +83,7 @@ def empty_query_removed(url: Parsed) -> Parsed:
 
 
 def fragment_removed(url: Parsed) -> Parsed:
-    """Except `#!`, by which some sites address pages."""
+    """Except `#!`, which some sites use to address pages."""
     if url.fragment is None or not url.fragment.startswith("!"):
         return url._replace(fragment=None)
     return url._replace(fragment=_one_form(url.fragment))
@@ -101,7 +101,7 @@ STEPS: Final[tuple[Callable[[Parsed], Parsed], ...]] = (
 
 
 class StandardStep(NamedTuple):
-    """A step that changed something: its name and what came out."""
+    """A step that changed the URL: its name and its result."""
 
     name: str
     url: str
@@ -138,7 +138,7 @@ def explain_standard_form(url: str) -> list[StandardStep]:
 
 
 def parse(url: str) -> Parsed | None:
-    """The components, or None if this is no `scheme://host…`."""
+    """The components, or None if the text is not `scheme://host…`."""
     found = _URL.fullmatch(_trimmed(url))
     authority = _AUTHORITY.fullmatch(found[2]) if found else None
     if found is None or authority is None or not authority[2]:

@@ -20,11 +20,10 @@ from dustream.core.once.containing import Containing, Posted
 from dustream.core.once.contents import Contents, Spool
 from dustream.core.once.fold import Fold
 from dustream.core.once.outcome import Grouping, Rows, other_rows, with_contained
-from dustream.core.pages.outgoing import ClusterUpdates
-from dustream.core.pages.redirects import REDIRECT_HOPS_MAX
+from dustream.core.pages.resolution import REDIRECT_HOPS_MAX
 from dustream.core.pages.site_pages import SitePages
 from dustream.core.pages.small_changes import ByAnchor
-from dustream.core.pages.status import holds_group, status, view
+from dustream.core.pages.status import ClusterUpdates, holds_group, status, view
 from dustream.core.pipeline import PAGES, RULES, SITES, containment_rules, pipeline
 from dustream.core.processor import Processor, Resting, Send
 from dustream.core.rules.known_site import RulesSettings
@@ -166,7 +165,8 @@ class OnceEngine:
         for url, row in rows.items():
             rows[url] = sites.counted(url, None, row)
         words = [
-            SiteDecision(site_of(each.url), each.version, each.pass_from is not None) for each in self._fold.site_words
+            SiteDecision(site_of(each.url), each.version, each.pass_from is not None)
+            for each in self._fold.site_decisions
         ]
         sends = self._alone(SITES, [send.message for send in sites.tallies()] + words)
         newest = {send.message.site: send.message for send in sends if isinstance(send.message, Alarm)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dustream.core.pages.resolution import effective, verdicts_of
 from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, vertex_of
-from dustream.core.pages.verdicts import effective, verdicts_of
 from dustream.core.text.shingle_bytes import shingle_array, shingle_count
 from dustream.core.tier2.rows import VertexRow
 from dustream.core.winners import PageFacts

@@ -300,7 +300,7 @@ def test_page_types() -> None:
         ({"decision": "release_site"}, "without fetched_at"),
         ({"decision": "split_group", "fetched_at": 1}, "needs pass_from"),
         ({"decision": "hold_group", "fetched_at": 1, "pass_from": 0.9}, "has no pass_from"),
-        ({"decision": "split_group", "fetched_at": 1, "pass_from": 0.0}, "no similarity"),
+        ({"decision": "split_group", "fetched_at": 1, "pass_from": 0.0}, "not a similarity"),
     ],
 )
 def test_decisions_that_make_no_sense(fields: dict, complaint: str) -> None:

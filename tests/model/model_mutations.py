@@ -91,7 +91,7 @@ def _answers_on_nobody(self: Any, url: str, page: Any) -> Any:
 
 def _answers_no_lone_page(self: Any, vertex: str, *, alone: bool) -> None:
     if not alone:
-        _SAY_PLACED(self, vertex, alone=alone)
+        _SEND_PLACED(self, vertex, alone=alone)
 
 
 def _contained_of_any_epoch(self: Any, message: Any) -> None:
@@ -193,10 +193,14 @@ def _never_meets(self: Any, group: str, number: int, current: int, other: str) -
 
 def _without(kind: type, condition: Callable[[Any], bool] = lambda item: True) -> Callable[..., Any]:
     def tell(self: Stars, *args: Any) -> StarRow:
-        before = len(self._told)
-        star = _TELL(self, *args)
-        kept = [told for told in self._told[before:] if not (isinstance(told.item, kind) and condition(told.item))]
-        self._told[before:] = kept
+        before = len(self._notices)
+        star = _NOTIFY(self, *args)
+        kept = [
+            notice
+            for notice in self._notices[before:]
+            if not (isinstance(notice.item, kind) and condition(notice.item))
+        ]
+        self._notices[before:] = kept
         return star
 
     return tell
@@ -215,7 +219,7 @@ def _worst_winner(self: Any, query: Any, row: Any, key: bytes) -> Cover | None:
 
 def _asks_for_itself(self: Any, page: Any, crawl: Any) -> str | None:
     """Whether or not an earlier fetch is on its way."""
-    asked: str | None = _WHOM_TO_ASK(self, replace(page, consulted_count=0), crawl)
+    asked: str | None = _REPRESENTATIVE_TO_CONSULT(self, replace(page, consulted_count=0), crawl)
     return page.consulted if asked is not None and page.consulted_count else asked
 
 
@@ -254,7 +258,7 @@ def _counts_up_only(self: Any, site: str, pages: int, was_lost: int, lost: int) 
 def _goes_on_telling(self: Any, message: Any) -> bool:
     row = self._holds.get(message.site)
     if row is None or row.told_after is None:
-        return _HEAR(self, message)
+        return _SET_HELD(self, message)
     self._holds.put(message.site, SiteHoldRow(message.markets, row.told_after))
     return False
 
@@ -272,7 +276,7 @@ def _last_word(row: Any, decision: Any) -> Any:
 _SYNC = PagesProcessor._sync
 _ANSWER = PagesProcessor._answer
 _PLACED = PagesProcessor._placed
-_SAY_PLACED = Tier2Processor._say_placed
+_SEND_PLACED = Tier2Processor._send_placed
 _CONTAINED = PagesProcessor._contained
 _CONTAINERS = Containers.__init__
 _FOLLOW = Containers._follow
@@ -284,12 +288,12 @@ _INDEX = CandidateIndex.__init__
 _REKEY = Tier2Processor._rekey
 _DECISION = PagesProcessor._decision
 _ADD = SitePages._add
-_HEAR = SitePages.hear
-_WHOM_TO_ASK = PagesProcessor._whom_to_ask
+_SET_HELD = SitePages.set_held
+_REPRESENTATIVE_TO_CONSULT = PagesProcessor._representative_to_consult
 _SPREAD = PagesProcessor._spread
 _ENTER = GroupsProcessor._enter
 _CHECK_JOIN = GroupsProcessor._check_join
-_TELL = Stars._tell
+_NOTIFY = Stars._notify
 _LEAVE = Stars.leave
 _RELEASE = Stars._release
 
@@ -306,7 +310,7 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "two tokens go after each other": [(PagesProcessor, "_send_after", _waits)],
     "a star is taken by a later epoch": [(PagesProcessor, "_star", _star_of_any_epoch)],
     "what was found for a former version counts": [(PagesProcessor, "_placed", _placed_of_any_epoch)],
-    "a page that nobody matches is not answered": [(Tier2Processor, "_say_placed", _answers_no_lone_page)],
+    "a page that nobody matches is not answered": [(Tier2Processor, "_send_placed", _answers_no_lone_page)],
     "the last answer counts, not the highest": [(PagesProcessor, "_answer", _answer_in_any_order)],
     "the answer to a former revisit counts": [(PagesProcessor, "_answer", _answer_to_any_revisit)],
     "who has a content keeps it when it revisits": [(PagesProcessor, "_revisit_again", _revisits_without_asking)],
@@ -315,7 +319,7 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "answering in steps is not gone on with": [(Revisits, "answer_on", _answers_on_nobody)],
     "who asks no more is still answered": [(Revisits, "unask", lambda self, message, page: page)],
     "what a page found by a revisit is passed on": [(Revisits, "note_revisit", _nothing)],
-    "followers are not told": [(PagesProcessor, "_tell", _nothing)],
+    "followers are not told": [(PagesProcessor, "_notify_followers", _nothing)],
     "a spread does not start over": [(PagesProcessor, "_spread", _spreads_on)],
     "a leave does not split": [(GroupsProcessor, "_unlink", _unlinks_only)],
     "searches that meet stay two": [(Searches, "_look", _never_meets)],
@@ -332,16 +336,16 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "work noted before the last that was done is not seen": [(Cleared, "written", _nothing)],
     "a new winner takes nobody": [(Stars, "_cover", _takes_nobody)],
     "dethroned, duplicates kept": [(Stars, "_release", _keeps_duplicates)],
-    "no Win": [(Stars, "_tell", _without(Win))],
-    "no Covered": [(Stars, "_tell", _without(Covered))],
-    "no Covered withdrawn": [(Stars, "_tell", _without(Covered, lambda item: item.cover is None))],
+    "no Win": [(Stars, "_notify", _without(Win))],
+    "no Covered": [(Stars, "_notify", _without(Covered))],
+    "no Covered withdrawn": [(Stars, "_notify", _without(Covered, lambda item: item.cover is None))],
     "any winner, not the best": [(Stars, "_best_winner", _worst_winner)],
     "one cover for all partitions": [(tier2_processor, "_with_cover", _one_slot)],
-    FETCHES_OVERTAKE: [(PagesProcessor, "_whom_to_ask", _asks_for_itself)],
+    FETCHES_OVERTAKE: [(PagesProcessor, "_representative_to_consult", _asks_for_itself)],
     "a new key is not told": [(PagesProcessor, "_rekey", _nothing)],
     "a site's counts are not taken back": [(SitePages, "_add", _counts_up_only)],
     "a page lost under a hold is not held": [(SitePages, "_held", lambda self, site: 0)],
-    "telling a site's pages does not start over": [(SitePages, "hear", _goes_on_telling)],
+    "telling a site's pages does not start over": [(SitePages, "set_held", _goes_on_telling)],
     "a decision on a page not yet seen is dropped": [(PagesProcessor, "_decision", _known_pages_only)],
     "the last decision on a site counts, not the latest": [(breaker, "_decided", _last_word)],
     "a new group does not hear what was decided": [(PagesProcessor, "_pass_from", _nothing)],
@@ -350,10 +354,10 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "a page that became a duplicate stays posted": [(Containers, "_follow", _follows_no_fall)],
     "who waits to be posted is forgotten in a restart": [(Containers, "__init__", _forgets_who_waits)],
     "an answer about a former version counts": [(PagesProcessor, "_contained", _contained_of_any_epoch)],
-    "a container that falls or rises is not told of": [(Containers, "_tell_dependents", _nothing)],
+    "a container that falls or rises is not told of": [(Containers, "_notify_dependents", _nothing)],
     "who depends on a container is not remembered": [(Containers, "_weight", _weighs_without_dependence)],
     "a container is not released": [(Containers, "release", _nothing)],
-    "that a page is dropped for its container is not told": [(PagesProcessor, "_tell_dropped", _nothing)],
+    "that a page is dropped for its container is not told": [(PagesProcessor, "_report_dropped", _nothing)],
     "who is contained contains": [(Containers, "_standing", _keeps_the_dropped)],
     "a new place in the order of containers is not told": [(Tier2Processor, "_rekey", _rekeys_in_silence)],
     "any container, not the best": [(containers, "_best", _worst_container)],

@@ -166,10 +166,10 @@ class Network:
                 site_of,
                 small_changes=history.small_changes,
                 redirect_hops_max=limits.redirect_hops,
-                followers_told_max=limits.followers_told,
+                followers_notified_max=limits.followers_told,
                 unparked_max=limits.followers_told,
                 former_max=len(history.contents),
-                site_pages_told_max=limits.site_pages_told,
+                site_pages_updated_max=limits.site_pages_told,
             )
         if name == "sites":
             return lambda: SitesProcessor(

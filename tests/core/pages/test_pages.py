@@ -9,7 +9,7 @@ from model_pipeline import Pipeline, digest, gone, page, redirect, revisit
 from msgspec.structs import replace
 
 from dustream.core.pages.former import FORMER_MAX
-from dustream.core.pages.processor import FOLLOWERS_TOLD_MAX
+from dustream.core.pages.processor import FOLLOWERS_NOTIFIED_MAX
 from dustream.core.pages.small_changes import ByAnchor, ByRepresentative
 from dustream.core.winners import Market
 from dustream.schemas.pages import Crawl
@@ -188,7 +188,7 @@ class TestRevisits:
 
     def test_many_who_ask_are_answered_in_steps(self) -> None:
         urls = [f"http://asker.example/{number}" for number in range(50)]
-        pipeline = Pipeline(pages={"followers_told_max": 7}).feed(*(revisit(url, 5, A) for url in urls))
+        pipeline = Pipeline(pages={"followers_notified_max": 7}).feed(*(revisit(url, 5, A) for url in urls))
         pipeline.feed(page(A, 1, TEXT), page(A, 3, OTHER), page(C, 1, OTHER))
         assert {pipeline.statuses()[url].group for url in urls} == {A}
 
@@ -234,7 +234,7 @@ class TestRedirects:
         assert len(cut) == 1_000 - 16
 
     def test_a_page_with_many_followers_tells_them_in_steps(self) -> None:
-        count = 2 * FOLLOWERS_TOLD_MAX + 7
+        count = 2 * FOLLOWERS_NOTIFIED_MAX + 7
         followers = [redirect(f"http://f.example/{number}", 1, A) for number in range(count)]
         pipeline = Pipeline().feed(page(A, 1, TEXT), *followers, page(B, 1, NEAR, popularity=9.0))
         told = [status for status in pipeline.statuses().values() if status.role == "redirect"]

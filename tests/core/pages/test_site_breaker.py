@@ -161,7 +161,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Watched]]:
 
 
 def test_many_pages_hear_of_a_hold_in_bounded_steps(watched: type[Watched]) -> None:
-    options = {"site_pages_told_max": 7, "update_members_max": 5}
+    options = {"site_pages_updated_max": 7, "update_members_max": 5}
     pipeline = Pipeline(sites=LIMITS, pages=options).feed(*sources(100), *copies(100))
     assert roles_on(pipeline, COPY) == {"held": 100}
     watched.told.clear()

@@ -109,7 +109,7 @@ def test_tau_is_rounded_down() -> None:
 def test_partition_counts_out_of_range(batch: PointBatch) -> None:
     for count in (0, -1, PARTITIONS_MAX + 1):
         for build in (lambda n: default_map(n), lambda n: build_map(batch, n, 0.9)):
-            with pytest.raises(BadSetting, match="choose a number"):
+            with pytest.raises(BadSetting, match="use a number"):
                 build(count)
     for count in (2, 3, 100, 257, PARTITIONS_MAX):  # a map without a leaf for each partition is refused
         assert default_map(count).partitions == count

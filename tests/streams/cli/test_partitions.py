@@ -111,7 +111,7 @@ def test_what_cannot_be_done(tmp_path: Path) -> None:
     pages = write_pages(tmp_path / "pages.jsonl", 20)
     for words, complaint in (
         (["--tau", "1"], "between 0 and 1"),
-        (["--partitions", "0"], "choose a number"),
+        (["--partitions", "0"], "use a number"),
         (["--sample", "0"], "--sample 0"),
         (["--partitions", "64"], "too few"),
         (["--out", str(tmp_path / "no" / "map.bin"), "--partitions", "2"], "cannot be written"),
