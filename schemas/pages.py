@@ -19,8 +19,8 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     revisit: the page has the content that `target` had then. gone: the page is dead (404, 410).
     seen: fetched again and unchanged (304, revisit of itself); only the version advances.
     `origin`: the position of the event in its input, from which the engine can read it again. `canonical`: of content
-    only: `self`, `none`, or the page that it names. `digest`: of the payload, if the input has it. `truncated`: only the
-    beginning of the page was read.
+    only: `self`, `none`, or the page that it names. `digest`: of the payload, if the input has it. `truncated`: only
+    the beginning of the page was read.
     """
 
     url: str

@@ -28,7 +28,7 @@ _FRONT_PAGE: Final = re.compile(r"/(?:(?:index|default|home|main)\.\w+)?", re.IG
 
 
 def canonical_of(url: str, link: str) -> str:
-    """`self`, `none`, or the other page that `link` names. `link` is as the page at `url` has it, "" if there is none."""
+    """`self`, `none`, or the other page that `link` names. `link`: as the page at `url` has it, "" if none."""
     if not link or link.startswith("#"):
         return "none"
     if link == url:
