@@ -22,7 +22,7 @@ from numba import njit
 from pages import sample_pages
 
 from dustream.core.errors import BadInput
-from dustream.core.mix64 import mix64
+from dustream.core.kernels.mix64 import mix64
 from dustream.core.similarity import similarity_at_least, threshold_ratio
 from dustream.core.text.minhash import minhash, to_datasketch
 from dustream.core.text.shingle_bytes import shingle_array

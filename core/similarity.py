@@ -9,10 +9,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
+from dustream.core.kernels.compile import kernel
 
 # τ is the nearest fraction with a denominator up to this: exact for nine decimals and for all small fractions (2/3).
 # Its product with 2^32 shingles still fits 64 bits.
@@ -39,14 +39,14 @@ def matches_threshold(intersection: int, union: int, tau: float) -> bool:
     return union > 0 and intersection * denominator >= numerator * union
 
 
-@njit(cache=True)
+@kernel
 def intersection_needed(size_a: int, size_b: int, numerator: int, denominator: int) -> int:
     """The least i with i / (|A| + |B| − i) ≥ numerator / denominator; beyond min(|A|, |B|) there is no match."""
     total = numerator * (size_a + size_b)
     return (total + numerator + denominator - 1) // (numerator + denominator)
 
 
-@njit(cache=True)
+@kernel
 def intersection_size(a: NDArray[np.uint64], b: NDArray[np.uint64], needed: int) -> int:
     """|A ∩ B| of two ascending arrays, or -1 as soon as it is certainly below `needed` (0: always the exact size)."""
     i, j, common = 0, 0, 0
@@ -62,7 +62,7 @@ def intersection_size(a: NDArray[np.uint64], b: NDArray[np.uint64], needed: int)
     return common
 
 
-@njit(cache=True)
+@kernel
 def similarity_at_least(a: NDArray[np.uint64], b: NDArray[np.uint64], numerator: int, denominator: int) -> float:
     """The Jaccard similarity if it is at least the ratio, else -1.0."""
     needed = intersection_needed(len(a), len(b), numerator, denominator)
@@ -72,7 +72,7 @@ def similarity_at_least(a: NDArray[np.uint64], b: NDArray[np.uint64], numerator:
     return -1.0 if common < needed else common / (len(a) + len(b) - common)
 
 
-@njit(cache=True)
+@kernel
 def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> float:
     """|A ∩ B| / |A ∪ B| of two ascending arrays without duplicates; 0.0 if both are empty."""
     if len(a) == 0 or len(b) == 0:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from numba.core.event import Event, Listener, install_listener
+from dustream.core.kernels.native import Event, Listener, install_listener
 
 
 class CompileClock(Listener):

@@ -14,10 +14,10 @@ Terms up to their cap are hash chains in arrays. Common terms are dictionaries.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dustream.core.containment.sketch import ASK, CODE, POST, Terms
+from dustream.core.kernels.compile import kernel
 from dustream.core.text.tokens import fmix64
 
 TERM_CAP, CODE_CAP = 64, 16
@@ -34,7 +34,7 @@ _NONE = -1
 _NEXT, _OWNER = 0, 1  # columns of a link
 
 
-@njit(cache=True)
+@kernel
 def _bits(word: np.uint64) -> int:
     count = 0
     while word:
@@ -43,7 +43,7 @@ def _bits(word: np.uint64) -> int:
     return count
 
 
-@njit(cache=True)
+@kernel
 def _is_candidate(sizes: Links, masks: Masks, page: int, asks: int, container: int, posts: int) -> bool:
     if not asks & ASK or not posts & POST or sizes[container] < sizes[page]:
         return False
@@ -54,7 +54,7 @@ def _is_candidate(sizes: Links, masks: Masks, page: int, asks: int, container: i
     return 2 * common >= asked
 
 
-@njit(cache=True)
+@kernel
 def _note(found: Numbers, count: int, page: int, container: int, sign: int) -> Numbers:
     if count == len(found):
         larger = np.empty((2 * count, 3), dtype=np.int64)
@@ -64,7 +64,7 @@ def _note(found: Numbers, count: int, page: int, container: int, sign: int) -> N
     return found
 
 
-@njit(cache=True)
+@kernel
 def _note_both(
     ids: Numbers, sizes: Links, masks: Masks, one: int, one_kind: int, other: int, other_kind: int, sign: int,
     found: Numbers, count: int,
@@ -78,7 +78,7 @@ def _note_both(
     return found, count
 
 
-@njit(cache=True)
+@kernel
 def _note_all(
     ids: Numbers, sizes: Links, masks: Masks, owners: Links, kinds: Kinds, members: int, sign: int, found: Numbers,
     count: int,
@@ -92,12 +92,12 @@ def _note_all(
     return found, count
 
 
-@njit(cache=True)
+@kernel
 def _slot(heads: Links, term: np.uint64) -> np.uint64:
     return fmix64(term) & np.uint64(heads.size - 1)
 
 
-@njit(cache=True)
+@kernel
 def _link_in(
     heads: Links, links: Links, link_terms: Terms, link_kinds: Kinds, free: int, ids: Numbers, sizes: Links,
     masks: Masks, owners: Links, terms: Terms, kinds: Kinds, term_cap: int, code_cap: int,
@@ -131,7 +131,7 @@ def _link_in(
     return free, found[:count], full[:full_count]
 
 
-@njit(cache=True)
+@kernel
 def _link_out(
     heads: Links, links: Links, link_terms: Terms, link_kinds: Kinds, free: int, ids: Numbers, sizes: Links,
     masks: Masks, pages: Numbers, terms: Terms, owners: Links,
@@ -158,7 +158,7 @@ def _link_out(
     return free, found[:count]
 
 
-@njit(cache=True)
+@kernel
 def _unlink(heads: Links, links: Links, free: int, slot: np.uint64, link: int, before: int) -> int:
     if before == _NONE:
         heads[slot] = links[link, _NEXT]
@@ -168,7 +168,7 @@ def _unlink(heads: Links, links: Links, free: int, slot: np.uint64, link: int, b
     return link
 
 
-@njit(cache=True)
+@kernel
 def _take_chain(
     heads: Links, links: Links, link_terms: Terms, link_kinds: Kinds, free: int, term: np.uint64, owners: Links,
     kinds: Kinds,
@@ -188,7 +188,7 @@ def _take_chain(
     return free, count
 
 
-@njit(cache=True)
+@kernel
 def _rehash(heads: Links, links: Links, link_terms: Terms, used: int) -> int:
     """Chain the first `used` links again and all others as free. Returns the first free link."""
     for link in range(used):

@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dustream.core.kernels.compile import kernel
 from dustream.core.text.repeatability import code_points
 from dustream.core.text.tokens import fmix64
 
@@ -44,7 +44,7 @@ class Sketch(NamedTuple):
     masks: NDArray[np.uint64]
 
 
-@njit(cache=True)
+@kernel
 def _smallest_into(values: Terms, mask: np.uint64, found: Terms) -> int:
     """Write the distinct values that are smallest under the mask into `found`, ascending, and return their number."""
     count = 0
@@ -65,7 +65,7 @@ def _smallest_into(values: Terms, mask: np.uint64, found: Terms) -> int:
     return count
 
 
-@njit(cache=True)
+@kernel
 def _code_runs(code: NDArray[np.uint32], chars: int) -> Terms:
     """A hash of every run of `chars` characters."""
     runs = np.empty(max(code.size - chars + 1, 0), dtype=np.uint64)
@@ -77,7 +77,7 @@ def _code_runs(code: NDArray[np.uint32], chars: int) -> Terms:
     return runs
 
 
-@njit(cache=True)
+@kernel
 def _sketch_into(shingles: Terms, terms: Terms, masks: NDArray[np.uint64]) -> int:
     """Write the terms of a page and its masks, and return the number of terms. The two masks of 128 bits are those of
     the terms asked with and of the terms posted; the lowest seven bits of a term select its bit."""
@@ -92,7 +92,7 @@ def _sketch_into(shingles: Terms, terms: Terms, masks: NDArray[np.uint64]) -> in
     return count
 
 
-@njit(cache=True)
+@kernel
 def _sketches_into(
     shingles: Terms, starts: NDArray[np.int64], ends: NDArray[np.int64], terms: Terms, counts: NDArray[np.int32],
     masks: NDArray[np.uint64],

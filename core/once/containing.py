@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dustream.core.containment.candidate_index import CandidateIndex, Changes
@@ -17,6 +16,7 @@ from dustream.core.containment.sketch import (
     shingle_kinds,
     sketches_of,
 )
+from dustream.core.kernels.compile import kernel
 from dustream.core.once.contents import Contents
 from dustream.core.pages.rows import PageRow
 from dustream.core.text.repeatability import repeatability
@@ -136,7 +136,7 @@ class Containing:
         return self._orders[page][market]
 
 
-@njit(cache=True)
+@kernel
 def _shares_into(starts: Ints, shingles: NDArray[np.uint64], pairs: Ints, shares: NDArray[np.float64]) -> None:
     for i in range(len(pairs)):
         page, container = pairs[i]

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dustream.core.kernels.compile import kernel
 from dustream.core.once.contents import Columns
 from dustream.core.similarity import similarity_at_least
 from dustream.core.tier2.crowd import Crowd, core_of
@@ -57,7 +57,7 @@ def sets_of(columns: Columns) -> Sets:
     return Sets(columns.starts, columns.shingles, sketches, np.zeros(count, dtype=np.bool_))
 
 
-@njit(cache=True)
+@kernel
 def first_copies(hashes: Words, present: Ints) -> Ints:
     """For each content in `present`, the first one there with the same content hash."""
     slots = np.full(max(8, int(len(present) / FILLED_MAX)), -1, dtype=np.int64)
@@ -73,7 +73,7 @@ def first_copies(hashes: Words, present: Ints) -> Ints:
     return firsts
 
 
-@njit(cache=True)
+@kernel
 def root_of(parents: Ints, content: int) -> int:
     while parents[content] != content:
         parents[content] = parents[parents[content]]
@@ -81,7 +81,7 @@ def root_of(parents: Ints, content: int) -> int:
     return content
 
 
-@njit(cache=True)
+@kernel
 def met_before(of: NDArray[np.int32], one: int, other: int, band: int) -> bool:
     """Whether two contents share a bucket of an earlier band."""
     earlier = 0
@@ -90,7 +90,7 @@ def met_before(of: NDArray[np.int32], one: int, other: int, band: int) -> bool:
     return earlier < band
 
 
-@njit(cache=True)
+@kernel
 def sketch(sets: Sets, content: int) -> Words:
     at = content * SKETCH_WORDS
     own = sets.sketches[at : at + SKETCH_WORDS]
@@ -100,7 +100,7 @@ def sketch(sets: Sets, content: int) -> Words:
     return own
 
 
-@njit(cache=True)
+@kernel
 def similarity(sets: Sets, one: int, other: int, numerator: int, denominator: int) -> float:
     """The Jaccard similarity of two contents if it is at least the ratio, else -1.0."""
     sketch(sets, other)
@@ -111,7 +111,7 @@ def similarity(sets: Sets, one: int, other: int, numerator: int, denominator: in
     return similarity_at_least(ours, others, numerator, denominator)
 
 
-@njit(cache=True)
+@kernel
 def join_bucket(
     members: Ints,
     of: NDArray[np.int32],
@@ -149,7 +149,7 @@ def join_bucket(
     return True
 
 
-@njit(cache=True)
+@kernel
 def put_on_list(members: Ints, row: int, parents: Ints, heads: Ints, tails: Ints, following: Ints, lists: int) -> int:
     """Merge all lists of the member's component into one, with the member at its end. Returns the number of lists."""
     own, each, root = -1, 0, root_of(parents, members[row])
@@ -171,7 +171,7 @@ def put_on_list(members: Ints, row: int, parents: Ints, heads: Ints, tails: Ints
     return lists
 
 
-@njit(cache=True)
+@kernel
 def join_band(
     contents: Ints, column: Words, order: Ints, start: int, band: int, of: NDArray[np.int32], count: int, sets: Sets,
     numerator: int, denominator: int, parents: Ints, weights: NDArray[np.int8],
@@ -194,7 +194,7 @@ def join_band(
     return start, start, count
 
 
-@njit(cache=True)
+@kernel
 def roots_of(parents: Ints) -> Ints:
     roots = np.empty_like(parents)
     for content in range(len(parents)):
@@ -202,7 +202,7 @@ def roots_of(parents: Ints) -> Ints:
     return roots
 
 
-@njit(cache=True)
+@kernel
 def join_sharing(
     content: int, others: Ints, keys: Words, sets: Sets, numerator: int, denominator: int, parents: Ints
 ) -> None:
@@ -264,7 +264,7 @@ def match_graph(columns: Columns, contents: Ints, sets: Sets, ratio: tuple[int, 
     return MatchGraph(roots_of(parents), of, count)
 
 
-@njit(cache=True)
+@kernel
 def stars(
     order: Ints, roots: Ints, of: NDArray[np.int32], bucket_count: int, sets: Sets, numerator: int, denominator: int
 ) -> tuple[Ints, NDArray[np.float64]]:
@@ -292,7 +292,7 @@ def stars(
     return winners, similarities
 
 
-@njit(cache=True)
+@kernel
 def winners_met(content: int, order: Ints, roots: Ints, of: NDArray[np.int32], heads: Ints, following: Ints) -> Ints:
     """The rows of the winners in the content's buckets that are in its component, the best first."""
     met, count = np.empty(8, dtype=np.int64), 0

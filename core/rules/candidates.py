@@ -20,11 +20,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
 from dustream.core.rules.growth import END, PARENT, SPLIT_KEY, START
-from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.landing import LandingSettings, allowed_share
 from dustream.core.rules.parameters import Selection
 from dustream.core.rules.pattern_tree import Kind, Node, PatternTree
@@ -258,7 +258,7 @@ def _common(tree: PatternTree, shares: ClusterShares) -> tuple[npt.NDArray[np.in
     )
 
 
-@njit(cache=True)
+@kernel
 def _leaves(places: Ints, order: Ints) -> Ints:
     """The leaf of every row."""
     leaves = np.zeros(len(order), np.int32)
@@ -268,7 +268,7 @@ def _leaves(places: Ints, order: Ints) -> Ints:
     return leaves
 
 
-@njit(cache=True)
+@kernel
 def _accumulate_common(
     clusters: Ints, leaves: Ints, parents: Ints, nodes_max: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -368,7 +368,7 @@ def _between_nodes(
     return Operations(copied, fixed)
 
 
-@njit(cache=True)
+@kernel
 def _key_mappings(
     values: Ints,
     clusters: Ints,

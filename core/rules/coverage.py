@@ -15,9 +15,9 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from dustream.core.rules.hash_slots import Hashes, Ints, numbered
+from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.hash_slots import Hashes, Ints, numbered
 from dustream.core.rules.training import TrainingSet, pair_hash
 from dustream.core.urls.keys import is_named
 
@@ -69,7 +69,7 @@ def _sibling_shares(training: TrainingSet, parts: npt.NDArray[np.bool_], key: in
     return shares
 
 
-@njit(cache=True)
+@kernel
 def _paths(values: Ints, parts: npt.NDArray[np.bool_], key: int, rows: Ints) -> Hashes:
     """Hashes of hosts and paths without one key."""
     paths = np.zeros(len(rows), np.uint64)
@@ -80,7 +80,7 @@ def _paths(values: Ints, parts: npt.NDArray[np.bool_], key: int, rows: Ints) -> 
     return paths
 
 
-@njit(cache=True)
+@kernel
 def _common_paths(paths: Hashes, siblings: Ints, count: int) -> npt.NDArray[np.int64]:
     """How many paths two siblings have in common; on the diagonal: how many one has."""
     of_path, firsts = numbered(paths)

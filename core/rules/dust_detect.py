@@ -7,9 +7,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from dustream.core.mix64 import mix64
+from dustream.core.kernels.compile import inlined_kernel, kernel
+from dustream.core.kernels.hash_slots import Ints, slot_count
+from dustream.core.kernels.mix64 import mix64
 from dustream.core.rules.dust_list import (
     A_LENGTH,
     A_START,
@@ -27,7 +28,6 @@ from dustream.core.rules.framed_text import (
     U64s,
     span,
 )
-from dustream.core.rules.hash_slots import Ints, slot_count
 
 RULE_SLOTS_MAX: Final = 1 << 22
 RULE_SLOTS_PER_URL: Final = 128
@@ -175,7 +175,7 @@ def _is_whole(text: FramedText, rule: list[int]) -> bool:
     return True
 
 
-@njit(cache=True)
+@kernel
 def sorted_rules(data: Bytes, rules: I64s) -> I64s:
     """The order of the rules (merge sort); turns each so that α is the longer one, or the greater of equals."""
     for i in range(len(rules)):
@@ -200,7 +200,7 @@ def sorted_rules(data: Bytes, rules: I64s) -> I64s:
     return order
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _comes_before(data: Bytes, rules: I64s, one: int, other: int) -> bool:
     compared = rules[other, SUPPORT] - rules[one, SUPPORT]
     if compared == 0:
@@ -214,7 +214,7 @@ def _comes_before(data: Bytes, rules: I64s, one: int, other: int) -> bool:
     return bool(compared < 0)
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _compared(data: Bytes, a: int, a_length: int, b: int, b_length: int) -> np.int64:
     same, most = 0, min(a_length, b_length)
     while same < most and data[a + same] == data[b + same]:
@@ -222,7 +222,7 @@ def _compared(data: Bytes, a: int, a_length: int, b: int, b_length: int) -> np.i
     return np.int64(data[a + same]) - np.int64(data[b + same]) if same < most else np.int64(a_length - b_length)
 
 
-@njit(cache=True)
+@kernel
 def _wanted(
     data: Bytes, starts: I64s, ends: I64s, prefix: U64s, powers: U64s, sums: U64s, sketches: I64s, longest: int, ms: int
 ) -> npt.NDArray[np.bool_]:
@@ -256,7 +256,7 @@ def _wanted(
     return wanted
 
 
-@njit(cache=True)
+@kernel
 def _runs(ordered: I64s) -> I64s:
     """Where the runs of equal known sketches begin and end in a row of them, unknown ones (−1) left out."""
     bounds, used = np.zeros(len(ordered) + 1, np.int64), 0
@@ -268,7 +268,7 @@ def _runs(ordered: I64s) -> I64s:
     return bounds[: used + 1]
 
 
-@njit(cache=True)
+@kernel
 def _core(
     data: Bytes, starts: I64s, ends: I64s, prefix: U64s, powers: U64s, sums: U64s, u: int, v: int, longest: int
 ) -> tuple[np.uint64, int]:
@@ -294,7 +294,7 @@ def _core(
     return mix64(sums[start + length] - sums[start]) | np.uint64(1), 1 + before + after - most
 
 
-@njit(cache=True)
+@kernel
 def _counted_key(keys: U64s, counts: Ints, key: np.uint64, times: int) -> int:
     """The slot of the key, where it is counted."""
     slot = np.int64(mix64(key) & np.uint64(len(keys) - 1))
@@ -305,7 +305,7 @@ def _counted_key(keys: U64s, counts: Ints, key: np.uint64, times: int) -> int:
     return int(slot)
 
 
-@njit(cache=True)
+@kernel
 def _shared_with_next(text: Bytes, starts: I64s, ends: I64s, order: I64s, from_end: bool) -> npt.NDArray[np.int32]:
     """How many bytes each URL has in common with the next in this order, from the start or from the end."""
     shared = np.zeros(len(order), np.int32)
@@ -323,7 +323,7 @@ def _shared_with_next(text: Bytes, starts: I64s, ends: I64s, order: I64s, from_e
     return shared
 
 
-@njit(cache=True)
+@kernel
 def _gather_instances(
     likely: Likely, by_text: I64s, shared: Ints, by_end: I64s, shared_ends: Ints, table: RuleTable
 ) -> bool:
@@ -352,7 +352,7 @@ def _gather_instances(
     return full
 
 
-@njit(cache=True)
+@kernel
 def _add_parts(parts: I64s, used: int, shared: Ints, begin: int, end: int, least: int) -> int:
     """Of neighbours, those that have more than the least in common: (begin, end, how many bytes at least)."""
     start = begin
@@ -365,7 +365,7 @@ def _add_parts(parts: I64s, used: int, shared: Ints, begin: int, end: int, least
     return used
 
 
-@njit(cache=True)
+@kernel
 def _has_mates(group: I64s, wanted: npt.NDArray[np.bool_], sketches: I64s, seen: I64s) -> bool:
     """Whether two wanted URLs have one sketch. `seen`: in which group each sketch was met last; behind all, how many
     groups there were."""
@@ -378,7 +378,7 @@ def _has_mates(group: I64s, wanted: npt.NDArray[np.bool_], sketches: I64s, seen:
     return False
 
 
-@njit(cache=True)
+@kernel
 def _shared_between(ranks: I64s, lowest: Ints) -> Ints:
     """How many bytes each URL has in common with the next, from the end; ranks are in the order from the end."""
     shared = np.zeros(len(ranks), np.int32)
@@ -387,7 +387,7 @@ def _shared_between(ranks: I64s, lowest: Ints) -> Ints:
     return shared
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _least(lowest: Ints, begin: int, end: int) -> int:
     """Of the values from `begin` to before `end` (`_lowest`)."""
     level, width = 0, 1
@@ -396,7 +396,7 @@ def _least(lowest: Ints, begin: int, end: int) -> int:
     return int(min(lowest[level, begin], lowest[level, end - width]))
 
 
-@njit(cache=True)
+@kernel
 def _buckets_of_prefix(
     likely: Likely, group: I64s, shared: Ints, depth: int, deepest: int, seen: I64s, table: RuleTable
 ) -> bool:
@@ -417,7 +417,7 @@ def _buckets_of_prefix(
     return full
 
 
-@njit(cache=True)
+@kernel
 def _buckets_of_envelopes(
     likely: Likely, run: I64s, depth: int, deepest: int, suffix: int, longest: int, table: RuleTable
 ) -> bool:
@@ -448,7 +448,7 @@ def _buckets_of_envelopes(
     return full
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _shortest_wanted(run: I64s, lengths: I64s, wanted: npt.NDArray[np.bool_], most: int) -> int:
     shortest = most
     for i in range(len(run)):
@@ -457,7 +457,7 @@ def _shortest_wanted(run: I64s, lengths: I64s, wanted: npt.NDArray[np.bool_], mo
     return shortest
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _fill_bucket(bucket: I64s, run: I64s, lengths: I64s, outside: int, substring_max: int) -> int:
     """Up to one URL too many; how many are in it."""
     count, i = 0, 0
@@ -469,7 +469,7 @@ def _fill_bucket(bucket: I64s, run: I64s, lengths: I64s, outside: int, substring
     return count
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _is_likely_similar(
     by_sketch: bool, wanted: npt.NDArray[np.bool_], sketches: I64s, low: I64s, high: I64s, u: int, v: int
 ) -> bool:
@@ -480,7 +480,7 @@ def _is_likely_similar(
     return bool(similar)
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _count_rule(
     keys: U64s, support: Ints, places: Ints, key: np.uint64, a: int, a_length: int, b: int, b_length: int
 ) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from dustream.core.mix64 import mix64
+from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.hash_slots import slot_count
+from dustream.core.kernels.mix64 import mix64
 from dustream.core.rules.dust_list import (
     A_LENGTH,
     A_START,
@@ -25,7 +26,6 @@ from dustream.core.rules.framed_text import (
     I64s,
     U64s,
 )
-from dustream.core.rules.hash_slots import slot_count
 
 
 def eliminate_redundancies(rules: Sequence[RulePair], settings: DustSettings) -> list[RulePair]:
@@ -41,7 +41,7 @@ def eliminate_redundancies(rules: Sequence[RulePair], settings: DustSettings) ->
     return [rule for rule, stays in zip(rules, alive.tolist(), strict=True) if stays]
 
 
-@njit(cache=True)
+@kernel
 def alive_rules(data: Bytes, sums: U64s, rules: I64s, mrd: float, mad: int, mw: int) -> npt.NDArray[np.bool_]:
     """Which rules are not redundant. Of two rules one of which refines the other, α and β differ by the same bytes."""
     count = len(rules)
@@ -60,7 +60,7 @@ def alive_rules(data: Bytes, sums: U64s, rules: I64s, mrd: float, mad: int, mw: 
     return alive
 
 
-@njit(cache=True)
+@kernel
 def next_with_same_difference(sums: U64s, rules: I64s) -> I64s:
     """Per rule the next one whose α has the same bytes more than its β; −1: none."""
     following = np.full(len(rules), -1, np.int64)
@@ -79,7 +79,7 @@ def next_with_same_difference(sums: U64s, rules: I64s) -> I64s:
     return following
 
 
-@njit(cache=True)
+@kernel
 def refines(data: Bytes, inner: I64s, outer: I64s) -> bool:
     """Whether `inner` = γ`outer`δ: the same substitution in a narrower context."""
     alpha, beta = outer[A_LENGTH], outer[B_LENGTH]

@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from dustream.core.kernels.compile import inlined_kernel, kernel
+from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules.framed_text import (
     END,
     START,
@@ -18,7 +19,6 @@ from dustream.core.rules.framed_text import (
     I64s,
     U64s,
 )
-from dustream.core.rules.hash_slots import Ints
 from dustream.core.urls.standard import standard_form
 from dustream.schemas.rules import SubstringRewrite
 
@@ -207,7 +207,7 @@ A_START, A_LENGTH, B_START, B_LENGTH, SUPPORT = range(5)
 """The columns of detected rules: where α and β are in the text, and their support."""
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def relation_of(u: int, v: int, by_sketch: bool, sketches: I64s, low: I64s, high: I64s) -> int:
     if by_sketch:
         known, alike = sketches[u] >= 0 and sketches[v] >= 0, sketches[u] == sketches[v]
@@ -216,7 +216,7 @@ def relation_of(u: int, v: int, by_sketch: bool, sketches: I64s, low: I64s, high
     return (ALIKE if alike else UNLIKE) if known else UNKNOWN
 
 
-@njit(cache=True)
+@kernel
 def same_bytes(data: Bytes, a: int, b: int, length: int) -> bool:
     i = 0
     while i < length and data[a + i] == data[b + i]:

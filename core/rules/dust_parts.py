@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
-from dustream.core.mix64 import mix64
+from dustream.core.kernels.compile import inlined_kernel, kernel
+from dustream.core.kernels.mix64 import mix64
 from dustream.core.rules.dust_detect import sorted_rules
 from dustream.core.rules.dust_list import (
     A_LENGTH,
@@ -47,7 +47,7 @@ def as_parts(data: Bytes, rules: I64s) -> I64s:
     return ordered
 
 
-@njit(cache=True)
+@kernel
 def _bounded(data: Bytes, rules: I64s, leaves_out: bool) -> U64s:
     """Bounds the rules in place; a hash of the texts of each, 0 where that is not possible. If `leaves_out`, nothing is
     taken in where something can be left out."""
@@ -68,7 +68,7 @@ def _bounded(data: Bytes, rules: I64s, leaves_out: bool) -> U64s:
     return texts
 
 
-@njit(cache=True)
+@kernel
 def _to_delimiter(data: Bytes, a: int, b: int, inwards: int, most: int, leaves_out: bool) -> int:
     """How many bytes that both have α and β leave out at one end, so that they end with a delimiter; below 0: how many
     they take in; 0 if they end with one, or cannot."""
@@ -90,6 +90,6 @@ def _to_delimiter(data: Bytes, a: int, b: int, inwards: int, most: int, leaves_o
     return 0
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _are_delimiters(data: Bytes, a: int, b: int) -> bool:
     return bool(_DELIMITERS[data[a]] and _DELIMITERS[data[b]])

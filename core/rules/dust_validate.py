@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from dustream.core.kernels.compile import inlined_kernel, kernel
+from dustream.core.kernels.hash_slots import Ints, first_entry
 from dustream.core.rules.dust_eliminate import next_with_same_difference, refines
 from dustream.core.rules.dust_list import (
     A_LENGTH,
@@ -45,7 +46,6 @@ from dustream.core.rules.framed_text import (
     span,
     text_hash,
 )
-from dustream.core.rules.hash_slots import Ints, first_entry
 from dustream.core.urls.standard import standard_form
 from dustream.schemas.rules import PatternRewrite, SubstringRewrite
 
@@ -93,7 +93,7 @@ def _told_rules(listed: UrlList, rules: I64s, facts: I64s, rows: Ints, landed: I
     return told
 
 
-@njit(cache=True)
+@kernel
 def _sides(data: Bytes, rules: I64s, side: int) -> tuple[Bytes, Bytes]:
     """What to find and what to put there. Sides are numbered: α → β of rule i is 2 i, β → α 2 i + 1."""
     rule = rules[side // 2]
@@ -102,7 +102,7 @@ def _sides(data: Bytes, rules: I64s, side: int) -> tuple[Bytes, Bytes]:
     return (alpha, beta) if side % 2 == 0 else (beta, alpha)
 
 
-@njit(cache=True)
+@kernel
 def _try_rules(
     searched: Searched, rules: I64s, before: I64s, kept: npt.NDArray[np.bool_], at: int, limits: Limits
 ) -> tuple[int, I64s, Ints, Ints]:
@@ -133,7 +133,7 @@ def _try_rules(
     return at, facts[:count], rows[:used], landed[:used]
 
 
-@njit(cache=True)
+@kernel
 def _with_room(buffer: Ints, used: int, more: int) -> Ints:
     if used + more <= len(buffer):
         return buffer
@@ -142,7 +142,7 @@ def _with_room(buffer: Ints, used: int, more: int) -> Ints:
     return larger
 
 
-@njit(cache=True)
+@kernel
 def _tried(searched: Searched, find: Bytes, put: Bytes, limits: Limits) -> tuple[int, I64s, Ints, Ints]:
     """The same as `validate_rule` by the known URLs alone: verdict, facts, the URLs in the scope that the rule finds
     something in, and what they become."""
@@ -167,7 +167,7 @@ def _tried(searched: Searched, find: Bytes, put: Bytes, limits: Limits) -> tuple
     return VALID, fact, found[inside], landed[inside]
 
 
-@njit(cache=True)
+@kernel
 def _right_outcomes(rows: Ints, relations: npt.NDArray[np.int8]) -> tuple[int, int, int, int]:
     """How many outcomes are right, how many undecided; the first and the last URL with a right one."""
     right, undecided, first, last = 0, 0, 1 << 31, -1
@@ -178,7 +178,7 @@ def _right_outcomes(rows: Ints, relations: npt.NDArray[np.int8]) -> tuple[int, i
     return right, undecided, first, last
 
 
-@njit(cache=True)
+@kernel
 def _counted_inside(
     searched: Searched, rows: Ints, relations: npt.NDArray[np.int8], first: int, last: int, limits: Limits
 ) -> tuple[int, int]:
@@ -196,7 +196,7 @@ def _counted_inside(
     return positive, negative
 
 
-@njit(cache=True)
+@kernel
 def _is_refuted_already(searched: Searched, rows: Ints, relations: npt.NDArray[np.int8], limits: Limits) -> bool:
     """Whether the first outcomes refute a rule whatever comes after them: more right ones only widen its scope."""
     _, undecided, first, last = _right_outcomes(rows, relations)
@@ -206,7 +206,7 @@ def _is_refuted_already(searched: Searched, rows: Ints, relations: npt.NDArray[n
     return bool(positive < limits.enough and negative >= limits.too_many)
 
 
-@njit(cache=True)
+@kernel
 def _scope_length(searched: Searched, first: int, last: int) -> int:
     """How many bytes two URLs have in common, with the frame's first, up to a slash."""
     length = _shared_start(searched.data, searched.starts, searched.ends, first, last)
@@ -215,7 +215,7 @@ def _scope_length(searched: Searched, first: int, last: int) -> int:
     return length
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _is_inside(data: Bytes, starts: I64s, ends: I64s, row: int, first: int, last: int, scope: int) -> bool:
     """Whether a URL begins with the scope of two: URLs are in order, so all between them do."""
     inside = first <= row <= last
@@ -224,7 +224,7 @@ def _is_inside(data: Bytes, starts: I64s, ends: I64s, row: int, first: int, last
     return bool(inside)
 
 
-@njit(cache=True)
+@kernel
 def _last_with_same_difference(sums: U64s, rules: I64s) -> I64s:
     following = next_with_same_difference(sums, rules)
     before = np.full(len(rules), -1, np.int64)
@@ -234,7 +234,7 @@ def _last_with_same_difference(sums: U64s, rules: I64s) -> I64s:
     return before
 
 
-@njit(cache=True)
+@kernel
 def _is_refinement(data: Bytes, rules: I64s, before: I64s, kept: npt.NDArray[np.bool_], rule: int) -> bool:
     """Whether a rule refines one of those that are kept."""
     other = before[rule]
@@ -282,7 +282,7 @@ def validate_rule(
     return DustRule(rewrite, rights, wrong, found[inside], landed[inside])
 
 
-@njit(cache=True)
+@kernel
 def _counted(relations: npt.NDArray[np.int8], enough: float, too_many: float) -> tuple[int, int]:
     """Right and wrong outcomes until either are enough to tell."""
     positive, negative = 0, 0
@@ -335,7 +335,7 @@ def _decided(rewrite: SubstringRewrite, outcomes: Outcomes, listed: UrlList) -> 
     return outcomes._replace(rows=rows[changed], relations=relations[changed])
 
 
-@njit(cache=True)
+@kernel
 def _found_outcomes(
     searched: Searched, find: Bytes, put: Bytes, limits: Limits, may_stop: bool
 ) -> tuple[Ints, npt.NDArray[np.int8], Ints, Ints, bool]:
@@ -380,7 +380,7 @@ def _found_outcomes(
     return rows[:used], relations[:used], found[order], landed[order], False
 
 
-@njit(cache=True)
+@kernel
 def _tried_places(searched: Searched, find: Bytes) -> tuple[int, I64s]:
     """Where a text may be, URL after URL, spread: at the places of its rarest sequence of three bytes, less the offset
     of that; from the left within a URL. Shorter texts may be in any URL: the beginning of each."""
@@ -396,7 +396,7 @@ def _tried_places(searched: Searched, find: Bytes) -> tuple[int, I64s]:
     return best, searched.places[searched.bounds[bucket] : searched.bounds[bucket + 1]].astype(np.int64)
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _first_place(data: Bytes, starts: I64s, ends: I64s, find: Bytes, url: int) -> int:
     """Where a text of one or two bytes is in a URL first, or where it cannot be."""
     first, last = starts[url], ends[url] - len(find) + 1
@@ -405,7 +405,7 @@ def _first_place(data: Bytes, starts: I64s, ends: I64s, find: Bytes, url: int) -
     return int(first)
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _is_at(data: Bytes, starts: I64s, ends: I64s, find: Bytes, url: int, at: int) -> bool:
     """Whether a text is at this place of a URL."""
     same = 0
@@ -415,7 +415,7 @@ def _is_at(data: Bytes, starts: I64s, ends: I64s, find: Bytes, url: int, at: int
     return same == len(find)
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _outcome_hash(
     prefix: U64s, powers: U64s, starts: I64s, ends: I64s, url: int, at: int, length: int, put: int, put_hash: np.uint64
 ) -> np.uint64:
@@ -425,7 +425,7 @@ def _outcome_hash(
     return np.uint64(hashed + span(prefix, powers, base, begin + length, rest))
 
 
-@njit(cache=True)
+@kernel
 def _stays_standard(
     data: Bytes, start: int, end: int, path: int, at: int, length: int, put: Bytes, is_safe: bool
 ) -> bool:
@@ -440,7 +440,7 @@ def _stays_standard(
     return bool(path_start(outcome, np.int64(1), np.int64(len(outcome) - 1)) >= 0)
 
 
-@njit(cache=True)
+@kernel
 def _can_be_deployed(find: Bytes, put: Bytes) -> bool:
     """Not if there is nothing to find, or something that finds itself again in what it put."""
     framed = [FRAME_START, FRAME_END]
@@ -478,7 +478,7 @@ def _common_directory(listed: UrlList, first: int, last: int) -> str:
     return shared[: shared.rfind("/") + 1]
 
 
-@njit(cache=True)
+@kernel
 def _shared_start(data: Bytes, starts: I64s, ends: I64s, u: int, v: int) -> int:
     most = min(ends[u] - starts[u], ends[v] - starts[v])
     same = 0

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from dustream.core.rules.hash_slots import Hashes, Ints, first_entry, numbered
+from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.hash_slots import Hashes, Ints, first_entry, numbered
 from dustream.core.rules.training import TrainingSet, pair_hash
 
 Bools = npt.NDArray[np.bool_]
@@ -94,7 +94,7 @@ class EvidenceIndex:
         return found
 
 
-@njit(cache=True)
+@kernel
 def _rows_at(asked: Hashes, slots: Ints, hashes: Hashes) -> Ints:
     found = np.zeros(len(asked), np.int32)
     for i in range(len(asked)):
@@ -108,7 +108,7 @@ def rewritten_hashes(training: TrainingSet, rows: Ints, operations: Operations) 
     return hashes
 
 
-@njit(cache=True)
+@kernel
 def _rewritten_hashes(hashes: Hashes, values: Ints, rows: Ints, copied: Ints, fixed: Ints) -> Hashes:
     """A hash is a sum over pairs: only what changes is taken out and put in."""
     after = hashes[rows]
@@ -126,7 +126,7 @@ def _rewritten_hashes(hashes: Hashes, values: Ints, rows: Ints, copied: Ints, fi
     return after
 
 
-@njit(cache=True)
+@kernel
 def _met(rows: Ints, landed: Ints, marks: npt.NDArray[np.int8]) -> Ints:
     """The known URLs outside the rows that the rows become. `marks` is all zero before and after."""
     met = np.zeros(len(rows), np.int32)
@@ -142,7 +142,7 @@ def _met(rows: Ints, landed: Ints, marks: npt.NDArray[np.int8]) -> Ints:
     return met[:used]
 
 
-@njit(cache=True)
+@kernel
 def _evidence_counts(
     rows: Ints,
     rewritten: Hashes,
@@ -183,7 +183,7 @@ def _evidence_counts(
     return np.array([pairs, pairs - like_pairs, support, false, forbidden, gain, reached, len(changed), unknown])
 
 
-@njit(cache=True)
+@kernel
 def _is_among(asked: Ints, rows: Ints, marks: npt.NDArray[np.int8]) -> Bools:
     """Which of the rows that are asked for are among the rows. `marks` is all zero before and after."""
     marks[rows] = 1
@@ -192,7 +192,7 @@ def _is_among(asked: Ints, rows: Ints, marks: npt.NDArray[np.int8]) -> Bools:
     return among
 
 
-@njit(cache=True)
+@kernel
 def cells(hashes: Hashes, clusters: Ints) -> tuple[Ints, npt.NDArray[np.int64], Ints, npt.NDArray[np.int64]]:
     """Entries by hash (groups), and by hash and cluster (cells): the group of each, how many of a group have a known
     cluster; the cell of each (−1: unknown cluster), how many are in a cell."""
@@ -215,7 +215,7 @@ def cells(hashes: Hashes, clusters: Ints) -> tuple[Ints, npt.NDArray[np.int64], 
 # ---------------------------------------------------------------- entries at places, by place and cluster in order
 
 
-@njit(cache=True)
+@kernel
 def cluster_places(at: Places, clusters: Ints) -> npt.NDArray[np.int64]:
     """At how many places each cluster is."""
     spread = np.zeros(clusters.max() + 1 if len(clusters) else 0, np.int64)
@@ -226,7 +226,7 @@ def cluster_places(at: Places, clusters: Ints) -> npt.NDArray[np.int64]:
     return spread
 
 
-@njit(cache=True)
+@kernel
 def most_frequent_clusters(at: Places, clusters: Ints) -> tuple[Places, Ints]:
     """The places, and of each the cluster that most of its entries have; of equals the last, an unknown one never."""
     places, chosen = np.empty_like(at), np.empty_like(clusters)
@@ -241,7 +241,7 @@ def most_frequent_clusters(at: Places, clusters: Ints) -> tuple[Places, Ints]:
     return places[:used], chosen[:used]
 
 
-@njit(cache=True)
+@kernel
 def move_evidence(
     at: Places, clusters: Ints, spread: npt.NDArray[np.int64], moved: Places, targets: Places, forbidden: int
 ) -> npt.NDArray[np.int64]:
@@ -289,7 +289,7 @@ def speaking_pages(at: Places, clusters: Ints, moved: Places) -> int:
     return len(np.unique(clusters[first[met]]))
 
 
-@njit(cache=True)
+@kernel
 def _pair_counts(known: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> tuple[int, int]:
     """Support pairs and false-positive pairs (Lei eq. 3) among entries whose content is known."""
     pairs = (known * (known - 1) // 2).sum()

@@ -15,14 +15,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.hash_slots import Hashes, Ints
 from dustream.core.rules.candidates import (
     CandidateSettings,
     is_qualified,
 )
 from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
-from dustream.core.rules.hash_slots import Hashes, Ints
 from dustream.core.rules.pattern_tree import Kind
 from dustream.core.rules.rewrite import Pattern
 from dustream.core.rules.training import TrainingSet, pair_hash, row_hashes
@@ -86,7 +86,7 @@ def _pairs(training: TrainingSet) -> Ints:
     return _single_differences(by_row, rows, training.clusters[rows], PAIRS_MAX)
 
 
-@njit(cache=True)
+@kernel
 def _single_differences(by_row: Ints, rows: Ints, clusters: Ints, pairs_max: int) -> Ints:
     room = 1 << 16
     found = np.zeros((room, 3), np.int32)
@@ -161,7 +161,7 @@ def _replacing(training: TrainingSet, pairs: Ints, fan_out: int) -> tuple[Ints, 
     return keys[frequent], patterns, after[frequent]
 
 
-@njit(cache=True)
+@kernel
 def _changes(keys: Ints, before: Ints, after: Ints) -> Hashes:
     changes = np.zeros(len(keys), np.uint64)
     for i in range(len(keys)):
@@ -199,7 +199,7 @@ def _level(keys: Ints, patterns: Ints, values: Ints, fan_out: int) -> tuple[Ints
     )
 
 
-@njit(cache=True)
+@kernel
 def _own_parts(values: Ints, rows: Ints, keys: Ints) -> Hashes:
     parts = np.zeros(len(rows), np.uint64)
     for i in range(len(rows)):
@@ -207,7 +207,7 @@ def _own_parts(values: Ints, rows: Ints, keys: Ints) -> Hashes:
     return parts
 
 
-@njit(cache=True)
+@kernel
 def _column_parts(column: Ints, key: int) -> Hashes:
     parts = np.zeros(len(column), np.uint64)
     for i in range(len(column)):
@@ -221,7 +221,7 @@ def _wide_groups(groups: Hashes, values: Ints, fan_out: int) -> tuple[npt.NDArra
     return _wide_runs(groups[order], values[order], order, fan_out)
 
 
-@njit(cache=True)
+@kernel
 def _wide_runs(
     groups: Hashes, values: Ints, order: npt.NDArray[np.int64], fan_out: int
 ) -> tuple[npt.NDArray[np.int64], Ints]:
@@ -276,7 +276,7 @@ def _matching_rows(training: TrainingSet, patterns: Ints) -> list[tuple[int, Int
     return [(i, rows) for i, rows in found if len(rows)]
 
 
-@njit(cache=True)
+@kernel
 def _masked_hashes(values: Ints, keys: npt.NDArray[np.int64]) -> Hashes:
     hashes = np.zeros(values.shape[1], np.uint64)
     for key in keys:

@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from dustream.core.mix64 import mix64
-from dustream.core.rules.hash_slots import Ints, slots_by_hash
+from dustream.core.kernels.compile import inlined_kernel, kernel
+from dustream.core.kernels.hash_slots import Ints, slots_by_hash
+from dustream.core.kernels.mix64 import mix64
 
 START, END = "\x02", "\x03"
 """The `^` and `$` around every URL; neither can be in one."""
@@ -78,7 +78,7 @@ class FramedText:
         return self.data[start : start + length].tobytes()
 
 
-@njit(cache=True)
+@kernel
 def _prefix_hashes(data: Bytes, starts: I64s, ends: I64s) -> tuple[U64s, U64s, U64s]:
     """Polynomial hashes of all prefixes, one slot more per URL than it has bytes; the powers of the base; and the sums
     of the bytes' weights, from the beginning of the data."""
@@ -101,13 +101,13 @@ def _prefix_hashes(data: Bytes, starts: I64s, ends: I64s) -> tuple[U64s, U64s, U
     return prefix, powers, sums
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def span(prefix: U64s, powers: U64s, at: int, start: int, length: int) -> np.uint64:
     """The hash of a piece of the URL whose prefixes begin at `at`."""
     return np.uint64(prefix[at + start + length] - prefix[at + start] * powers[length])
 
 
-@njit(cache=True)
+@kernel
 def text_hash(text: Bytes) -> np.uint64:
     hashed = np.uint64(0)
     for byte in text:
@@ -115,7 +115,7 @@ def text_hash(text: Bytes) -> np.uint64:
     return hashed
 
 
-@njit(cache=True)
+@kernel
 def _whole_hashes(prefix: U64s, starts: I64s, ends: I64s) -> U64s:
     hashes = np.zeros(len(starts), np.uint64)
     for url in range(len(starts)):
@@ -123,7 +123,7 @@ def _whole_hashes(prefix: U64s, starts: I64s, ends: I64s) -> U64s:
     return hashes
 
 
-@njit(cache=True)
+@kernel
 def _spread_hashes(data: Bytes, starts: I64s, ends: I64s) -> U64s:
     """FNV-1a of the URLs without their frames."""
     hashes = np.zeros(len(starts), np.uint64)
@@ -135,13 +135,13 @@ def _spread_hashes(data: Bytes, starts: I64s, ends: I64s) -> U64s:
     return hashes
 
 
-@njit(cache=True)
+@kernel
 def gram_bucket(data: Bytes, at: int) -> np.int64:
     value = (np.uint64(data[at]) << np.uint64(16)) | (np.uint64(data[at + 1]) << np.uint64(8)) | np.uint64(data[at + 2])
     return np.int64((value * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(48))
 
 
-@njit(cache=True)
+@kernel
 def _grams(data: Bytes, starts: I64s, ends: I64s, order: I64s) -> tuple[Ints, Ints]:
     bounds = np.zeros(GRAM_BUCKETS + 1, np.int32)
     for url in order:
@@ -166,7 +166,7 @@ _HOST: Final = np.zeros(256, np.bool_)
 _HOST[list(b"abcdefghijklmnopqrstuvwxyz0123456789_-")] = True
 
 
-@njit(cache=True)
+@kernel
 def path_start(data: Bytes, start: np.int64, end: np.int64) -> np.int64:
     """Where the path begins of an unframed URL that is certainly in standard form; −1: nobody knows."""
     at = start + 4
@@ -203,7 +203,7 @@ def path_start(data: Bytes, start: np.int64, end: np.int64) -> np.int64:
     return np.int64(path)
 
 
-@njit(cache=True)
+@kernel
 def _path_starts(data: Bytes, starts: I64s, ends: I64s) -> I64s:
     found = np.zeros(len(starts), np.int64)
     for url in range(len(starts)):
@@ -211,7 +211,7 @@ def _path_starts(data: Bytes, starts: I64s, ends: I64s) -> I64s:
     return found
 
 
-@njit(cache=True)
+@kernel
 def is_safe_piece(text: Bytes) -> bool:
     """Whether a piece of a path or query may stand in any other, as far as its own bytes go."""
     for i in range(len(text)):

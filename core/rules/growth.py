@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from dustream.core.rules.hash_slots import Ints
+from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.hash_slots import Ints
 
 SALIENT_FREQUENCY_MIN: Final = 5
 """A value seen less often seldom appears in other URLs, whatever the curve looks like."""
@@ -42,7 +42,7 @@ class Grown(NamedTuple):
     order: Ints
 
 
-@njit(cache=True)
+@kernel
 def entropy(frequencies: npt.NDArray[np.int64]) -> float:
     """Lei eq. 4: H(k) = Σ −(v_i / N) log(v_i / N)."""
     total = frequencies.sum()
@@ -58,7 +58,7 @@ def entropy(frequencies: npt.NDArray[np.int64]) -> float:
     return h
 
 
-@njit(cache=True)
+@kernel
 def salient_count(frequencies: npt.NDArray[np.int64], total: int) -> int:
     """How many of the values, by descending frequency, stand before the largest drop (Lei eq. 5).
 
@@ -76,13 +76,13 @@ def salient_count(frequencies: npt.NDArray[np.int64], total: int) -> int:
     return best
 
 
-@njit(cache=True)
+@kernel
 def _looked_at(total: int) -> int:
     root = int(math.sqrt(total))
     return root - 1 if root * root > total else root
 
 
-@njit(cache=True)
+@kernel
 def summary(values: Ints, rows: Ints, decimal: Bools) -> tuple[Kinds, Ints]:
     """The pattern of a group: per key what it is (see Kind), and its value if there is only one."""
     kinds = np.zeros(values.shape[0], np.int8)
@@ -93,7 +93,7 @@ def summary(values: Ints, rows: Ints, decimal: Bools) -> tuple[Kinds, Ints]:
     return kinds, codes
 
 
-@njit(cache=True)
+@kernel
 def _kind(column: Ints, decimal: Bools) -> tuple[int, int]:
     first = column[0]
     at = 1
@@ -110,7 +110,7 @@ def _kind(column: Ints, decimal: Bools) -> tuple[int, int]:
     return _DIGITS, 0
 
 
-@njit(cache=True)
+@kernel
 def grow(values: Ints, decimal: Bools, rows_min: float, nodes_max: int) -> tuple[Ints, Kinds, Ints, Ints, Ints]:
     """The fields of Grown. Depth first; ties between keys go to the first."""
     key_count, size = values.shape
@@ -153,12 +153,12 @@ def grow(values: Ints, decimal: Bools, rows_min: float, nodes_max: int) -> tuple
     return places[:node], kinds[:node], codes[:node], salient[:salient_used], order
 
 
-@njit(cache=True)
+@kernel
 def _doubled(array: npt.NDArray[Any]) -> Any:
     return np.concatenate((array, np.zeros_like(array)))
 
 
-@njit(cache=True)
+@kernel
 def _describe(columns: Ints, decimal: Bools, kinds: Kinds, codes: Ints, node: int, parent: int) -> None:
     for key in range(len(columns)):
         if parent >= 0 and kinds[parent, key] <= _IS:
@@ -167,7 +167,7 @@ def _describe(columns: Ints, decimal: Bools, kinds: Kinds, codes: Ints, node: in
             kinds[node, key], codes[node, key] = _kind(columns[key], decimal)
 
 
-@njit(cache=True)
+@kernel
 def _split(
     columns: Ints,
     kinds: Kinds,
@@ -196,7 +196,7 @@ def _split(
         entropies[key] = np.inf
 
 
-@njit(cache=True)
+@kernel
 def _count(column: Ints, counts: Ints, found: Ints, frequencies: npt.NDArray[np.int64]) -> int:
     """How many distinct values there are: which in `found`, how often in `frequencies`. `counts` is all zero before and
     after."""
@@ -211,7 +211,7 @@ def _count(column: Ints, counts: Ints, found: Ints, frequencies: npt.NDArray[np.
     return distinct
 
 
-@njit(cache=True)
+@kernel
 def _salient(found: Ints, frequencies: npt.NDArray[np.int64], total: int, chosen: Ints) -> int:
     """How many values are salient; they go to `chosen`, the most frequent first, equals by their numbers."""
     frequent = np.zeros(total // SALIENT_FREQUENCY_MIN, np.int64)
@@ -233,7 +233,7 @@ def _salient(found: Ints, frequencies: npt.NDArray[np.int64], total: int, chosen
     return salient
 
 
-@njit(cache=True)
+@kernel
 def _partition(columns: Ints, order: Ints, kinds: Kinds, key: int, salient: Ints, labels: Ints) -> Ints:
     """The rows without the key first, then those of each salient value, then the rest; the sizes of these parts.
 
@@ -260,7 +260,7 @@ def _partition(columns: Ints, order: Ints, kinds: Kinds, key: int, salient: Ints
     return sizes
 
 
-@njit(cache=True)
+@kernel
 def _move(column: Ints, target: Ints) -> None:
     moved = np.empty_like(column)
     for i in range(len(column)):
@@ -268,7 +268,7 @@ def _move(column: Ints, target: Ints) -> None:
     column[:] = moved
 
 
-@njit(cache=True)
+@kernel
 def _push(waiting: Ints, left: int, sizes: Ints, node: int, depth: int, end: int) -> int:
     """The parts that are not empty wait to become nodes, the first on top."""
     for label in range(len(sizes) - 1, -1, -1):

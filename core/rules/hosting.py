@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from dustream.core.rules.hash_slots import numbered
+from dustream.core.kernels.hash_slots import numbered
 from dustream.core.rules.training import TrainingSet, row_hashes
 
 HOSTS_MIN: Final = 16

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules.candidates import CandidateSettings
 from dustream.core.rules.evidence import EvidenceIndex, Operations, rewritten_hashes
-from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.landing import MEETS, counted, row_ways
 from dustream.core.rules.pattern_tree import Kind
 from dustream.core.rules.rewrite import Pattern, matching_rows

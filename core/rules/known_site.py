@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from dustream.core.kernels.hash_slots import Hashes, Ints
 from dustream.core.rules.coverage import known_share
 from dustream.core.rules.evidence import Bools, EvidenceIndex, Places
-from dustream.core.rules.hash_slots import Hashes, Ints
 from dustream.core.rules.labels import NOT_NAMED, with_canonical
 from dustream.core.rules.learn import LearnSettings, Method, SiteUrls, learn_urls
 from dustream.core.rules.life import HELD_OUT_ONE_IN, LifeSettings, lived, record

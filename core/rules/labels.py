@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.rules.hash_slots import Ints
+from dustream.core.kernels.hash_slots import Ints
 
 Places = npt.NDArray[np.int64]
 NOT_NAMED = -1

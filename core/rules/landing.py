@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.hash_slots import Hashes, Ints
 from dustream.core.rules.evidence import Bools, EvidenceIndex, cells
-from dustream.core.rules.hash_slots import Hashes, Ints
 from dustream.schemas.rules import UrlRule
 
 UNCOUNTED: Final = -1
@@ -113,7 +113,7 @@ class Targets(NamedTuple):
     avoid: Bools
 
 
-@njit(cache=True)
+@kernel
 def ways_of(clusters: Ints, gone: Bools, targets: Targets) -> Ways:
     """How URLs of these clusters land (−1: their content is not known). At a URL never seen a page is right among its
     own if they are more than all others there: one wrong label does not speak against all of them."""

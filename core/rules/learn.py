@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules import fanout
 from dustream.core.rules.candidates import (
     Candidate,
@@ -60,7 +61,6 @@ from dustream.core.rules.evidence import (
     speaking_pages,
 )
 from dustream.core.rules.growth import summary
-from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.hosting import host_of, is_shared
 from dustream.core.rules.joined import (
     hosts_replaced,

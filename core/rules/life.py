@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from dustream.core.kernels.hash_slots import Hashes, Ints
 from dustream.core.rules.evidence import EvidenceIndex, rewritten_hashes
-from dustream.core.rules.hash_slots import Hashes, Ints
 from dustream.core.rules.landing import (
     MEETS,
     UNCOUNTED,

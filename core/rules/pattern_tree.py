@@ -17,8 +17,8 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules.growth import DEPTH, SALIENT_END, SALIENT_START, SPLIT_KEY, Grown, grow, summary
-from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.training import TrainingSet
 from dustream.core.rules.url_regex import url_pattern
 from dustream.core.urls.keys import index_of

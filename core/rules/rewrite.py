@@ -16,13 +16,13 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dustream.core.errors import BadInput
+from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules.candidates import Candidate
 from dustream.core.rules.evidence import Operations
 from dustream.core.rules.growth import Kinds
-from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.pattern_tree import TEST_OF_KIND, Kind, PatternTree, url_position
 from dustream.core.rules.training import TrainingSet
 from dustream.core.rules.url_regex import substring_regex
@@ -369,7 +369,7 @@ def matching_rows(training: TrainingSet, pattern: Pattern) -> Ints:
     return rows
 
 
-@njit(cache=True)
+@kernel
 def _matching_rows(values: Ints, decimal: npt.NDArray[np.bool_], kinds: Kinds, codes: Ints, excluded: Ints) -> Ints:
     """Key by key over the rows that are left: after a few keys those are few."""
     rows = np.arange(values.shape[1]).astype(np.int32)

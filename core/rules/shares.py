@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules.growth import END, START, Kinds
-from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.pattern_tree import Node, PatternTree
 
 Bools = npt.NDArray[np.bool_]
@@ -94,7 +94,7 @@ class ClusterShares:
         self._from, self._to = node.id, node.id + len(bounds)
 
 
-@njit(cache=True)
+@kernel
 def _by_cluster(rows: Ints, clusters: Ints, repeated: Bools, cluster_count: int) -> Ints:
     """A stable sort: by counting where there are enough rows for the number of clusters."""
     rows = rows[repeated[rows]]
@@ -111,7 +111,7 @@ def _by_cluster(rows: Ints, clusters: Ints, repeated: Bools, cluster_count: int)
     return ordered
 
 
-@njit(cache=True)
+@kernel
 def _most_frequent(column: Ints, rows: Ints, avoid: Bools, counts: Ints) -> Ints:
     """`counts` is all zero before and after."""
     alive = rows[~avoid[rows]]
@@ -128,7 +128,7 @@ def _most_frequent(column: Ints, rows: Ints, avoid: Bools, counts: Ints) -> Ints
     return codes[:left]
 
 
-@njit(cache=True)
+@kernel
 def _differences(
     order: Ints,
     bounds: npt.NDArray[np.int64],
@@ -156,7 +156,7 @@ def _differences(
     return repeats, ratios
 
 
-@njit(cache=True)
+@kernel
 def _repeats(rows: Ints, clusters: Ints, repeated: Bools, seen: Ints) -> int:
     repeats = 0
     for row in rows:
@@ -169,7 +169,7 @@ def _repeats(rows: Ints, clusters: Ints, repeated: Bools, seen: Ints) -> int:
     return repeats
 
 
-@njit(cache=True)
+@kernel
 def _difference_ratio(column: Ints, clusters: Ints, counts: Ints) -> float:
     inside, weight = 0.0, 0.0
     start = 0
@@ -187,7 +187,7 @@ def _difference_ratio(column: Ints, clusters: Ints, counts: Ints) -> float:
     return inside / weight / overall if overall > 0.0 else 0.0
 
 
-@njit(cache=True)
+@kernel
 def _differing(codes: Ints, start: int, end: int, counts: Ints) -> float:
     """The share of pairs with different values."""
     total = end - start

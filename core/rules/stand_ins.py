@@ -15,9 +15,9 @@ from typing import Final
 
 import numpy as np
 
+from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules.evidence import EvidenceIndex, Operations, rewritten_hashes
 from dustream.core.rules.growth import summary
-from dustream.core.rules.hash_slots import Ints
 from dustream.core.rules.joined import without
 from dustream.core.rules.pattern_tree import Kind
 from dustream.core.rules.reasons import text_order

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from dustream.core.rules.hash_slots import Hashes, Ints, slots_by_hash
+from dustream.core.kernels.compile import inlined_kernel, kernel
+from dustream.core.kernels.hash_slots import Hashes, Ints, slots_by_hash
 from dustream.core.rules.url_table import UrlTable
 from dustream.core.urls.keys import OPAQUE, Keys
 from dustream.core.winners import CANONICAL_PLACES
@@ -176,7 +176,7 @@ def _numbered(clusters: Iterable[Hashable | None]) -> Ints:
     return np.array([-1 if c is None else numbers.setdefault(c, len(numbers)) for c in clusters], np.int32)
 
 
-@njit(cache=True)
+@kernel
 def in_order(clusters: Ints) -> Ints:
     """The clusters, numbered as they come up; −1 stays."""
     numbers = np.full(clusters.max() + 1 if len(clusters) else 0, -1, np.int32)
@@ -190,7 +190,7 @@ def in_order(clusters: Ints) -> Ints:
     return numbered
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def pair_hash(key: int, value: int) -> np.uint64:
     """Of one key–value pair (splitmix64); absent is 0. A URL's hash is the sum over its pairs, whatever their order."""
     if value == 0:
@@ -201,7 +201,7 @@ def pair_hash(key: int, value: int) -> np.uint64:
     return x ^ (x >> np.uint64(31))
 
 
-@njit(cache=True)
+@kernel
 def row_hashes(values: Ints) -> Hashes:
     """The hash of every URL."""
     hashes = np.zeros(values.shape[1], np.uint64)

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from dustream.core.rules.hash_slots import Hashes, Ints, numbered, slot_count, slot_of
+from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.hash_slots import Hashes, Ints, numbered, slot_count, slot_of
 from dustream.core.urls.keys import Keys, keys_and_values
 from dustream.core.urls.standard import standard_form
 
@@ -176,7 +176,7 @@ class UrlTable:
         return tuple(map(self._texts.__getitem__, codes.tolist()))
 
 
-@njit(cache=True)
+@kernel
 def _placed(
     flat: Ints,
     starts: npt.NDArray[np.int64],
@@ -202,7 +202,7 @@ def _placed(
     return values, codes[:used]
 
 
-@njit(cache=True)
+@kernel
 def _numbered_spans(data: Bytes, begins: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]) -> tuple[Ints, Ints]:
     """A number for each piece of text, in the order of first appearance; and the first of each."""
     slots = np.full(slot_count(len(begins)), -1, np.int32)
@@ -226,7 +226,7 @@ def _numbered_spans(data: Bytes, begins: npt.NDArray[np.int64], stops: npt.NDArr
     return numbers, firsts[:used]
 
 
-@njit(cache=True)
+@kernel
 def _equal(data: Bytes, begin: int, stop: int, other: int, other_stop: int) -> bool:
     if stop - begin != other_stop - other:
         return False
@@ -236,7 +236,7 @@ def _equal(data: Bytes, begin: int, stop: int, other: int, other_stop: int) -> b
     return begin == stop
 
 
-@njit(cache=True)
+@kernel
 def _hashed(data: Bytes, begin: int, stop: int) -> np.uint64:
     hashed = np.uint64(14_695_981_039_346_656_037)
     for at in range(begin, stop):
@@ -244,7 +244,7 @@ def _hashed(data: Bytes, begin: int, stop: int) -> np.uint64:
     return hashed
 
 
-@njit(cache=True)
+@kernel
 def _joined(hashed: np.uint64, kind: int, name: np.uint64) -> np.uint64:
     """The hash of a structure with one more key."""
     x = (hashed ^ np.uint64(kind)) * np.uint64(0x9E3779B97F4A7C15) + name
@@ -252,7 +252,7 @@ def _joined(hashed: np.uint64, kind: int, name: np.uint64) -> np.uint64:
     return x ^ (x >> np.uint64(31))
 
 
-@njit(cache=True)
+@kernel
 def _taken_apart(
     data: Bytes, ends: npt.NDArray[np.int64]
 ) -> tuple[Ints, Hashes, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -274,7 +274,7 @@ def _taken_apart(
     return counts, structures, begins[:used], stops[:used]
 
 
-@njit(cache=True)
+@kernel
 def _url_apart(
     data: Bytes, start: int, end: int, begins: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]
 ) -> tuple[int, np.uint64]:
@@ -299,7 +299,7 @@ def _url_apart(
     return used, structure
 
 
-@njit(cache=True)
+@kernel
 def _scheme_end(data: Bytes, start: int, end: int) -> int:
     """Where the host of an http or https URL begins, or −1."""
     if end - start < 8 or data[start] != 104 or data[start + 1] != 116 or data[start + 2] != 116:
@@ -309,7 +309,7 @@ def _scheme_end(data: Bytes, start: int, end: int) -> int:
     return at + 3 if plain else -1
 
 
-@njit(cache=True)
+@kernel
 def _authority_end(data: Bytes, start: int, end: int) -> int:
     """Where a host name ends; −1 for user names, ports, addresses, and what is no host name."""
     at = start
@@ -324,7 +324,7 @@ def _authority_end(data: Bytes, start: int, end: int) -> int:
     return at if is_name else -1
 
 
-@njit(cache=True)
+@kernel
 def _labels(
     data: Bytes, start: int, end: int, begins: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]
 ) -> tuple[int, np.uint64]:
@@ -340,7 +340,7 @@ def _labels(
     return used, structure
 
 
-@njit(cache=True)
+@kernel
 def _segments(
     data: Bytes,
     start: int,
@@ -373,7 +373,7 @@ def _segments(
     return used, structure
 
 
-@njit(cache=True)
+@kernel
 def _is_extension(data: Bytes, begin: int, end: int) -> bool:
     """As decompose.py has it: a letter, then up to seven letters and digits."""
     if not 1 <= end - begin <= EXTENSION_MAX or 48 <= data[begin] <= 57:
@@ -384,7 +384,7 @@ def _is_extension(data: Bytes, begin: int, end: int) -> bool:
     return at == end
 
 
-@njit(cache=True)
+@kernel
 def _named(
     data: Bytes,
     start: int,

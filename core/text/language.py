@@ -10,10 +10,10 @@ import re
 from functools import cache, lru_cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from resiliparse.parse.lang import detect_fast
 
+from dustream.core.kernels.compile import kernel
 from dustream.core.text.function_words import FUNCTION_WORDS
 from dustream.core.text.tokens import hash_of_word, token_hashes
 
@@ -78,7 +78,7 @@ def _sample(data: NDArray[np.uint8]) -> str:
     return data[:SAMPLE_BYTES].tobytes().decode("utf-8", "ignore")[:SAMPLE_CHARS]
 
 
-@njit(cache=True)
+@kernel
 def may_have_script(data: NDArray[np.uint8]) -> bool:
     """Whether the sample has a byte that the scripts of `by_script` begin with; most texts do not."""
     has = False
@@ -118,7 +118,7 @@ def word_table() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     return keys, languages
 
 
-@njit(cache=True)
+@kernel
 def language_of_tokens(
     tokens: NDArray[np.uint64], token_count: int, keys: NDArray[np.uint64], languages: NDArray[np.uint32], count: int
 ) -> int:

@@ -8,13 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from dustream.core.text.compiled import inner
+from dustream.core.kernels.compile import inner, kernel
+from dustream.core.kernels.native import cgutils, intrinsic, ir, types
 from dustream.core.text.permutations import ADDENDS, MULTIPLIERS
 from dustream.schemas.signature import PageSignature
 
@@ -73,7 +70,7 @@ _Hashes = NDArray[np.uint32]
 _lower = cast("Callable[[_Hashes, np.uint64, _Hashes, _Hashes, _Hashes, np.uint64], None]", _lowered_in)
 
 
-@njit(cache=True)
+@kernel
 def minima_into(
     shingles: NDArray[np.uint64], mixed: _Hashes, multipliers: _Hashes, addends: _Hashes, lowest: _Hashes
 ) -> None:

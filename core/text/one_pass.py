@@ -12,10 +12,10 @@ from functools import cache
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numba import njit, types
 from numpy.typing import NDArray
 
-from dustream.core.text.compiled import inner, merged
+from dustream.core.kernels.compile import entry_point, inner, kernel, merged
+from dustream.core.kernels.native import types
 from dustream.core.text.kept import KEPT_BYTES_MAX, Kept
 from dustream.core.text.language import LANGUAGES, language_of_tokens, may_have_script, word_table
 from dustream.core.text.minhash import ADDENDS_32, MULTIPLIERS_32, PERMUTATIONS, minima_into
@@ -234,7 +234,7 @@ def _note_head(page: NDArray[np.uint8], memory: NDArray[np.uint8]) -> None:
     numbers[LANGUAGE] = _subtag(page, facts[fact, 0], facts[fact, 1]) if facts[fact, 0] >= 0 else NOT_NAMED
 
 
-@njit(cache=True)
+@kernel
 def _one_pass(
     page: NDArray[np.uint8], decoded: str, task: int, memory: NDArray[np.uint8], tables: NDArray[np.uint8]
 ) -> None:
@@ -257,7 +257,7 @@ def _one_pass(
 
 # --- its door
 
-Door = Callable[[NDArray[np.uint8], str, int, NDArray[np.uint8], NDArray[np.uint8]], None]
+EntryPoint = Callable[[NDArray[np.uint8], str, int, NDArray[np.uint8], NDArray[np.uint8]], None]
 
 _ARRAY = types.Array(types.uint8, 1, "C")
 _TYPES = (_ARRAY, types.unicode_type, types.int64, _ARRAY, _ARRAY)
@@ -265,11 +265,8 @@ _NO_BYTES = np.empty(0, dtype=np.uint8)
 
 
 @cache
-def _entry() -> Door:
-    """The compiled code itself: numba's dispatcher takes long to find out what is known here."""
-    _one_pass.compile(_TYPES)
-    compiled: Any = _one_pass.overloads[_TYPES]
-    return cast("Door", compiled.entry_point)
+def _entry() -> EntryPoint:
+    return cast("EntryPoint", entry_point(_one_pass, _TYPES))
 
 
 @cache

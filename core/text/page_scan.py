@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dustream.core.kernels.compile import kernel
 
 
 class PageScan(NamedTuple):
@@ -152,17 +153,17 @@ def _name_table() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
 _HASHES, _KINDS = _name_table()
 
 
-@njit(cache=True)
+@kernel
 def _is_space(byte: int) -> bool:
     return byte == 0x20 or byte == 0x0A or byte == 0x09 or byte == 0x0D or byte == 0x0C
 
 
-@njit(cache=True)
+@kernel
 def _is_letter(byte: int) -> bool:
     return 0x61 <= (byte | 0x20) <= 0x7A
 
 
-@njit(cache=True)
+@kernel
 def _find(page: NDArray[np.uint8], at: int, byte: int) -> int:
     """Where the byte comes next; the page's end if it does not."""
     while at < page.size and page[at] != byte:
@@ -170,7 +171,7 @@ def _find(page: NDArray[np.uint8], at: int, byte: int) -> int:
     return at
 
 
-@njit(cache=True)
+@kernel
 def _name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
     """(hash of the lower-case tag name at `at`, where it ends)."""
     h = np.uint64(_FNV_OFFSET)
@@ -183,7 +184,7 @@ def _name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
     return h, at
 
 
-@njit(cache=True)
+@kernel
 def _kind(name: np.uint64, hashes: NDArray[np.uint64], kinds: NDArray[np.uint32]) -> np.uint32:
     slot = name % np.uint64(_SLOTS)
     while hashes[slot] != np.uint64(0):
@@ -193,7 +194,7 @@ def _kind(name: np.uint64, hashes: NDArray[np.uint64], kinds: NDArray[np.uint32]
     return np.uint32(0)
 
 
-@njit(cache=True)
+@kernel
 def _skip_value(page: NDArray[np.uint8], at: int) -> int:
     """Past an attribute's value, quoted or not."""
     while at < page.size and _is_space(page[at]):
@@ -205,7 +206,7 @@ def _skip_value(page: NDArray[np.uint8], at: int) -> int:
     return at
 
 
-@njit(cache=True)
+@kernel
 def _skip_attributes(page: NDArray[np.uint8], at: int) -> tuple[int, int, bool]:
     """(past the tag's ">", number of attributes, ends in "/>"): the attribute states of the HTML tokenizer."""
     count, slash = 0, False
@@ -225,7 +226,7 @@ def _skip_attributes(page: NDArray[np.uint8], at: int) -> tuple[int, int, bool]:
     return at + 1, count, slash
 
 
-@njit(cache=True)
+@kernel
 def _skip_declaration(page: NDArray[np.uint8], at: int, foreign: bool) -> int:
     """Past a comment, CDATA (which only foreign content has), doctype or processing instruction at `at`."""
     size = page.size
@@ -249,7 +250,7 @@ def _skip_declaration(page: NDArray[np.uint8], at: int, foreign: bool) -> int:
     return _find(page, at, 0x3E) + 1
 
 
-@njit(cache=True)
+@kernel
 def _skip_raw_text(page: NDArray[np.uint8], at: int, name: np.uint64) -> int:
     """To the end tag that ends the raw text of element `name`."""
     while at < page.size:
@@ -260,7 +261,7 @@ def _skip_raw_text(page: NDArray[np.uint8], at: int, name: np.uint64) -> int:
     return page.size
 
 
-@njit(cache=True)
+@kernel
 def _starts_between(page: NDArray[np.uint8], first: int, end: int) -> int:
     starts = 0
     for at in range(first, min(end, page.size - 1)):
@@ -268,12 +269,12 @@ def _starts_between(page: NDArray[np.uint8], first: int, end: int) -> int:
     return starts
 
 
-@njit(cache=True)
+@kernel
 def _matches(name: np.uint64, kind: np.uint32, open_name: np.uint64, open_kind: np.uint32) -> bool:
     return bool(name == open_name) or bool(kind & open_kind & (DESCRIPTION | HEADING))
 
 
-@njit(cache=True)
+@kernel
 def _find_open(
     name: np.uint64, kind: np.uint32, names: NDArray[np.uint64], kinds: NDArray[np.uint32], depth: int, only_last: bool
 ) -> tuple[int, bool]:
@@ -297,26 +298,26 @@ def _find_open(
     return at, is_reached
 
 
-@njit(cache=True)
+@kernel
 def _seal(at: int, names: NDArray[np.uint64], kinds: NDArray[np.uint32]) -> None:
     """The parser may or may not have closed it: it stays counted, and no later tag is taken to close it."""
     names[at] = np.uint64(0)
     kinds[at] &= ~(LIST_ITEM | DESCRIPTION | HEADING | OPTION)
 
 
-@njit(cache=True)
+@kernel
 def _closes_last(kind: np.uint32, last_kind: np.uint32) -> bool:
     """Whether a start tag closes the element opened last: an option, a heading."""
     return bool(kind & CLOSES_OPTION and last_kind & OPTION) or bool(kind & last_kind & HEADING)
 
 
-@njit(cache=True)
+@kernel
 def _take_out(at: int, names: NDArray[np.uint64], kinds: NDArray[np.uint32], depth: int) -> None:
     for i in range(at, depth - 1):
         names[i], kinds[i] = names[i + 1], kinds[i + 1]
 
 
-@njit(cache=True)
+@kernel
 def _seal_list_items(names: NDArray[np.uint64], kinds: NDArray[np.uint32], depth: int) -> None:
     at = depth - 1
     while at >= 0 and kinds[at] & (LIST_ITEM | CLOSES_OPTION | RUBY_TEXT):
@@ -324,7 +325,7 @@ def _seal_list_items(names: NDArray[np.uint64], kinds: NDArray[np.uint32], depth
         at -= 1
 
 
-@njit(cache=True)
+@kernel
 def _nearest(kind: np.uint32, kinds: NDArray[np.uint32], depth: int) -> int:
     at = depth - 1
     while at >= 0 and not kinds[at] & kind:
@@ -332,7 +333,7 @@ def _nearest(kind: np.uint32, kinds: NDArray[np.uint32], depth: int) -> int:
     return at
 
 
-@njit(cache=True)
+@kernel
 def _seal_foreign(names: NDArray[np.uint64], kinds: NDArray[np.uint32], depth: int) -> bool:
     """The SVG or MathML around may be over, unless an integration point stands before it: whether it was sealed."""
     at = _nearest(FOREIGN | INTEGRATION_POINT, kinds, depth)
@@ -342,14 +343,14 @@ def _seal_foreign(names: NDArray[np.uint64], kinds: NDArray[np.uint32], depth: i
     return False
 
 
-@njit(cache=True)
+@kernel
 def _in_foreign(names: NDArray[np.uint64], kinds: NDArray[np.uint32], depth: int) -> bool:
     """Surely in SVG or MathML, where "/>" closes an element."""
     at = _nearest(SCOPE, kinds, depth)
     return at >= 0 and (kinds[at] & FOREIGN) != 0 and names[at] != np.uint64(0)
 
 
-@njit(cache=True)
+@kernel
 def _count_kind(kinds: NDArray[np.uint32], first: int, end: int, kind: np.uint32) -> int:
     count = 0
     for i in range(first, end):
@@ -357,13 +358,13 @@ def _count_kind(kinds: NDArray[np.uint32], first: int, end: int, kind: np.uint32
     return count
 
 
-@njit(cache=True)
+@kernel
 def _is_markup(page: NDArray[np.uint8], at: int) -> bool:
     following = page[at + 1]
     return page[at] == 0x3C and (_is_letter(following) or following == 0x2F or following == 0x21 or following == 0x3F)
 
 
-@njit(cache=True)
+@kernel
 def _scan(
     page: NDArray[np.uint8], nesting_max: int, hashes: NDArray[np.uint64], table: NDArray[np.uint32]
 ) -> tuple[int, int, int, int, int, int]:

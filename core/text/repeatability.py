@@ -7,8 +7,9 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dustream.core.kernels.compile import kernel
 
 
 def code_points(code: str) -> NDArray[np.uint32]:
@@ -41,7 +42,7 @@ def information_loss_max(delta: float, dropped_chars: Iterable[int]) -> float:
     return (1 - delta) * sum(dropped_chars)
 
 
-@njit(cache=True)
+@kernel
 def longest_common_substring(a: NDArray[np.uint32], b: NDArray[np.uint32]) -> int:
     """Length of the longest run of characters that both have."""
     if a.size < b.size:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.text.compiled import inlined, inner, merged
+from dustream.core.kernels.compile import inlined, inner, merged
 from dustream.core.text.scan_memory import borrowed
 from dustream.core.text.scan_references import put_reference
 from dustream.core.text.scan_tables import (

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.text.compiled import inlined, inner
+from dustream.core.kernels.compile import inlined, inner
 from dustream.core.text.scan_blocks import CONTAINER, DEPTH, END, KINDS, LINK_BYTES, PARENT, ROLES, START, WORDS
 from dustream.core.text.scan_memory import borrowed
 from dustream.core.text.scan_tables import FIRST_WEIGHT, KIND, ROLE, Int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.text.compiled import inner
+from dustream.core.kernels.compile import inner
 from dustream.core.text.main_model import SCALE
 from dustream.core.text.scan_blocks import CONTAINER, END, KINDS, START
 from dustream.core.text.scan_features import TILE, TOP_HEADING, count_blocks, describe_tile, find_places, sum_up

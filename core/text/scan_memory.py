@@ -6,12 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
 from numpy.typing import NDArray
+
+from dustream.core.kernels.native import cgutils, intrinsic, ir, populate_array, types
 
 Array = TypeVar("Array")
 

@@ -12,13 +12,10 @@ from functools import cache
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from dustream.core.text.compiled import inner
+from dustream.core.kernels.compile import inner
+from dustream.core.kernels.native import cgutils, intrinsic, ir, types
 from dustream.core.text.main_model import ANSWERS, FEATURE_NAMES, QUESTIONS, SCALE
 from dustream.core.text.scan_features import FEATURES, TILE
 from dustream.core.text.scan_memory import borrowed

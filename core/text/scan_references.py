@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from dustream.core.text.compiled import inner
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.text.scan_memory import borrowed
 from dustream.core.text.scan_tables import BARE_REFERENCE, REFERENCE_DOMAIN, Int, mix, slot_of
 
@@ -127,7 +126,7 @@ def put_reference(
     return found_end, out + size
 
 
-@njit(cache=True)
+@kernel
 def dereferenced(
     page: NDArray[np.uint8],
     at: int,

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.text.compiled import inner
+from dustream.core.kernels.compile import inner
 from dustream.core.text.main_model import WORDS
 from dustream.core.text.scan_entities import REFERENCES
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.text.compiled import inlined, inner
+from dustream.core.kernels.compile import inlined, inner
 from dustream.core.text.scan_memory import borrowed
 from dustream.core.text.scan_tables import ATTRIBUTE_DOMAIN, TAG_DOMAIN, Int, mix_word, slot_of
 from dustream.core.text.scan_vectors import WIDTH, WORD_BYTES, equal_mask, first_bit, mask_of, word_at

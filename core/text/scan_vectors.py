@@ -11,13 +11,10 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
-from llvmlite import ir
-from numba import config, njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from dustream.core.text.compiled import inner
+from dustream.core.kernels.compile import inner, kernel
+from dustream.core.kernels.native import cgutils, config, intrinsic, ir, types
 
 WIDTH = 32
 ALL, LAST = (1 << WIDTH) - 1, 1 << (WIDTH - 1)  # masks
@@ -125,7 +122,7 @@ def _check(array: Bytes, at: np.uint64, size: int) -> None:
         raise IndexError("a vector reaches beyond its array")
 
 
-@njit(cache=True)
+@kernel
 def equal_mask(page: Bytes, at: np.uint64, byte: np.uint8) -> np.uint64:
     """Which of the 32 bytes from `at` on are this one. They are all inside the page."""
     _check(page, at, WIDTH)

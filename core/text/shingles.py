@@ -8,10 +8,9 @@ any sub-dictionary table follows from the set alone.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from dustream.core.text.compiled import inner
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.text.tokens import BUCKET_BITS, BUCKETS, count_by_table, fmix64
 
 SHINGLE_TOKENS = 5
@@ -46,7 +45,7 @@ _PACKED_MAX = (1 << _PACKED_BITS) - 1
 _PACKED_SHIFTS = DEFAULT_TABLE * np.uint8(_PACKED_BITS)
 
 
-@njit(cache=True)
+@kernel
 def windows_into(tokens: NDArray[np.uint64], count: int, shingles: NDArray[np.uint64]) -> None:
     """The hashed windows of the first `count` tokens in text order, with repeats. Behind the tokens there is room for
     the dummies."""
@@ -112,7 +111,7 @@ def _insert(values: NDArray[np.uint64], count: np.uint64, value: np.uint64) -> n
     return count + np.uint64(1)
 
 
-@njit(cache=True)
+@kernel
 def sort_distinct(
     shingles: NDArray[np.uint64], count: int, spare: NDArray[np.uint64], places: NDArray[np.uint32]
 ) -> int:
@@ -169,7 +168,7 @@ def length_vector(shingles: NDArray[np.uint64], table: NDArray[np.uint8] = DEFAU
     return count_by_table(shingles, table)
 
 
-@njit(cache=True)
+@kernel
 def common_shingles(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> int:
     """|A ∩ B| of two ascending sets."""
     i = j = common = 0

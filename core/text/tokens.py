@@ -19,10 +19,10 @@ import unicodedata
 from functools import cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadEvent
+from dustream.core.kernels.compile import inlined, inner, kernel
 from dustream.core.text.char_classes import (
     CLASS_RANGES,
     FOLD_RANGES,
@@ -33,7 +33,6 @@ from dustream.core.text.char_classes import (
     TABLE_SIZE,
     WORD,
 )
-from dustream.core.text.compiled import inlined, inner
 from dustream.core.text.scan_vectors import WIDTH, first_bit, high_mask
 
 BUCKET_BITS = 12
@@ -390,7 +389,7 @@ def _split_short(data: NDArray[np.uint8], table: NDArray[np.uint32], tokens: NDA
     return count + (open_kind != SEPARATOR)
 
 
-@njit(cache=True)
+@kernel
 def hash_tokens(
     data: NDArray[np.uint8], table: NDArray[np.uint32], tokens: NDArray[np.uint64]
 ) -> tuple[int, np.uint64, np.uint64, bool]:
@@ -448,7 +447,7 @@ def _hashed(data: bytes) -> tuple[NDArray[np.uint64], np.uint64, np.uint64, bool
     return tokens[:count], low, high, may_compose
 
 
-@njit(cache=True)
+@kernel
 def count_into(hashes: NDArray[np.uint64], table: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
     """As `count_by_table`, into an array that has a place for each sub-dictionary."""
     for i in range(counts.size):

@@ -10,14 +10,10 @@ from functools import cache
 from typing import Any, cast
 
 import numpy as np
-from llvmlite import ir
-from numba import config, njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
 from numpy.typing import NDArray
 
-from dustream.core.text.compiled import inner
+from dustream.core.kernels.compile import entry_point, inner, kernel
+from dustream.core.kernels.native import cgutils, config, intrinsic, ir, populate_array, types
 from dustream.core.text.kept import Kept
 from dustream.core.text.scan_references import REPLACEMENT, put_char
 from dustream.core.text.scan_vectors import WIDTH, Bytes, first_bit, high_mask
@@ -66,7 +62,7 @@ def is_utf8_in(page: NDArray[np.uint8]) -> bool:
     return True
 
 
-@njit(cache=True)
+@kernel
 def _is_utf8(data: bytes) -> bool:
     return is_utf8_in(np.frombuffer(data, dtype=np.uint8))
 
@@ -180,7 +176,7 @@ def _encoder(unit_bytes: int) -> Encode:
 _encode_1, _encode_2, _encode_4 = _encoder(1), _encoder(2), _encoder(4)
 
 
-@njit(cache=True)
+@kernel
 def _encode(text: str, target: Bytes) -> int:
     kind = _kind(text)
     if kind == 1:
@@ -198,11 +194,7 @@ def utf8_in(text: str, target: Bytes) -> Bytes:
 
 @cache
 def _encode_entry() -> Encode:
-    """The compiled code itself: numba's dispatcher takes long to find out that a string is a string."""
-    types_of_arguments = (types.unicode_type, types.Array(types.uint8, 1, "C"))
-    _encode.compile(types_of_arguments)
-    compiled: Any = _encode.overloads[types_of_arguments]
-    return cast("Encode", compiled.entry_point)
+    return cast("Encode", entry_point(_encode, (types.unicode_type, types.Array(types.uint8, 1, "C"))))
 
 
 def _room_for(chars: int) -> Bytes:

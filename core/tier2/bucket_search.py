@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from dustream.core.mix64 import mix64
+from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.mix64 import mix64
 from dustream.core.similarity import similarity_at_least
 from dustream.core.tier2.bands import band_keys, without_shingles
 from dustream.core.tier2.buckets import (
@@ -85,13 +85,13 @@ class Walk(NamedTuple):
     met: Ints  # (runs, 4): the components met, kept while a set is fetched
 
 
-@njit(cache=True)
+@kernel
 def content_key(content: Words) -> np.uint64:
     """The key of the last column: the content hash."""
     return np.uint64(content[0] ^ (content[1] * np.uint64(0x9E3779B97F4A7C15)))
 
 
-@njit(cache=True)
+@kernel
 def page_keys(minhashes: NDArray[np.uint32], contents: Words, bands: int, rows: int) -> tuple[Words, NDArray[np.bool_]]:
     """Per page: the key of every column, and whether it has no shingles."""
     keys = np.empty((len(minhashes), bands + 1), dtype=np.uint64)
@@ -101,7 +101,7 @@ def page_keys(minhashes: NDArray[np.uint32], contents: Words, bands: int, rows: 
     return keys, without_shingles(minhashes)
 
 
-@njit(cache=True)
+@kernel
 def insert_pages(
     t: Tables,
     start: int,
@@ -119,7 +119,7 @@ def insert_pages(
     return end
 
 
-@njit(cache=True)
+@kernel
 def insert_one(t: Tables, page: int, keys: Words, content: Words, bare: bool, label: int) -> bool:
     """Returns False if the arrays must grow."""
     counts = t.counts
@@ -136,7 +136,7 @@ def insert_one(t: Tables, page: int, keys: Words, content: Words, bare: bool, la
     return True
 
 
-@njit(cache=True)
+@kernel
 def insert_page(t: Tables, page: int, keys: Words, content: Words, bare: bool, label: int) -> bool:
     """Insert one page, unless an array must grow or be migrated first."""
     counts = t.counts
@@ -148,14 +148,14 @@ def insert_page(t: Tables, page: int, keys: Words, content: Words, bare: bool, l
     return bool(insert_one(t, page, keys, content, bare, label))
 
 
-@njit(cache=True)
+@kernel
 def candidates_of(t: Tables, keys: Words, content: Words, bare: bool) -> Ints:
     """The candidate pages of one page, ascending."""
     slots = band_slots(t, keys.reshape((1, len(keys))), np.full(1, bare))
     return pages_of(t, candidate_texts(t, slots[0], keys[-1], content)[0])
 
 
-@njit(cache=True)
+@kernel
 def meets_texts(t: Tables, keys: Words, bare: bool, many: int) -> bool:
     """Whether one of the page's buckets has at least `many` texts."""
     slots, before, content_slots, counts = t.slots, t.slots_before, t.content_slots, t.counts
@@ -172,7 +172,7 @@ def meets_texts(t: Tables, keys: Words, bare: bool, many: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@kernel
 def similarities_to(
     t: Tables, cache: ShingleCache, pages: Ints, start: int, shingles: Words, content: Words, found: NDArray[np.float64]
 ) -> int:
@@ -190,7 +190,7 @@ def similarities_to(
     return len(pages)
 
 
-@njit(cache=True)
+@kernel
 def matching_pages(
     t: Tables,
     cache: ShingleCache,
@@ -228,7 +228,7 @@ def matching_pages(
     return found[:count]
 
 
-@njit(cache=True)
+@kernel
 def text_to_join(t: Tables, key: np.uint64, content: Words, component: int) -> int:
     """The text with this content in this component (-1: in any), or -1."""
     label = t.label
@@ -238,7 +238,7 @@ def text_to_join(t: Tables, key: np.uint64, content: Words, component: int) -> i
     return -1
 
 
-@njit(cache=True)
+@kernel
 def pages_of(t: Tables, texts: Ints) -> Ints:
     """The pages of these texts, ascending."""
     runs, cells, marks = t.runs, t.cells, t.marks
@@ -256,7 +256,7 @@ def pages_of(t: Tables, texts: Ints) -> Ints:
     return pages
 
 
-@njit(cache=True)
+@kernel
 def matched_pages(t: Tables, similarities: NDArray[np.float64], texts: Ints) -> tuple[Ints, Ints]:
     """(rows, pages): every page of the texts with a similarity that is not -1.0, and its text's row."""
     runs, cells, marks, count = t.runs, t.cells, t.marks, 0
@@ -273,7 +273,7 @@ def matched_pages(t: Tables, similarities: NDArray[np.float64], texts: Ints) -> 
     return rows, pages
 
 
-@njit(cache=True)
+@kernel
 def add_bucket(
     runs: Shorts, cells: Shorts, marks: Shorts, slot: np.uint64, query: int, found: Ints, count: int
 ) -> tuple[Ints, int]:
@@ -294,7 +294,7 @@ def add_bucket(
     return found, count
 
 
-@njit(cache=True)
+@kernel
 def band_slots(t: Tables, keys: Words, bare: NDArray[np.bool_]) -> Words:
     """Per query and band the slot of its bucket, EMPTY if there is none. It runs band by band: the table of one band
     fits the processor's cache, the tables of all do not."""
@@ -310,7 +310,7 @@ def band_slots(t: Tables, keys: Words, bare: NDArray[np.bool_]) -> Words:
     return found
 
 
-@njit(cache=True)
+@kernel
 def candidate_texts(t: Tables, slots: Words, content_key: np.uint64, content: Words) -> tuple[Ints, int]:
     """The texts with the query's content hash, then those in the slots of its bands; and the number of the former."""
     counts, marks, runs, cells = t.counts, t.marks, t.runs, t.cells
@@ -325,7 +325,7 @@ def candidate_texts(t: Tables, slots: Words, content_key: np.uint64, content: Wo
     return found[:count], copies
 
 
-@njit(cache=True)
+@kernel
 def candidate_pages(t: Tables, keys: Words, contents: Words, bare: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     """Per query its candidate pages: those of query q are pages[starts[q] : starts[q + 1]]."""
     starts, pages, count = np.zeros(len(keys) + 1, dtype=np.int64), np.empty(len(keys), dtype=np.int64), 0
@@ -340,7 +340,7 @@ def candidate_pages(t: Tables, keys: Words, contents: Words, bare: NDArray[np.bo
     return starts, pages[:count]
 
 
-@njit(cache=True)
+@kernel
 def candidate_text_lists(
     t: Tables, keys: Words, contents: Words, bare: NDArray[np.bool_]
 ) -> tuple[Ints, Ints, NDArray[np.float64]]:
@@ -360,7 +360,7 @@ def candidate_text_lists(
     return queries[:count], texts[:count], similarities[:count]
 
 
-@njit(cache=True)
+@kernel
 def with_room(values: NDArray[Any], count: int, wanted: int) -> NDArray[Any]:
     """A copy of the first `count` values, with twice the room wanted."""
     larger = np.empty(2 * wanted, dtype=values.dtype)
@@ -368,7 +368,7 @@ def with_room(values: NDArray[Any], count: int, wanted: int) -> NDArray[Any]:
     return larger
 
 
-@njit(cache=True)
+@kernel
 def remember_own(
     cache: ShingleCache, queries: Ints, texts: Ints, similarities: NDArray[np.float64], sets: Words, starts: Ints
 ) -> None:
@@ -378,7 +378,7 @@ def remember_own(
             remember(cache, texts[row], sets[starts[queries[row]] : starts[queries[row] + 1]])
 
 
-@njit(cache=True)
+@kernel
 def rows_in_reach(
     cache: ShingleCache,
     queries: Ints,
@@ -407,7 +407,7 @@ def rows_in_reach(
     return rows[np.argsort(texts[rows], kind="mergesort")]
 
 
-@njit(cache=True)
+@kernel
 def verify(
     cache: ShingleCache,
     queries: Ints,
@@ -433,7 +433,7 @@ def verify(
     return len(rows)
 
 
-@njit(cache=True)
+@kernel
 def components_met(t: Tables, keys: Words, bare: bool) -> Ints:
     """Runs and single texts in the query's band buckets, by component and column."""
     slots, before, content_slots, counts = t.slots, t.slots_before, t.content_slots, t.counts
@@ -460,7 +460,7 @@ def components_met(t: Tables, keys: Words, bare: bool) -> Ints:
     return join_met_runs(t, met[order])
 
 
-@njit(cache=True)
+@kernel
 def join_met_runs(t: Tables, met: Ints) -> Ints:
     """Join the runs of a bucket whose components have merged; runs that do not fit the array stay separate."""
     kept = 0
@@ -480,7 +480,7 @@ def join_met_runs(t: Tables, met: Ints) -> Ints:
     return met[:kept]
 
 
-@njit(cache=True)
+@kernel
 def text_at(runs: Shorts, cells: Shorts, met: Ints, row: int, step: int, order_key: np.uint64) -> int:
     """The step-th text of a run, counted from a position that depends on the query; -1 beyond its end."""
     run = met[row, MET_RUN]
@@ -493,7 +493,7 @@ def text_at(runs: Shorts, cells: Shorts, met: Ints, row: int, step: int, order_k
     return int(np.int64(cells[runs[run, CELL] + (start + step) % size]))
 
 
-@njit(cache=True)
+@kernel
 def is_settled(walk: Walk, component: int) -> bool:
     """Whether the component is excluded or matched by an exact copy. Components come in order, so one that was matched
     by the walk is not met again."""
@@ -501,7 +501,7 @@ def is_settled(walk: Walk, component: int) -> bool:
     return bool(component == walk.place[EXCEPT] or np.any(copies == component))
 
 
-@njit(cache=True)
+@kernel
 def begin_component(runs: Shorts, met: Ints, walk: Walk) -> bool:
     """Advance to the next component that is not settled; False if there is none."""
     place = walk.place
@@ -520,7 +520,7 @@ def begin_component(runs: Shorts, met: Ints, walk: Walk) -> bool:
     return True
 
 
-@njit(cache=True)
+@kernel
 def next_text(
     runs: Shorts, cells: Shorts, marks: Shorts, met: Ints, place: Ints, query: int, order_key: np.uint64
 ) -> int:
@@ -537,7 +537,7 @@ def next_text(
     return NO_TEXT
 
 
-@njit(cache=True)
+@kernel
 def note_match(t: Tables, walk: Walk, text: int, similarity: float, order_key: np.uint64) -> None:
     """Record a match and finish its component. The query's key selects one of the exact copies, which avoids hubs."""
     copies, found = int(np.int64(t.marks[text, COPIES])), walk.found[walk.place[FOUND]]
@@ -548,7 +548,7 @@ def note_match(t: Tables, walk: Walk, text: int, similarity: float, order_key: n
     walk.place[STEP] = walk.place[LONGEST]
 
 
-@njit(cache=True)
+@kernel
 def note_copies(t: Tables, walk: Walk, texts: Ints, order_key: np.uint64) -> bool:
     """Record the texts with the query's content as matches; False if two of them are in one component."""
     for text in texts:
@@ -561,7 +561,7 @@ def note_copies(t: Tables, walk: Walk, texts: Ints, order_key: np.uint64) -> boo
     return True
 
 
-@njit(cache=True)
+@kernel
 def walk_components(
     t: Tables,
     cache: ShingleCache,
@@ -601,7 +601,7 @@ def walk_components(
         text = NO_TEXT
 
 
-@njit(cache=True)
+@kernel
 def search_components(
     t: Tables,
     cache: ShingleCache,

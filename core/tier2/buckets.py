@@ -25,8 +25,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dustream.core.kernels.compile import kernel
 
 # Columns of `runs`. The run of a text's copies is not in a bucket: its OWNER is the text.
 CELL, EXTENT, NEXT, PREVIOUS, OWNER = 0, 1, 2, 3, 3
@@ -81,13 +82,13 @@ class Tables(NamedTuple):
 # ---- slots
 
 
-@njit(cache=True)
+@kernel
 def home(slot: np.uint64, capacity: int) -> int:
     """The preferred index of the slot."""
     return int(np.int64(((slot >> HALF) * np.uint64(capacity)) >> HALF))
 
 
-@njit(cache=True)
+@kernel
 def table_of(slots: Words, slots_before: Words, content_slots: Words, counts: Ints, column: int) -> Words:
     """The column's slots, before or after its migration to the larger array."""
     if column == slots.shape[0]:
@@ -96,25 +97,25 @@ def table_of(slots: Words, slots_before: Words, content_slots: Words, counts: In
     return table
 
 
-@njit(cache=True)
+@kernel
 def slot_of_run(key: np.uint64, run: int) -> np.uint64:
     """A slot that refers to the first run of a bucket: an even reference."""
     return ((key >> HALF) << HALF) | np.uint64(run << 1)
 
 
-@njit(cache=True)
+@kernel
 def slot_of_text(key: np.uint64, text: int) -> np.uint64:
     """A slot that refers to a lone text: an odd reference."""
     return ((key >> HALF) << HALF) | np.uint64((text << 1) | 1)
 
 
-@njit(cache=True)
+@kernel
 def run_in(slot: np.uint64) -> int:
     """The first run of the bucket; 0 if there is only one text."""
     return 0 if slot & ONE else int(np.int64((slot & LOWER) >> ONE))
 
 
-@njit(cache=True)
+@kernel
 def text_in(runs: Shorts, cells: Shorts, slot: np.uint64) -> int:
     """Some text of the bucket."""
     if slot & ONE:
@@ -122,7 +123,7 @@ def text_in(runs: Shorts, cells: Shorts, slot: np.uint64) -> int:
     return int(np.int64(cells[runs[run_in(slot), CELL]]))
 
 
-@njit(cache=True)
+@kernel
 def find_slot(table: Words, keys: Words, runs: Shorts, cells: Shorts, column: int, key: np.uint64) -> int:
     """The index of the key's slot, or -1 - (index of the empty slot where it would go)."""
     index = home(key, len(table))
@@ -135,7 +136,7 @@ def find_slot(table: Words, keys: Words, runs: Shorts, cells: Shorts, column: in
     return -1 - index
 
 
-@njit(cache=True)
+@kernel
 def clear_slot(table: Words, hole: int) -> None:
     """Linear probing without tombstones: later slots move back if their home allows (Knuth 6.4, algorithm R)."""
     capacity, index = len(table), hole
@@ -150,7 +151,7 @@ def clear_slot(table: Words, hole: int) -> None:
     table[hole] = EMPTY
 
 
-@njit(cache=True)
+@kernel
 def copy_slots(before: Words, after: Words) -> None:
     """Fill a larger, empty table."""
     for slot in before:
@@ -164,7 +165,7 @@ def copy_slots(before: Words, after: Words) -> None:
 # ---- cells and runs
 
 
-@njit(cache=True)
+@kernel
 def take_cells(cells: Shorts, counts: Ints, exponent: int) -> int:
     """A block of 2^exponent cells, or -1."""
     block = int(counts[FREE_CELLS + exponent])
@@ -178,14 +179,14 @@ def take_cells(cells: Shorts, counts: Ints, exponent: int) -> int:
     return block
 
 
-@njit(cache=True)
+@kernel
 def free_cells(cells: Shorts, counts: Ints, block: int, exponent: int) -> None:
     """Free a block."""
     cells[block] = counts[FREE_CELLS + exponent]
     counts[FREE_CELLS + exponent] = block
 
 
-@njit(cache=True)
+@kernel
 def take_run(runs: Shorts, cells: Shorts, counts: Ints) -> int:
     """An empty run of one cell that is not in a bucket, or -1."""
     run = int(counts[RUN_FREE])
@@ -203,7 +204,7 @@ def take_run(runs: Shorts, cells: Shorts, counts: Ints) -> int:
     return run
 
 
-@njit(cache=True)
+@kernel
 def free_run(runs: Shorts, cells: Shorts, counts: Ints, run: int) -> None:
     """Free a run and its cells."""
     free_cells(cells, counts, int(np.int64(runs[run, CELL])), int(np.int64(runs[run, EXTENT] & CAPACITY_MASK)))
@@ -211,13 +212,13 @@ def free_run(runs: Shorts, cells: Shorts, counts: Ints, run: int) -> None:
     counts[RUN_FREE] = run
 
 
-@njit(cache=True)
+@kernel
 def run_size(runs: Shorts, run: int) -> int:
     """Members of a run."""
     return int(np.int64(runs[run, EXTENT])) >> CAPACITY_BITS
 
 
-@njit(cache=True)
+@kernel
 def resize_run(runs: Shorts, cells: Shorts, counts: Ints, run: int, exponent: int) -> bool:
     """Move a run's members to a block of 2^exponent cells; their order stays."""
     block = take_cells(cells, counts, exponent)
@@ -231,7 +232,7 @@ def resize_run(runs: Shorts, cells: Shorts, counts: Ints, run: int, exponent: in
     return True
 
 
-@njit(cache=True)
+@kernel
 def reserve(runs: Shorts, cells: Shorts, counts: Ints, run: int, more: int) -> bool:
     """Make room for `more` members."""
     exponent = int(np.int64(runs[run, EXTENT] & CAPACITY_MASK))
@@ -241,7 +242,7 @@ def reserve(runs: Shorts, cells: Shorts, counts: Ints, run: int, more: int) -> b
     return enough == exponent or bool(resize_run(runs, cells, counts, run, enough))
 
 
-@njit(cache=True)
+@kernel
 def append(runs: Shorts, cells: Shorts, counts: Ints, place: Shorts, column: int, run: int, member: int) -> bool:
     """Append a member to a run."""
     if not reserve(runs, cells, counts, run, 1):
@@ -253,7 +254,7 @@ def append(runs: Shorts, cells: Shorts, counts: Ints, place: Shorts, column: int
     return True
 
 
-@njit(cache=True)
+@kernel
 def detach(runs: Shorts, cells: Shorts, counts: Ints, place: Shorts, column: int, member: int) -> int:
     """Remove a member from its run; the last member takes its index. Returns the remaining size."""
     run, at = int(np.int64(place[member, column, RUN])), place[member, column, AT]
@@ -270,7 +271,7 @@ def detach(runs: Shorts, cells: Shorts, counts: Ints, place: Shorts, column: int
     return size
 
 
-@njit(cache=True)
+@kernel
 def chain_after(runs: Shorts, head: int, run: int) -> None:
     """Insert a run as the second of its bucket, so that the slot does not change."""
     following = runs[head, NEXT]
@@ -283,7 +284,7 @@ def chain_after(runs: Shorts, head: int, run: int) -> None:
 # ---- buckets
 
 
-@njit(cache=True)
+@kernel
 def unchain(
     table: Words, keys: Words, runs: Shorts, cells: Shorts, counts: Ints, column: int, key: np.uint64, run: int
 ) -> int:
@@ -300,7 +301,7 @@ def unchain(
     return before if before else after
 
 
-@njit(cache=True)
+@kernel
 def pair_up(
     table: Words,
     keys: Words,
@@ -335,7 +336,7 @@ def pair_up(
     return True
 
 
-@njit(cache=True)
+@kernel
 def enter_bucket(
     table: Words,
     keys: Words,
@@ -373,7 +374,7 @@ def enter_bucket(
     return True
 
 
-@njit(cache=True)
+@kernel
 def leave_bucket(
     table: Words, keys: Words, place: Shorts, runs: Shorts, cells: Shorts, counts: Ints, column: int, text: int
 ) -> None:
@@ -392,7 +393,7 @@ def leave_bucket(
         free_run(runs, cells, counts, run)
 
 
-@njit(cache=True)
+@kernel
 def join_runs(
     table: Words,
     keys: Words,
@@ -415,7 +416,7 @@ def join_runs(
     return longer
 
 
-@njit(cache=True)
+@kernel
 def bucket_texts(runs: Shorts, cells: Shorts, slot: np.uint64) -> Ints:
     """All texts of a bucket."""
     run = run_in(slot)
@@ -438,7 +439,7 @@ def bucket_texts(runs: Shorts, cells: Shorts, slot: np.uint64) -> Ints:
 # ---- texts
 
 
-@njit(cache=True)
+@kernel
 def enter_buckets(t: Tables, text: int) -> bool:
     """Insert a text into all its buckets, or none. A bare text is only in the last column: it equals its copies."""
     slots, before, content_slots, counts = t.slots, t.slots_before, t.content_slots, t.counts
@@ -454,7 +455,7 @@ def enter_buckets(t: Tables, text: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@kernel
 def leave_buckets(t: Tables, text: int) -> None:
     """Remove a text from all its buckets."""
     slots, before, content_slots, counts = t.slots, t.slots_before, t.content_slots, t.counts
@@ -464,7 +465,7 @@ def leave_buckets(t: Tables, text: int) -> None:
         leave_bucket(table, keys, place, runs, cells, counts, column, text)
 
 
-@njit(cache=True)
+@kernel
 def take_text(t: Tables) -> int:
     """A new text with an empty run for its copies, or -1."""
     counts = t.counts
@@ -485,7 +486,7 @@ def take_text(t: Tables) -> int:
     return text
 
 
-@njit(cache=True)
+@kernel
 def free_text(t: Tables, text: int) -> None:
     """Free a text that has no copies and is in no bucket."""
     free_run(t.runs, t.cells, t.counts, int(np.int64(t.marks[text, COPIES])))
@@ -494,7 +495,7 @@ def free_text(t: Tables, text: int) -> None:
     t.counts[TEXTS] -= 1
 
 
-@njit(cache=True)
+@kernel
 def new_text(t: Tables, keys: Words, content: Words, bare: bool, component: int) -> int:
     """A text in all its buckets, without copies yet; -1 if there is no room."""
     text = take_text(t)
@@ -508,7 +509,7 @@ def new_text(t: Tables, keys: Words, content: Words, bare: bool, component: int)
     return text
 
 
-@njit(cache=True)
+@kernel
 def texts_with_content(t: Tables, key: np.uint64, content: Words) -> Ints:
     """The texts with this content hash, one per component (several of one component only until they are joined)."""
     column, hashes = t.keys.shape[1] - 1, t.content
@@ -523,13 +524,13 @@ def texts_with_content(t: Tables, key: np.uint64, content: Words) -> Ints:
     return texts[:count]
 
 
-@njit(cache=True)
+@kernel
 def add_copy(t: Tables, page: int, text: int) -> bool:
     """Make a page a copy of a text."""
     return bool(append(t.runs, t.cells, t.counts, t.page_place, 0, int(np.int64(t.marks[text, COPIES])), page))
 
 
-@njit(cache=True)
+@kernel
 def move_page(t: Tables, page: int, text: int) -> bool:
     """Make a page a copy of another text with the same content."""
     if not reserve(t.runs, t.cells, t.counts, int(np.int64(t.marks[text, COPIES])), 1):
@@ -538,7 +539,7 @@ def move_page(t: Tables, page: int, text: int) -> bool:
     return bool(add_copy(t, page, text))
 
 
-@njit(cache=True)
+@kernel
 def remove_page(t: Tables, page: int) -> int:
     """Remove a page, and its text with the last copy. Returns the text if it was removed, else -1."""
     text = int(np.int64(t.runs[t.page_place[page, 0, RUN], OWNER]))
@@ -550,7 +551,7 @@ def remove_page(t: Tables, page: int) -> int:
     return text
 
 
-@njit(cache=True)
+@kernel
 def begin_query(counts: Ints, marks: Shorts) -> int:
     """A number for SEEN that no text has."""
     if counts[QUERY] == QUERIES_MAX:

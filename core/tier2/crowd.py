@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dustream.core.kernels.compile import kernel
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -32,18 +33,18 @@ _EMPTY = np.uint64(0)
 _NOBODY = -1
 
 
-@njit(cache=True)
+@kernel
 def slot_of(shingle: np.uint64, slots: int) -> int:
     return int(np.int64(((shingle * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & np.uint64(slots - 1)))
 
 
-@njit(cache=True)
+@kernel
 def spelled(shingle: np.uint64) -> np.uint64:
     """The shingle as stored in tables: 0 marks an empty slot, so 0 is stored as 1."""
     return shingle if shingle != _EMPTY else np.uint64(1)
 
 
-@njit(cache=True)
+@kernel
 def is_core(core: Words, shingle: np.uint64) -> bool:
     shingle = spelled(shingle)
     slot = slot_of(shingle, len(core))
@@ -54,7 +55,7 @@ def is_core(core: Words, shingle: np.uint64) -> bool:
     return False
 
 
-@njit(cache=True)
+@kernel
 def add_core(core: Words, shingles: Words) -> int:
     """Add shingles, and return how many were new."""
     added = 0
@@ -68,7 +69,7 @@ def add_core(core: Words, shingles: Words) -> int:
     return added
 
 
-@njit(cache=True)
+@kernel
 def own_shingles(core: Words, shingles: Words) -> Words:
     """The shingles that are not in the core, ascending."""
     own, count = np.empty(len(shingles), dtype=np.uint64), 0
@@ -78,7 +79,7 @@ def own_shingles(core: Words, shingles: Words) -> Words:
     return own[:count]
 
 
-@njit(cache=True)
+@kernel
 def enter(keys: Words, holders: NDArray[np.int32], own: Words, holder: int, full: Words) -> tuple[int, int]:
     """Enter a set under its own shingles. Returns the number of entries, and of shingles that became `full`."""
     made, filled = 0, 0
@@ -99,7 +100,7 @@ def enter(keys: Words, holders: NDArray[np.int32], own: Words, holder: int, full
     return made, filled
 
 
-@njit(cache=True)
+@kernel
 def withdraw(keys: Words, holders: NDArray[np.int32], own: Words, holder: int) -> int:
     """Remove a set's entries, and return their number. The slots stay in use until the table is rebuilt."""
     gone = 0
@@ -114,7 +115,7 @@ def withdraw(keys: Words, holders: NDArray[np.int32], own: Words, holder: int) -
     return gone
 
 
-@njit(cache=True)
+@kernel
 def holders_of(keys: Words, holders: NDArray[np.int32], own: Words) -> Ints:
     """The sets entered under these shingles, once for each shingle."""
     found, count = np.empty(64, dtype=np.int64), 0
@@ -131,7 +132,7 @@ def holders_of(keys: Words, holders: NDArray[np.int32], own: Words) -> Ints:
     return found[:count]
 
 
-@njit(cache=True)
+@kernel
 def copy_entries(keys: Words, holders: NDArray[np.int32], new_keys: Words, new_holders: NDArray[np.int32]) -> None:
     for at in range(len(keys)):
         if keys[at] != _EMPTY and holders[at] != _NOBODY:

@@ -13,12 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np.numpy_support import carray
 from numpy.typing import NDArray
 
+from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.native import carray, cgutils, intrinsic, types
 from dustream.core.similarity import similarity_at_least
 from dustream.core.tier2.bands import band_key, is_without_shingles
 from dustream.core.tier2.bucket_search import (
@@ -56,7 +54,7 @@ def frame_of(tables: Tables, cache: ShingleCache, walk: Walk, ratio: tuple[int, 
     return np.array([*rows, *ratio], dtype=np.int64)
 
 
-@njit(cache=True)
+@kernel
 def page_words(
     minhashes: NDArray[np.uint32], contents: Words, shingles: Words, sizes: Ints, bands: int, rows: int
 ) -> Words:
@@ -88,55 +86,55 @@ def _address_as_pointer(typing_context: Any, address: Any) -> Any:
 _pointer: Any = intrinsic(_address_as_pointer)
 
 
-@njit(cache=True)
+@kernel
 def _words(frame: Ints, array: int) -> Words:
     at = FIELDS * array
     return carray(_pointer(frame[at]), (frame[at + 1],), np.uint64)
 
 
-@njit(cache=True)
+@kernel
 def _word_rows(frame: Ints, array: int) -> Words:
     at = FIELDS * array
     return carray(_pointer(frame[at]), (frame[at + 1], frame[at + 2]), np.uint64)
 
 
-@njit(cache=True)
+@kernel
 def _ints(frame: Ints, array: int) -> Ints:
     at = FIELDS * array
     return carray(_pointer(frame[at]), (frame[at + 1],), np.int64)
 
 
-@njit(cache=True)
+@kernel
 def _int_rows(frame: Ints, array: int) -> Ints:
     at = FIELDS * array
     return carray(_pointer(frame[at]), (frame[at + 1], frame[at + 2]), np.int64)
 
 
-@njit(cache=True)
+@kernel
 def _shorts(frame: Ints, array: int) -> Shorts:
     at = FIELDS * array
     return carray(_pointer(frame[at]), (frame[at + 1],), np.int32)
 
 
-@njit(cache=True)
+@kernel
 def _short_rows(frame: Ints, array: int) -> Shorts:
     at = FIELDS * array
     return carray(_pointer(frame[at]), (frame[at + 1], frame[at + 2]), np.int32)
 
 
-@njit(cache=True)
+@kernel
 def _short_pairs(frame: Ints, array: int) -> Shorts:
     at = FIELDS * array
     return carray(_pointer(frame[at]), (frame[at + 1], frame[at + 2], frame[at + 3]), np.int32)
 
 
-@njit(cache=True)
+@kernel
 def _float_rows(frame: Ints, array: int) -> NDArray[np.float64]:
     at = FIELDS * array
     return carray(_pointer(frame[at]), (frame[at + 1], frame[at + 2]), np.float64)
 
 
-@njit(cache=True)
+@kernel
 def tables_in(frame: Ints) -> Tables:
     return Tables(
         _word_rows(frame, 0),
@@ -154,42 +152,42 @@ def tables_in(frame: Ints) -> Tables:
     )
 
 
-@njit(cache=True)
+@kernel
 def cache_in(frame: Ints) -> ShingleCache:
     return ShingleCache(_words(frame, 12), _ints(frame, 13), _ints(frame, 14))
 
 
-@njit(cache=True)
+@kernel
 def walk_in(frame: Ints) -> Walk:
     return Walk(_ints(frame, 15), _float_rows(frame, 16), _int_rows(frame, 17))
 
 
-@njit(cache=True)
+@kernel
 def ratio_in(frame: Ints) -> tuple[int, int]:
     return frame[FIELDS * ARRAYS], frame[FIELDS * ARRAYS + 1]
 
 
-@njit(cache=True)
+@kernel
 def shingles_in(tables: Tables, words: Words) -> Words:
     return words[KEYS_AT + tables.keys.shape[1] :]
 
 
-@njit(cache=True)
+@kernel
 def keys_in(tables: Tables, words: Words) -> Words:
     return words[KEYS_AT : KEYS_AT + tables.keys.shape[1]]
 
 
-@njit(cache=True)
+@kernel
 def content_in(words: Words) -> Words:
     return words[CONTENT_WORDS:SKETCH_AT]
 
 
-@njit(cache=True)
+@kernel
 def sketch_in(words: Words) -> Words:
     return words[SKETCH_AT:KEYS_AT]
 
 
-@njit(cache=True)
+@kernel
 def put_page(frame: Ints, page: int, words: Words, label: int) -> bool:
     """`insert_page`; also returns False if the page is present."""
     tables = tables_in(frame)
@@ -199,13 +197,13 @@ def put_page(frame: Ints, page: int, words: Words, label: int) -> bool:
     return bool(insert_page(tables, page, keys, content, words[BARE_WORD] != 0, label))
 
 
-@njit(cache=True)
+@kernel
 def remember_in(frame: Ints, text: int, shingles: Words) -> None:
     """`remember`"""
     remember(cache_in(frame), text, shingles)
 
 
-@njit(cache=True)
+@kernel
 def compare_in(frame: Ints, words: Words, page: int, shingles: Words) -> float:
     """The similarity to a page present whose set was not cached, -1.0 below the ratio; the set is cached."""
     tables, cache, (numerator, denominator) = tables_in(frame), cache_in(frame), ratio_in(frame)
@@ -215,7 +213,7 @@ def compare_in(frame: Ints, words: Words, page: int, shingles: Words) -> float:
     return similarity_at_least(shingles_in(tables, words), shingles, numerator, denominator)
 
 
-@njit(cache=True)
+@kernel
 def take_page(frame: Ints, page: int) -> int:
     """`remove_page`; returns the number of pages left, or NOT_PRESENT."""
     tables, cached = tables_in(frame), cache_in(frame).place
@@ -227,28 +225,28 @@ def take_page(frame: Ints, page: int) -> int:
     return int(tables.counts[PAGES])
 
 
-@njit(cache=True)
+@kernel
 def candidates_in(frame: Ints, words: Words) -> Ints:
     """`candidates_of`"""
     tables = tables_in(frame)
     return candidates_of(tables, keys_in(tables, words), content_in(words), words[BARE_WORD] != 0)
 
 
-@njit(cache=True)
+@kernel
 def meets_many(frame: Ints, words: Words, many: int) -> bool:
     """`meets_texts`"""
     tables = tables_in(frame)
     return bool(meets_texts(tables, keys_in(tables, words), words[BARE_WORD] != 0, many))
 
 
-@njit(cache=True)
+@kernel
 def similarities_in(frame: Ints, pages: Ints, start: int, words: Words, found: NDArray[np.float64]) -> int:
     """`similarities_to`"""
     tables, cache = tables_in(frame), cache_in(frame)
     return int(similarities_to(tables, cache, pages, start, shingles_in(tables, words), content_in(words), found))
 
 
-@njit(cache=True)
+@kernel
 def matching_in(frame: Ints, words: Words, after: int, candidates_max: int) -> NDArray[np.float64]:
     """`matching_pages`"""
     tables, cache, (numerator, denominator) = tables_in(frame), cache_in(frame), ratio_in(frame)
@@ -260,7 +258,7 @@ def matching_in(frame: Ints, words: Words, after: int, candidates_max: int) -> N
     )
 
 
-@njit(cache=True)
+@kernel
 def search_in(frame: Ints, words: Words, order_key: int, except_component: int) -> int:
     """`search_components`"""
     tables, cache, walk, (numerator, denominator) = tables_in(frame), cache_in(frame), walk_in(frame), ratio_in(frame)
@@ -288,7 +286,7 @@ def search_in(frame: Ints, words: Words, order_key: int, except_component: int) 
     )
 
 
-@njit(cache=True)
+@kernel
 def walk_on(frame: Ints, words: Words, order_key: int, fetched: Words) -> int:
     """`walk_components`, with the set of the wanted text."""
     tables, cache, walk, (numerator, denominator) = tables_in(frame), cache_in(frame), walk_in(frame), ratio_in(frame)

@@ -9,9 +9,9 @@ the difference allowed in a match is not a match; any other pair must be compare
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dustream.core.kernels.compile import kernel
 from dustream.core.similarity import intersection_needed
 
 # A sketch is one cache line: the size of the set, then the parities.
@@ -22,7 +22,7 @@ BINS = 64 * (SKETCH_WORDS - 1)
 Words = NDArray[np.uint64]
 
 
-@njit(cache=True)
+@kernel
 def odd_sketch(shingles: Words) -> Words:
     """The sketch of a set. The lowest 32 bits select the bin; they are uniform. If they were not, the bound would be
     weaker but still correct."""
@@ -34,7 +34,7 @@ def odd_sketch(shingles: Words) -> Words:
     return sketch
 
 
-@njit(cache=True)
+@kernel
 def ones(word: np.uint64) -> np.uint64:
     """The number of bits set (Warren 2002, 5-1; compilers translate it to one instruction)."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -43,7 +43,7 @@ def ones(word: np.uint64) -> np.uint64:
     return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
 
 
-@njit(cache=True)
+@kernel
 def is_out_of_reach(sketch: Words, others: Words, at: int, numerator: int, denominator: int) -> bool:
     """Whether the similarity to the set whose sketch starts at `at` is certainly below the ratio: by sizes, then
     bins."""

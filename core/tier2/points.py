@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
+from dustream.core.kernels.compile import kernel
 from dustream.core.partitioning import tie_of
 
 BUCKET_COUNT = 4096
@@ -84,7 +84,7 @@ def require_partitions(partitions: int) -> None:
         raise BadSetting(f"{partitions} partitions: use a number from 1 to {PARTITIONS_MAX}")
 
 
-@njit(cache=True)
+@kernel
 def count_by_table(
     shingles: NDArray[np.uint64], start: NDArray[np.int64], table: NDArray[np.uint8], dimensions: int
 ) -> NDArray[np.int64]:

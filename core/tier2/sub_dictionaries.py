@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dustream.core.kernels.compile import kernel
 from dustream.core.tier2.points import BUCKET_COUNT, BUCKET_SHIFT, PointBatch
 
 LEARNING_PAGES_MAX = 3000  # bounds the time to build a map
@@ -147,7 +147,7 @@ def _fixed_signs(rows: int) -> NDArray[np.float64]:
     return np.where(number >> np.uint64(63), 1.0, -1.0).reshape(rows, BUCKET_COUNT)
 
 
-@njit(cache=True)
+@kernel
 def _bucket_runs(
     shingles: NDArray[np.uint64], start: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint16], NDArray[np.int32]]:
@@ -168,7 +168,7 @@ def _bucket_runs(
     return runs, bucket[:filled].copy(), count[:filled].copy()
 
 
-@njit(cache=True)
+@kernel
 def project(profile: BucketProfile, pages: Pages, weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """Σ_b weight_b · share_b of each page."""
     scores = np.zeros(len(pages))
@@ -181,7 +181,7 @@ def project(profile: BucketProfile, pages: Pages, weight: NDArray[np.float64]) -
     return scores
 
 
-@njit(cache=True)
+@kernel
 def accumulate(profile: BucketProfile, pages: Pages, weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """Σ_page weight_page · share_b of each bucket b."""
     total = np.zeros(BUCKET_COUNT)
@@ -195,7 +195,7 @@ def accumulate(profile: BucketProfile, pages: Pages, weight: NDArray[np.float64]
     return total
 
 
-@njit(cache=True)
+@kernel
 def count_inside(profile: BucketProfile, pages: Pages, mask: Mask) -> NDArray[np.int64]:
     """|A ∩ S| of each page, S given by its buckets."""
     inside = np.zeros(len(pages), np.int64)
@@ -207,7 +207,7 @@ def count_inside(profile: BucketProfile, pages: Pages, mask: Mask) -> NDArray[np
     return inside
 
 
-@njit(cache=True)
+@kernel
 def _centred(values: NDArray[np.float64]) -> NDArray[np.float64]:
     total = 0.0
     for value in values:
@@ -215,7 +215,7 @@ def _centred(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return values - total / len(values)
 
 
-@njit(cache=True)
+@kernel
 def _dot(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     total = 0.0
     for at in range(len(one)):
@@ -223,7 +223,7 @@ def _dot(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     return total
 
 
-@njit(cache=True)
+@kernel
 def _orthonormal(vector: NDArray[np.float64], basis: NDArray[np.float64]) -> NDArray[np.float64]:
     """Gram–Schmidt. A vector that vanishes (fewer directions than requested) stays zero."""
     for at in range(len(basis)):

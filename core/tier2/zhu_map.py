@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct
-from numba import njit
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting, StateMismatch
+from dustream.core.kernels.compile import kernel
 from dustream.core.tier2.points import (
     BUCKET_COUNT,
     PARTITIONS_MAX,
@@ -364,7 +364,7 @@ def _run_ends(reach: NDArray[np.int64], load_max: int) -> list[int]:
     return ends[1:]
 
 
-@njit(cache=True)
+@kernel
 def _mark_cells(
     low: NDArray[np.int64],
     high: NDArray[np.int64],

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
+from dustream.core.kernels.compile import kernel
 from dustream.streams.generate.draws import Draws, lookup_table, mix64
 from dustream.streams.generate.prose import SHINGLE_TOKENS, page_lengths, zipf_weights
 
@@ -108,7 +108,7 @@ def _roots(draws: Draws, pages: int, copies_per_mille: int) -> NDArray[np.int64]
     return roots
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]
+@kernel
 def _mix(value: np.uint64) -> np.uint64:
     """draws.mix64 of one number."""
     value ^= value >> np.uint64(30)
@@ -118,7 +118,7 @@ def _mix(value: np.uint64) -> np.uint64:
     return value ^ (value >> np.uint64(31))
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]
+@kernel
 def _write_tokens(
     key: np.uint64, topic: int, words: NDArray[np.uint16], length: int, tokens: NDArray[np.uint64]
 ) -> None:
@@ -133,7 +133,7 @@ def _write_tokens(
             tokens[j] = _mix(word + np.uint64(1))
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]
+@kernel
 def _edit_tokens(key: np.uint64, touched: int, length: int, tokens: NDArray[np.uint64]) -> None:
     """Replace tokens so that at most `touched` shingles change: five each within the text, one each at its start."""
     within = touched // SHINGLE_TOKENS
@@ -143,7 +143,7 @@ def _edit_tokens(key: np.uint64, touched: int, length: int, tokens: NDArray[np.u
         tokens[place] = _mix(draw)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]
+@kernel
 def _fill_shingles(
     offsets: NDArray[np.int64],
     text_keys: NDArray[np.uint64],
@@ -171,7 +171,7 @@ def _fill_shingles(
             shingles[start + i] = (bucket << np.uint64(64 - BUCKET_BITS)) | (_mix(mixed) >> np.uint64(BUCKET_BITS))
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]
+@kernel
 def _drop_repeats(offsets: NDArray[np.int64], shingles: NDArray[np.uint64]) -> int:
     """Keep each shingle of a page once, in place; `offsets` is brought up to date. Returns how many are left."""
     kept = 0
@@ -188,7 +188,7 @@ def _drop_repeats(offsets: NDArray[np.int64], shingles: NDArray[np.uint64]) -> i
     return kept
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator,unused-ignore]
+@kernel
 def _count_lengths(
     offsets: NDArray[np.int64], shingles: NDArray[np.uint64], table: NDArray[np.uint8], vectors: NDArray[np.uint32]
 ) -> None:

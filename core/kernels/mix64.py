@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from dustream.core.kernels.compile import kernel
 
 
-@njit(cache=True)
+@kernel
 def mix64(value: np.uint64) -> np.uint64:
     """Mix the bits: every input bit affects every output bit."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from dustream.core.kernels.compile import inlined_kernel, kernel
 
 Ints = npt.NDArray[np.int32]
 Hashes = npt.NDArray[np.uint64]
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def slot_count(entries: int) -> int:
     """Of a table for so many entries."""
     count = 8
@@ -19,13 +20,13 @@ def slot_count(entries: int) -> int:
     return count
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def slot_of(hashed: np.uint64, slots: Ints) -> np.int64:
     """Where the search for a hash begins."""
     return np.int64((hashed ^ (hashed >> np.uint64(32))) & np.uint64(len(slots) - 1))
 
 
-@njit(cache=True)
+@kernel
 def slots_by_hash(hashes: Hashes) -> Ints:
     """For each slot the first entry whose hash is found there, or −1."""
     slots = np.full(slot_count(len(hashes)), -1, np.int32)
@@ -38,7 +39,7 @@ def slots_by_hash(hashes: Hashes) -> Ints:
     return slots
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def first_entry(hashed: np.uint64, slots: Ints, hashes: Hashes) -> np.int32:
     """The first entry with this hash, or −1."""
     slot = slot_of(hashed, slots)
@@ -47,7 +48,7 @@ def first_entry(hashed: np.uint64, slots: Ints, hashes: Hashes) -> np.int32:
     return np.int32(slots[slot])
 
 
-@njit(cache=True)
+@kernel
 def numbered(hashes: Hashes) -> tuple[Ints, Ints]:
     """A number for each entry, in the order of first appearance, the same for equal hashes; and the first of each."""
     slots = np.full(slot_count(len(hashes)), -1, np.int32)

@@ -1,0 +1,49 @@
+"""How functions are compiled.
+
+A kernel is called by Python: it needs a wrapper, and machine code on disk, so that later processes do not compile it
+again. A function that only compiled code calls needs neither, and both take longer than compiling it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_NO_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+def kernel(function: Function) -> Function:
+    """A function that Python calls, too."""
+    return cast("Function", njit(cache=True)(function))
+
+
+def inlined_kernel(function: Function) -> Function:
+    """As `kernel`; compiled callers contain its code."""
+    return cast("Function", njit(cache=True, inline="always")(function))
+
+
+def inner(function: Function) -> Function:
+    """A function that only compiled code calls."""
+    return cast("Function", njit(**_NO_WRAPPERS)(function))
+
+
+def inlined(function: Function) -> Function:
+    """As `inner`; its code stands where it is called, for what runs at every tag."""
+    return cast("Function", njit(forceinline=True, **_NO_WRAPPERS)(function))
+
+
+def merged(function: Function) -> Function:
+    """As `inner`, for what is called at one place: its code is written there before anything is compiled, which saves
+    compiling it for itself with all that it calls."""
+    return cast("Function", njit(inline="always")(function))
+
+
+def entry_point(function: Callable[..., Any], argument_types: tuple[Any, ...]) -> Any:
+    """The machine code for these argument types. Calling it skips numba's dispatch, which inspects every argument."""
+    dispatcher: Any = function
+    dispatcher.compile(argument_types)
+    return dispatcher.overloads[argument_types].entry_point
