@@ -52,7 +52,7 @@ def test_the_reference_table_is_generated() -> None:
 def test_no_two_names_share_a_hash() -> None:
     keys, values = scan_tables.name_tables()
     words = {word for words in scan_tables._WORD_ROLES.values() for word in words.split()}
-    words |= set(scan_tables._NEGATIONS.split())
+    words |= {*scan_tables._NEGATIONS.split(), *scan_tables.word_weights()}
     groups = (*scan_tables._KINDS.values(), *scan_tables._TAG_ROLES.values())
     tags = {tag for group in groups for tag in group.split()}
     expected = len(words) + len(tags) + len(scan_tables.ATTRIBUTES) + len(scan_tables.named_references())
