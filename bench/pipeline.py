@@ -10,15 +10,18 @@ python bench/pipeline.py [--pages 1500] [--rounds 3]
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pages import sample_pages
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from pages import data_folder, sample_pages
+from result_files import Table, write_result
 
 from dustream.core.intake import take_in
 from dustream.core.pipeline import PAGES, pipeline
@@ -36,6 +39,7 @@ from dustream.streams.once.spool import FileSpool
 from dustream.streams.store.rocks import RocksStore
 
 ONCE, KEPT = "dustream run --once", "dustream run"
+COLUMNS = ["", "µs a page", "times --once", "times run", "pair precision", "recall"]
 TAKE_IN = "take in (parse, sign)"
 THRESHOLD = 0.9
 PERMUTATIONS = 128
@@ -266,18 +270,25 @@ def main() -> None:
         rounds = 1 if name.startswith("Beautiful") else args.rounds
         best[name] = min((method(pages) for _ in range(rounds)), key=lambda result: result.seconds)
     size = sum(len(page.html or "") for page in pages) / len(pages)
-    print(f"HTML to status, one core, {what}, {size / 1000:.0f} KB a page\n")
-    print(f"{'':28} {'µs a page':>10} {'--once is':>12} {'run is':>14} {'pair precision':>15} {'recall':>8}")
-    for name, result in best.items():
-        precision, recall = pair_scores(result.groups, result.exact_groups)
-        times = [f"{result.seconds / best[ours].seconds:.1f} x faster" for ours in (ONCE, KEPT)]
-        shown = ("", "") if name in (ONCE, KEPT) else times
-        micros = result.seconds / len(pages) * 1e6
-        print(f"{name:28} {micros:10.0f} {shown[0]:>12} {shown[1]:>14} {precision:15.4f} {recall:8.4f}")
-    print("\nµs a page by stage")
-    for name, result in best.items():
-        stages = ", ".join(f"{stage} {seconds / len(pages) * 1e6:.0f}" for stage, seconds in result.stages.items())
-        print(f"  {name}: {stages}")
+    rows = [_row(name, result, best, len(pages)) for name, result in best.items()]
+    stages = [
+        [name, ", ".join(f"{stage} {seconds / len(pages) * 1e6:.0f}" for stage, seconds in result.stages.items())]
+        for name, result in best.items()
+    ]
+    tables = [
+        Table(f"HTML to status, one core: {what}, {size / 1000:.0f} KB a page", COLUMNS, rows),
+        Table("µs a page by stage", ["", "stages"], stages),
+    ]
+    for table in tables:
+        print(f"{table.title}\n\n{table.markdown()}\n")
+    if data_folder() is not None:
+        write_result("pipeline", tables)
+
+
+def _row(name: str, result: Result, best: dict[str, Result], pages: int) -> list[Any]:
+    precision, recall = pair_scores(result.groups, result.exact_groups)
+    times = [f"{result.seconds / best[ours].seconds:.1f}" if name not in (ONCE, KEPT) else "" for ours in (ONCE, KEPT)]
+    return [name, round(result.seconds / pages * 1e6), *times, f"{precision:.4f}", f"{recall:.4f}"]
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ SUMMARY_FIELDS = {
     "skipped": "Records that are no page (images, scripts …), by reason.",
     "refused": "Inputs of which nothing could be read.",
     "seconds": "Duration of this run.",
-    "seconds_per_stage": "Processor seconds by stage.",
+    "seconds_per_stage": "Seconds by stage, by the clock; signing adds up over its processes.",
     "messages": "Messages handled by each processor.",
     "pages_per_second": "Events of this run over its duration.",
     "peak_memory_mb": "Peak memory of the process.",
