@@ -186,8 +186,8 @@ class OnceEngine:
 
     def _learn(self, rows: Rows) -> None:
         updates = ClusterUpdates()
-        for url, status in self._statuses.items():
-            updates.add(site_of(url), status)
+        for url, each in self._statuses.items():
+            updates.add(site_of(url), each)
         at_the_end = partial(RulesProcessor, RulesSettings(relearn_changes_min=sys.maxsize))
         sends = self._alone(RULES, [send.message for send in updates.drain()], at_the_end)
         newest = {send.message.site: send.message for send in sends}
