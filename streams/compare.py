@@ -1,4 +1,4 @@
-"""Two outcomes side by side: which URLs changed their status, and why."""
+"""Compares two outcomes: which URLs changed their status, and why."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Comparison(Struct, frozen=True):
 
 
 def read_outcome(source: str, bootstrap: str | None) -> dict[str, StatusLine]:
-    """Statuses of a status.jsonl, of the folder of a run, or of an application on Kafka."""
+    """The statuses in a status.jsonl, in the folder of a run, or of an application on Kafka."""
     path = Path(source)
     file = path / "status.jsonl" if path.is_dir() else path
     if file.is_file():
@@ -50,14 +50,14 @@ def read_outcome(source: str, bootstrap: str | None) -> dict[str, StatusLine]:
             with file.open("rb") as lines:
                 return {status.url: status for status in map(decoder.decode, lines)}
         except msgspec.MsgspecError as error:
-            raise UnreadableInput(f"{file} is no status.jsonl: {error}") from None
+            raise UnreadableInput(f"{file} is not a status.jsonl: {error}") from None
     if path.exists():
         raise UnreadableInput(f"there is no status.jsonl in {source}: name the --out folder of a run")
     try:
         return {url: status_line(status) for url, status in Client(bootstrap, source).newest().items()}
     except Unreachable as error:
         raise UnreadableInput(
-            f"there is no file or folder {source}; taken for the name of an application on Kafka: {error}"
+            f"there is no file or folder {source}, and as the name of an application on Kafka: {error}"
         ) from None
 
 

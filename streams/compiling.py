@@ -1,4 +1,4 @@
-"""Whether hot loops are being compiled, and for how long: the first run after an update is slow for no other reason."""
+"""Detects whether code is being compiled, and for how long: the reason why the first run after an update is slow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dustream.core.kernels.native import Event, Listener, install_listener
 
 
 class CompileClock(Listener):
-    """Numba tells of every compilation, but not of machine code that it finds in its cache. Compilations nest."""
+    """Numba reports every compilation, but not machine code from its cache. Compilations nest."""
 
     def __init__(self, on_first: Callable[[], None]) -> None:
         self._on_first = on_first
@@ -33,7 +33,7 @@ class CompileClock(Listener):
 
 @contextmanager
 def compile_clock(on_first: Callable[[], None]) -> Iterator[CompileClock]:
-    """Counts what this process compiles meanwhile; `on_first` is told when that begins."""
+    """Measures compilation in this block; calls `on_first` when it begins."""
     clock = CompileClock(on_first)
     with install_listener("numba:compile", clock):
         yield clock

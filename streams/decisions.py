@@ -1,7 +1,7 @@
-"""Operators' decisions on a state: which are in force, and taking a new one.
+"""Operators' decisions on a state: lists those in force, and applies a new one.
 
-A decision is an event like any other (schemas/crawl.py), so it can stand in an input of a run; what is taken here goes
-the same way, and `read_decisions` gives it back as an event for a run of the same inputs into a fresh state.
+A decision is an event like any other (schemas/crawl.py), so it can be part of an input. A decision made here is
+processed in the same way, and `read_decisions` returns it as an event for a run of the same inputs into a fresh state.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dustream.streams.questions.state import EmbeddedState
 
 
 def decide(path: Path, event: CrawlEvent, out: Path | None) -> None:
-    """Take a decision: everything that follows from it is in the state when this returns, and in `out` if given."""
+    """Apply a decision. When this returns, all its consequences are in the state, and in `out` if given."""
     with EmbeddedState(path) as state:
         settings = state.settings
     store = open_state(path, settings)
@@ -46,7 +46,7 @@ def decide(path: Path, event: CrawlEvent, out: Path | None) -> None:
 
 
 def _update_summary(path: Path, outcome: Outcome) -> None:
-    """What the run said of the outcome is no more; what it said of itself stays."""
+    """Replace the fields of the outcome; those about the run stay."""
     if path.exists():
         summary = msgspec.json.decode(path.read_bytes()) | outcome_fields(outcome)
         path.write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")

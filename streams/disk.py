@@ -1,4 +1,4 @@
-"""What to say when a disk is full or fails, whoever noticed it: one line that says what to do."""
+"""The error message when a disk is full or fails: one line that states what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BROKEN = (errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO)
 
 
 def describe(error: BaseException, where: Path | str | None = None) -> str:
-    """An error of the operating system, or of a library that passes on its text, as a sentence for people."""
+    """An error of the OS, or of a library that passes on its text, as a sentence."""
     name = where or getattr(error, "filename", None)
     place = f" in {name}" if name else ""
     if _says(error, _FULL):

@@ -1,13 +1,13 @@
-"""How well a run found what was planted: its statuses against the truth of a generated web.
+"""Evaluates a run on a generated web: its statuses against the truth.
 
 Pairs are counted, not enumerated: with n_cg pages of true cluster c in group g, the pairs that are together in both
 are Σ C(n_cg, 2), those of the run Σ_g C(n_g, 2), those of the truth Σ_c C(n_c, 2).
 
-Who counts: pages with content at the end of the log. Grey pages (too near the threshold to call, or unreadable as
-declared) are left out on both sides before anything is counted, so a pair with a grey page is neither right nor wrong;
-a wrong merger that a grey page brings about between two other clusters does count. A page the run does not know, or
-calls gone, stands alone. Redirects are judged by where they lead: to the group of the page at which they end. A
-cluster is lost if none of its pages, grey ones included, is kept.
+Counted are pages with content at the end of the log. Grey pages (too near the threshold to call, or unreadable as
+declared) are left out on both sides before counting, so a pair with a grey page is neither right nor wrong; a wrong
+merger that a grey page causes between two other clusters does count. A page that the run does not know, or whose role
+is gone, is alone. Redirects are judged by the group of the page at which they end. A cluster is lost if none of its
+pages, grey ones included, is kept.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ROLE_CLASS: dict[Role, str] = {
 
 
 class JudgedLine(Struct, frozen=True):
-    """What is read of a line of status.jsonl."""
+    """The fields of a line of status.jsonl that are evaluated."""
 
     url: str
     role: Role
@@ -52,7 +52,7 @@ class _FirstLine(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One place where run and truth differ. `what`: merged (clusters in one group), split, role, redirect."""
+    """A difference between run and truth. `what`: merged (clusters in one group), split, role, redirect."""
 
     what: str
     said: str
@@ -62,7 +62,7 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Scores:
-    """The outcome. Ratios of nothing are 1: where there was nothing to find, nothing was missed."""
+    """The scores. A ratio with denominator 0 is 1: if there was nothing to find, nothing was missed."""
 
     pages: int
     grey_left_out: int
@@ -123,8 +123,8 @@ def score(status_lines: Iterable[bytes | str], truth_lines: Iterable[bytes | str
     truths = {truth.url: truth for truth in _read_truth(truth_lines)}
     statuses = {status.url: status for status in _read_statuses(status_lines)}
     counted = [truth for truth in truths.values() if truth.role == "content" and not truth.grey]
-    said = {truth.url: _group(statuses.get(truth.url), truth.url) for truth in counted}
-    cells = Counter((truth.cluster, said[truth.url]) for truth in counted)
+    group_of = {truth.url: _group(statuses.get(truth.url), truth.url) for truth in counted}
+    cells = Counter((truth.cluster, group_of[truth.url]) for truth in counted)
     kept = [url for url in truths if url in statuses and is_kept(statuses[url].role)]
     redirects, redirect_errors = _redirects(truths, statuses)
     clusters, found = _clusters_found(cells)
@@ -143,10 +143,10 @@ def score(status_lines: Iterable[bytes | str], truth_lines: Iterable[bytes | str
         redirects=redirects,
         redirects_right=redirects - len(redirect_errors),
         unknown_urls=sum(url not in truths for url in statuses),
-        found_by_rule=_found_by_rule(counted, said),
+        found_by_rule=_found_by_rule(counted, group_of),
         worst=(
-            *_worst_cells("merged", cells, 1, counted, said),
-            *_worst_cells("split", cells, 0, counted, said),
+            *_worst_cells("merged", cells, 1, counted, group_of),
+            *_worst_cells("split", cells, 0, counted, group_of),
             *(_role_disagreement(truth, statuses.get(truth.url)) for truth in role_errors[:EXAMPLES_MAX]),
             *redirect_errors[:EXAMPLES_MAX],
         ),
@@ -181,7 +181,7 @@ def _read_statuses(lines: Iterable[bytes | str]) -> Iterable[JudgedLine]:
 
 
 def _group(status: JudgedLine | None, url: str) -> str:
-    """The group a URL is said to be in; a page unknown, gone or without a group stands alone."""
+    """The group of a URL in the run; a page unknown, gone or without a group is alone."""
     if status is None or status.group is None or status.role == "gone":
         return f"alone {url}"
     return status.group
@@ -191,7 +191,7 @@ Cells = Counter[tuple[str | None, str]]
 
 
 def _summed(cells: Cells, side: int) -> Counter[str | None]:
-    """Cell counts added up per cluster (side 0) or per group (side 1)."""
+    """Cell counts summed per cluster (side 0) or per group (side 1)."""
     sums: Counter[str | None] = Counter()
     for cell, count in cells.items():
         sums[cell[side]] += count
@@ -214,27 +214,27 @@ def _clusters_found(cells: Cells) -> tuple[int, int]:
     return len(shared), sum(groups_per_cluster[cluster] == 1 for cluster in shared)
 
 
-def _found_by_rule(counted: list[PageTruth], said: Mapping[str, str]) -> dict[str, tuple[int, int]]:
-    """For each URL rule: of the addresses that show their page's text, how many are in its group."""
+def _found_by_rule(counted: list[PageTruth], group_of: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+    """For each URL rule: how many of the URLs that show their page's text are in its group."""
     clusters = {truth.url: truth.cluster for truth in counted}
     found: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for truth in counted:
         if truth.rule is not None and truth.of in clusters and clusters[truth.of] == truth.cluster:
-            found[truth.rule][0] += said[truth.url] == said[truth.of]
+            found[truth.rule][0] += group_of[truth.url] == group_of[truth.of]
             found[truth.rule][1] += 1
     return {rule: (right, of) for rule, (right, of) in sorted(found.items())}
 
 
 def _role_is_right(truth: PageTruth, status: JudgedLine | None) -> bool:
-    """Rejected means that no status exists; unique, winner and duplicate are told apart by the groups, not here."""
+    """Rejected means that no status exists; unique, winner and duplicate are judged by the groups, not here."""
     if status is None:
         return truth.role == "rejected"
     return ROLE_CLASS.get(status.role) == truth.role
 
 
 def _role_disagreement(truth: PageTruth, status: JudgedLine | None) -> Disagreement:
-    said = "no status" if status is None else status.role
-    return Disagreement("role", f"{said} instead of {truth.role} ({truth.family})", (truth.url,), 0)
+    found = "no status" if status is None else status.role
+    return Disagreement("role", f"{found} instead of {truth.role} ({truth.family})", (truth.url,), 0)
 
 
 def _redirects(truths: Mapping[str, PageTruth], statuses: Mapping[str, JudgedLine]) -> tuple[int, list[Disagreement]]:
@@ -250,7 +250,7 @@ def _redirects(truths: Mapping[str, PageTruth], statuses: Mapping[str, JudgedLin
 
 
 def _worst_cells(
-    what: str, cells: Cells, side: int, counted: list[PageTruth], said: Mapping[str, str]
+    what: str, cells: Cells, side: int, counted: list[PageTruth], group_of: Mapping[str, str]
 ) -> list[Disagreement]:
     """The groups with the most wrong pairs (side 1), or the clusters with the most missed ones (side 0)."""
     wrong = Counter({name: count * (count - 1) // 2 for name, count in _summed(cells, side).items()})
@@ -259,7 +259,7 @@ def _worst_cells(
     worst = sorted((-pairs, str(name)) for name, pairs in wrong.items() if pairs > 0)[:EXAMPLES_MAX]
     examples: dict[str, dict[str | None, str]] = {name: {} for _, name in worst}
     for truth in counted:
-        cell = (truth.cluster, said[truth.url])
+        cell = (truth.cluster, group_of[truth.url])
         if str(cell[side]) in examples:
             examples[str(cell[side])].setdefault(cell[1 - side], truth.url)
     return [

@@ -1,4 +1,4 @@
-"""Folders that people name for what is written."""
+"""Output folders named by the user."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dustream.core.errors import BadSetting
 
 
 def make_folder(path: Path) -> None:
-    """The folder, made if it is not there; BadSetting if it cannot be."""
+    """Create the folder if it does not exist; BadSetting if that fails."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        raise BadSetting(f"{path} is a file, and a folder is needed: name another") from None
+        raise BadSetting(f"{path} is a file, not a folder: name another") from None
     except OSError as error:
-        raise BadSetting(f"the folder {path} cannot be made ({error.strerror}): name another") from None
+        raise BadSetting(f"the folder {path} cannot be created ({error.strerror}): name another") from None

@@ -1,4 +1,4 @@
-"""`dustream run`: inputs through the pipeline into a state, and the results out of it. Interrupted, it resumes."""
+"""`dustream run`: reads inputs through the pipeline into a state, and writes the results. It resumes if interrupted."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ ALARMS_SHOWN = 10  # in the summary; all are in alarms.jsonl
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What the user asked for."""
+    """The user's request."""
 
     inputs: list[str]
     out: Path
     state: Path | None
-    """None: keep none, and tell the outcome of these inputs alone."""
+    """None: compute the outcome of these inputs directly, and keep no state."""
     settings: Settings
     jobs: int
     field_map: dict[str, str] = field(default_factory=dict)
     partition_map: bytes | None = None
-    """A map as `dustream partitions --out` writes it, for a fresh state; without one a generic map is used."""
+    """A map as `dustream partitions --out` writes it, for a fresh state; otherwise the default map is used."""
 
 
 class RunProgress(NamedTuple):
-    """How far a run has come."""
+    """The progress of a run."""
 
     bytes_read: int
     bytes_total: int
@@ -67,34 +67,34 @@ class RunProgress(NamedTuple):
 
 
 class Watcher:
-    """Is told what a run does. The default says nothing."""
+    """Callbacks on the progress of a run. The default ignores them."""
 
     def inputs(self, plans: list[InputPlan]) -> None:
-        """Which inputs will be read from where."""
+        """The inputs to be read."""
 
     def opening(self, opening: Opening) -> None:
-        """A task is being rebuilt from the state: called as it begins, and after every thousand rows."""
+        """A task is being rebuilt from the state: called at its start, and after every thousand rows."""
 
     def progress(self, progress: RunProgress) -> None:
         """Called after every chunk."""
 
     def compiling(self) -> None:
-        """Hot loops are compiled before the run goes on: the first time after an update."""
+        """Code is being compiled before the run continues: the first time after an update."""
 
     def refused(self, path: str, error: UnreadableInput) -> None:
         """An input cannot be read."""
 
     def passed_over(self, path: str) -> None:
-        """Something in a folder is no regular file, and not read."""
+        """An entry of a folder is not a regular file, and is not read."""
 
     def notice(self, path: str, text: str) -> None:
-        """What a person should know of an input as a whole."""
+        """A remark on an input as a whole."""
 
     def settling(self, stage: str) -> None:
-        """All input is in; the outcome is being computed (with `state` None), stage by stage."""
+        """All input is read; the outcome is being computed (with `state` None), stage by stage."""
 
     def writing(self) -> None:
-        """All input is in; the results are being written."""
+        """All input is processed; the results are being written."""
 
 
 class RunSummary(Struct, frozen=True):
@@ -130,12 +130,12 @@ class RunSummary(Struct, frozen=True):
 
 
 def run_job(request: RunRequest, watcher: Watcher | None = None) -> RunSummary:
-    """Do all of it; on the same state again, only what is new."""
+    """Run the job; on the same state again, only new input is processed."""
     if request.jobs < 1:
-        raise BadSetting(f"--jobs {request.jobs} makes no sense: use 1 or more")
+        raise BadSetting(f"--jobs {request.jobs} is too few: use 1 or more")
     watcher = watcher or Watcher()
     paths = expand_paths(request.inputs, watcher.passed_over)
-    make_folder(request.out)  # not found out at the end, when the results are to be written
+    make_folder(request.out)  # fail early, not when the results are written
     if request.state is None:
         return _run_once(request, paths, watcher)
     store = open_state(request.state, request.settings)
@@ -164,7 +164,7 @@ def _run_once(request: RunRequest, paths: list[str], watcher: Watcher) -> RunSum
 
 
 class Engine(Protocol):
-    """What a run needs of the engine that does the work."""
+    """The interface of the engine that processes a run."""
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -175,11 +175,11 @@ class Engine(Protocol):
         """By processor."""
 
     def run(self, feeds: Iterable[Feed]) -> None:
-        """Take in everything, and come to rest."""
+        """Process everything until the engine is at rest."""
 
 
 class _Run:
-    """One run: the counts and clocks that its parts share."""
+    """One run: the counters and timers that its parts share."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class _Run:
 
     @property
     def _read_any(self) -> bool:
-        """Whether any record was of use, now or in an earlier run over the same inputs."""
+        """Whether any record was used, now or in an earlier run over the same inputs."""
         before, now = self._counts_before, self._counts
         used = (now.records - now.rejected) - (before.records - before.rejected)
         return used > 0 or now.skipped != before.skipped or any(plan.done for plan in self._plans)
@@ -262,7 +262,7 @@ class _Run:
         return Feed(sends, [*changes, (COUNTS_KEY, msgspec.json.encode(self._counts))])
 
     def _judge(self, place: ChunkSpan) -> None:
-        """An input of which nothing could be used is as good as refused."""
+        """An input without a usable record is reported as unreadable."""
         if place.progress.done and place.path not in self._refused and self._rejections.nothing_used(place.path):
             self._refused.append(place.path)
 
@@ -312,7 +312,7 @@ class _Run:
 
 
 def outcome_fields(outcome: Outcome) -> dict[str, Any]:
-    """What summary.json says of the outcome, whoever wrote it."""
+    """The fields of summary.json about the outcome."""
     return {
         "pages": sum(outcome.roles.values()),
         "kept": outcome.kept,
@@ -340,6 +340,6 @@ def _timed(chunks: Iterator[Chunk[ChunkSpan]], took: Callable[[float], None]) ->
 
 
 def peak_memory_mb() -> int:
-    """Largest resident size of this process so far (its signing workers not counted)."""
+    """Largest resident size of this process so far (without its signing workers)."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (1 << 20) if sys.platform == "darwin" else peak / (1 << 10))

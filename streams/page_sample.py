@@ -1,4 +1,4 @@
-"""A bounded sample of the pages in some inputs, the same whatever order they come in."""
+"""A bounded sample of the pages in some inputs, independent of their order."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from dustream.streams.readers import Record, open_inputs
 from dustream.streams.readers.field_map import FieldMap
 
 CHUNK_EVENTS = 128
-CHUNK_RECORDS = 8192  # however few of them are signed: progress is told once a chunk
+CHUNK_RECORDS = 8192  # however few of them are signed: progress is reported once per chunk
 DEFAULT_SOURCE = Settings().text_source
 
 
 class PageSample(NamedTuple):
-    """The last version of each URL chosen. `read` counts records read: of these, `passed_over` were not looked at, as
-    their URLs' hashes are too high, and `unusable` were looked at and are no page."""
+    """The last version of each URL chosen. `read` counts records read: of these, `passed_over` were skipped because the
+    hashes of their URLs are too high, and `unusable` are not pages."""
 
     batch: PointBatch
     read: int
@@ -36,7 +36,7 @@ class PageSample(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Records read so far and passed over so far, and the records rejected since the chunk before."""
+    """Records read and skipped so far, and records rejected since the last chunk."""
 
     read: int
     passed_over: int
@@ -44,7 +44,7 @@ class _Place(NamedTuple):
 
 
 class _Reservoir:
-    """Keeps the URLs with the lowest hashes: which ones does not depend on the order they came in."""
+    """Keeps the URLs with the lowest hashes, so the choice does not depend on their order."""
 
     def __init__(self, pages_max: int) -> None:
         self._pages_max = pages_max
@@ -69,7 +69,7 @@ class _Reservoir:
 
 
 def sample_rank(url: str) -> int:
-    """Salted, so that being chosen says nothing about a page's tie."""
+    """Salted, so that it is independent of a page's tie."""
     return int.from_bytes(
         blake2b(url.encode("utf-8", "surrogatepass"), digest_size=8, person=b"sample").digest(), "big"
     )
@@ -100,9 +100,9 @@ def sample_pages(
 
 
 def _chunks(paths: Sequence[str], field_map: FieldMap | None, reservoir: _Reservoir) -> Iterator[Chunk[_Place]]:
-    """Events in chunks, without those whose URL the reservoir has no room for: signing is what takes the time.
+    """Events in chunks, without those that the reservoir has no room for: signing takes most of the time.
 
-    Room only gets less, so whoever is passed over would not be in the sample in the end, whenever it is asked.
+    Room only decreases, so a URL that is skipped would not be in the final sample.
     """
     read = passed_over = rejections = first = 0
     events: list[CrawlEvent] = []
@@ -122,7 +122,7 @@ def _chunks(paths: Sequence[str], field_map: FieldMap | None, reservoir: _Reserv
 
 
 def _may_be_chosen(event: CrawlEvent, reservoir: _Reservoir) -> bool:
-    """Events without a usable URL go on to intake, which says what is wrong with them."""
+    """Events without a usable URL are passed to intake, which reports the error."""
     try:
         return reservoir.has_room_for(page_identity(event.url))
     except BadEvent:

@@ -1,4 +1,4 @@
-"""The picture of a partition map: how long pages are, where the cuts lie, and what each partition carries. SVG."""
+"""A picture of a partition map as SVG: page lengths, the cuts, and the load of each partition."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def draw_partition_map(partition_map: PartitionMap, lengths: NDArray[np.int64], 
 
 
 def _length_cuts(partition_map: PartitionMap) -> list[int]:
-    """Lengths at which a map cuts; Zhu's are lengths in the first sub-dictionary times their number."""
+    """Lengths at which a map cuts; for Zhu's, lengths in the first sub-dictionary times the number of dimensions."""
     if isinstance(partition_map, LosslessMap):
         return sorted({cut.coordinate for cut in partition_map.data.cuts if cut.sub_dictionary == BY_LENGTH})
     data = partition_map.data
@@ -69,7 +69,7 @@ def _length_panel(lengths: NDArray[np.int64], cuts: Sequence[int], top: int) -> 
 
 
 def _tree_panel(cuts: Sequence[Cut], load: NDArray[np.int64], top: int) -> tuple[list[str], int]:
-    """The cuts from the root down to the partitions; a box is as wide as the pages below it are many."""
+    """The cuts from the root down to the partitions; the width of a box is proportional to its pages."""
     title = "Cuts, from the first down: blue by length L, green by the share s of a sub-dictionary; grey: partitions. "
     parts = [_text(LEFT, top - 10, title + "Width: pages. What is less lies left; of ≤, ties in part")]
     scale = PLOT_WIDTH / max(int(load.sum()), 1)
@@ -123,7 +123,7 @@ def _pages_under(cuts: Sequence[Cut], node: int, load: NDArray[np.int64]) -> int
 
 
 def _load_panel(balance: Balance, top: int) -> list[str]:
-    """What each partition stores, in front of what it is asked to compare."""
+    """The pages that each partition stores, in front of those that it compares."""
     highest = int(balance.visits.max(initial=1))
     mean_y = top + PANEL_HEIGHT * (1 - float(balance.load.mean()) / max(highest, 1))
     title = (

@@ -19,7 +19,7 @@ def schema_files() -> dict[str, str]:
 
 
 def write_schema_files(folder: Path) -> list[str]:
-    """Write all files unless that would break somebody; the result says what would."""
+    """Write all files unless that would break readers or writers; returns what would break."""
     broken = []
     for name, text in schema_files().items():
         path = folder / name

@@ -1,8 +1,8 @@
-"""Compiles the hot loops once, so that the first real run does not wait for it: `python -m dustream.streams.warm_up`.
+"""Compiles the hot loops once, so that the first real run need not wait: `python -m dustream.streams.warm_up`.
 
-The machine code is cached beside the source (or in NUMBA_CACHE_DIR) and used by every later process. What reads pages,
-what compares them and what learns rules is compiled in processes side by side; comparing pages therefore starts from
-signatures that are made up.
+The machine code is cached beside the source (or in NUMBA_CACHE_DIR) and used by every later process. Code that reads
+pages, compares them and learns rules is compiled in parallel processes; comparing pages therefore starts from synthetic
+signatures.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dustream.streams.generate import generate
 from dustream.streams.once.engine import OnceEngine
 from dustream.streams.store.memory import MemoryStore
 
-PAGES_TO_TRY = 200  # enough to meet every common case: copies, near copies, redirects, updates, deaths
+PAGES_TO_TRY = 200  # enough for every common case: copies, near copies, redirects, updates, deaths
 ITEMS_TO_LEARN_FROM = 40  # of each kind
 FAMILIES, COPIES, SHINGLES = 40, 4, 300
 CROWD, OWN = 400, 24  # pages just below the threshold
@@ -40,7 +40,7 @@ SETTINGS = Settings(partitions=2)
 
 
 def warm_up() -> float:
-    """Compile everything, and see on a small web that nothing is left; the seconds it took."""
+    """Compile everything, and check on a small web that nothing is left; returns the seconds it took."""
     started = time.perf_counter()
     spawn = multiprocessing.get_context("spawn")
     beside = [spawn.Process(target=each) for each in (read_some_pages, learn_some_rules)]
@@ -54,19 +54,19 @@ def warm_up() -> float:
 
 
 def warm_up_pages(settings: Settings) -> Feed:
-    """Take in a small web and run it; what was fed."""
+    """Read a small web and run it; returns the feed."""
     return run(read_some_pages(settings), settings)
 
 
 def run(crawls: Iterable[Crawl], settings: Settings) -> Feed:
-    """Pages through the pipeline; what was fed."""
+    """Run pages through the pipeline; returns the feed."""
     feed = Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])
     EmbeddedEngine(pipeline(settings), MemoryStore()).run([feed])
     return feed
 
 
 def read_some_pages(settings: Settings = SETTINGS) -> list[Crawl]:
-    """Of a small web, with some Chinese pages that are parts of each other, and pages as crawlers keep them."""
+    """A small web, with some Chinese pages that contain each other, and pages as bytes."""
     events = [*generate(pages=PAGES_TO_TRY, seed=1), *_parts_of_a_text(), *_pages_of_bytes()]
     return take_in(events, settings.text_source).crawls
 
@@ -81,8 +81,8 @@ def _parts_of_a_text() -> list[CrawlEvent]:
 
 
 def _pages_of_bytes() -> list[CrawlEvent]:
-    """In UTF-8, in a charset that is found out, with a reference in what the head says, and larger than what room is
-    kept for."""
+    """Pages in UTF-8, in other charsets, with a character reference in the lang attribute, and larger than the buffers
+    that are kept."""
     page = "<html lang='d&#101;'><p>größer</p></html>"
     bodies = [page.encode(), page.encode("latin-1"), page.encode("utf-16"), page.encode() + b" " * KEPT_BYTES_MAX]
     return [
@@ -91,8 +91,8 @@ def _pages_of_bytes() -> list[CrawlEvent]:
 
 
 def some_families() -> Iterable[Crawl]:
-    """Near copies, each on a site of its own so that there are no rules to learn, and parts of them; some change, some
-    die. All have one shingle in common, which makes it a common term."""
+    """Near copies, each on its own site so that there are no rules to learn, and parts of them; some change, some die.
+    All have one shingle in common, which makes it a common term."""
     for family in range(FAMILIES):
         yield Crawl(_url(family, COPIES), 1, "content", signature=_signature(_numbers(family, 0)[: SHINGLES // 2]))
         for copy in range(COPIES):
@@ -103,7 +103,7 @@ def some_families() -> Iterable[Crawl]:
 
 
 def a_crowd() -> Iterable[Crawl]:
-    """Pages with one template, none of which matches another but the last one; one dies."""
+    """Pages with one template, of which only the last one has a match; one dies."""
     common = [*range(10**6, 10**6 + SHINGLES)]
     for number in range(CROWD + 1):
         first = 10**7 + OWN * min(number, CROWD - 1) + number // CROWD

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from dustream.core.vertex import vertex_name
+from dustream.core.vertex import content_name, vertex_name
 from dustream.schemas.pages import Decision, Request, Resolution, Standing, Verdict
 
 UNKNOWN_VERSION = -(1 << 62)  # of a URL that was never fetched
@@ -79,6 +79,15 @@ class PageRow(Struct, frozen=True, array_like=True, gc=False):
 def vertex_of(url: str, page: PageRow) -> str:
     """The name of a content page's vertex."""
     return vertex_name(page.first_seen_ms, url, page.epoch, page.turn)
+
+
+def is_live(page: PageRow, vertex: str) -> bool:
+    """Whether the vertex is the page's present content."""
+    return page.kind == "content" and vertex[vertex.rindex(" ") + 1 :] == content_name(page.epoch, page.turn)
+
+
+def same_vertex(before: PageRow, now: PageRow) -> bool:
+    return before.epoch == now.epoch and before.turn == now.turn
 
 
 def since_of(page: PageRow) -> int:

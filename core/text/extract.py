@@ -1,6 +1,6 @@
-"""A page → its text, and what its head says about it. The one door to the HTML parser: replace it here.
+"""The text and head of a page by resiliparse, an HTML5 parser with a main-content extractor.
 
-resiliparse (lexbor) parses as HTML5 says and has a main-content extractor; docs/signatures.md has the comparison.
+docs/explanation/signatures.md compares extractors.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ TAGS_CACHED_MAX = 1024
 RANK_MAX = 1200
 
 # A text is in a language if this many of its tokens are that language's little words, this share of them at least, and
-# no other language has more than this share of as many (docs/signatures.md has what that costs in agreement).
+# no other language has more than this share of as many (the cost in agreement: docs/explanation/signatures.md).
 WORDS_MIN = 6
 WORDS_SHARE_MIN = 0.08
 RUNNER_UP_SHARE_MAX = 0.75

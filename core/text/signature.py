@@ -1,4 +1,4 @@
-"""A page's signature: tokens → shingle set → MinHash and length vector, and the content hash (docs/signatures.md)."""
+"""A page's signature: shingle set, MinHash, length vector and content hash (docs/explanation/signatures.md)."""
 
 from __future__ import annotations
 

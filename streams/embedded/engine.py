@@ -1,7 +1,7 @@
 """The embedded engine: the whole topology in one process, FIFO queues between tasks, exactly once.
 
-Input position, state changes and what is still queued go into one write batch. A process killed at any moment
-resumes from the last batch as if nothing had happened since.
+Input position, state changes and queued messages are written in one batch. A process killed at any moment resumes from
+the last batch.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from dustream.streams.engine.tables import StoredKeys, TaskTables
 from dustream.streams.store.base import Change, Store
 
 BATCH_MESSAGES_MAX = 1_024
-GATHERED_MESSAGES = 512  # of feeds, before the tasks begin: a step costs something however little it has to do
+GATHERED_MESSAGES = 512  # collected from feeds before the tasks run: every step has a fixed cost
 COMMIT_MESSAGES = 20_000
 COMMIT_WRITES = 100_000
-COMMIT_INTERVAL_S = 2.0  # a run that is killed loses no more than this
+COMMIT_INTERVAL_S = 2.0  # a killed run loses at most this
 TASK_PREFIX = b"task/"
 FAILED_MESSAGE_EXCERPT_BYTES = 400
 
@@ -36,7 +36,7 @@ _JSON = msgspec.json.Encoder()
 
 
 class Opening(NamedTuple):
-    """How far the engine is in rebuilding what tasks derive from their tables."""
+    """Progress in rebuilding the data that tasks derive from their tables."""
 
     task: str
     number: int  # of this task, from 1
@@ -76,7 +76,7 @@ class EmbeddedTask:
         return batch
 
     def drain(self) -> Iterator[Change]:
-        """Changes that bring the stored queue up to the queue as it is, and the tables' changes."""
+        """The changes that bring the stored queue up to date, and the tables' changes."""
         low, high = self._stored
         changes: list[Change] = [(self._queue_key(number), None) for number in range(low, min(self._head, high))]
         tail = self._head + len(self.queue)
@@ -90,7 +90,8 @@ class EmbeddedTask:
 
 
 class View:
-    """What a topic that nobody inside reads looks like from outside: newest per key if compacted, else a log."""
+    """A topic that no processor reads, as stored for readers outside: the newest message per key if compacted, else a
+    log."""
 
     def __init__(self, name: str, *, compacted: bool, store: Store) -> None:
         self._prefix = view_prefix(name)
@@ -157,7 +158,7 @@ class EmbeddedEngine:
             rows = _open_task(task, opening, on_open)
 
     def run(self, feeds: Iterable[Feed]) -> None:
-        """Take in everything, and come to rest: all queues empty, all committed."""
+        """Process all input until the queues are empty and everything is committed."""
         with rare_collections():
             self._settle()
             waiting = 0
@@ -173,7 +174,7 @@ class EmbeddedEngine:
             self.commit()
 
     def commit(self) -> None:
-        """Make everything so far durable, all or nothing."""
+        """Commit everything so far atomically."""
         started = time.perf_counter()
         self._store.write(chain.from_iterable(self._drain()))
         self._processed_since_commit = self._writes_since_commit = 0
@@ -181,7 +182,7 @@ class EmbeddedEngine:
         self.seconds["commit"] += time.perf_counter() - started
 
     def _is_due(self) -> bool:
-        """When a commit happens decides nothing but how much a killed run does again."""
+        """The time of a commit affects only how much work a killed run repeats."""
         return (
             self._processed_since_commit >= self._commit_messages
             or self._writes_since_commit >= COMMIT_WRITES
@@ -198,7 +199,7 @@ class EmbeddedEngine:
                 yield view.drain()
 
     def _settle(self) -> None:
-        """Work until no task has anything left, and commit if it is time."""
+        """Run the tasks until all queues are empty, and commit if it is due."""
         if self._changes and self._is_due():
             self.commit()
         busy = True
@@ -212,14 +213,14 @@ class EmbeddedEngine:
                         self.commit()
 
     def _rest(self) -> None:
-        """All input is in: what could wait until now is done, in the topology's order, until none has more to say: what
-        one says may be input for another."""
-        spoke = True
-        while spoke:
-            spoke = bool(sum(self._rest_task(task, task.processor) for task in self._all_tasks()))
+        """After the last input: do the postponed work, in the topology's order, until no task sends anything. Messages
+        of one task may be input for another."""
+        has_sent = True
+        while has_sent:
+            has_sent = bool(sum(self._rest_task(task, task.processor) for task in self._all_tasks()))
 
     def _rest_task(self, task: EmbeddedTask, processor: Processor) -> bool:
-        """Whether it had anything to say."""
+        """Returns whether the task sent anything."""
         if not isinstance(processor, Resting):
             return False
         started = time.perf_counter()
@@ -228,7 +229,7 @@ class EmbeddedEngine:
             self._writes_since_commit += task.tables.accept()
         except DustreamError:
             raise
-        except Exception as error:  # it is tried again after the next input, not at once
+        except Exception as error:  # it is retried after the next input, not at once
             self._reopen(task)
             self._route(_failed_message(task, None, error))
             return False
@@ -254,7 +255,7 @@ class EmbeddedEngine:
         self._route_all(sends)
 
     def _one_by_one(self, task: EmbeddedTask, batch: list[Any]) -> list[Send]:
-        """A message made its handler fail: take the batch back, do the others, and that one becomes a dead letter."""
+        """A message made its handler fail: undo the batch, process the others, and make that one a dead letter."""
         sends: list[Send] = []
         self._reopen(task)
         for message in batch:
@@ -293,7 +294,7 @@ class EmbeddedEngine:
 
 
 def _open_task(task: EmbeddedTask, opening: Opening, on_open: Callable[[Opening], None]) -> int:
-    """Returns how many rows all tasks have read by now."""
+    """Returns the number of rows that all tasks have read so far."""
     rows = opening.rows
 
     def read(more: int) -> None:

@@ -1,4 +1,4 @@
-"""The embedded engine on a state that stays open: events from a program instead of files."""
+"""The embedded engine on a state that stays open: takes events from a program instead of files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dustream.streams.engine.rejections import Rejections
 from dustream.streams.engine.state_rows import COUNTS_KEY, Counts
 from dustream.streams.engine.states import open_state, state_map
 
-SOURCE = "a program"  # in dead letters, where a file would be named
+SOURCE = "a program"  # in dead letters, in place of a file name
 
 
 class Session:
-    """A state, written by this process alone. When `add` returns, everything it was given is in the state."""
+    """A state, written by this process alone. When `add` returns, all its events are in the state."""
 
     def __init__(self, path: Path, settings: Settings) -> None:
         self.settings = settings
@@ -42,7 +42,7 @@ class Session:
         self._rejections = Rejections(self.store)
 
     def add(self, events: Iterable[CrawlEvent]) -> list[Rejected]:
-        """Take in events and come to rest; those that cannot be used, by their number."""
+        """Process events to completion, and return those that were rejected, by their number."""
         rejected: list[Rejected] = []
         self._engine.run(self._feeds(iter(events), rejected))
         return rejected

@@ -1,1 +1,1 @@
-"""What every engine shares: inputs in chunks, signing, tables, the rows of a state, results."""
+"""Parts shared by all engines: inputs in chunks, signing, tables, the rows of a state, results."""

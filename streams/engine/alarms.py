@@ -1,4 +1,4 @@
-"""What is held now, for people: every alarm that stands, with numbers counted over the statuses as they are."""
+"""Current alarms in readable form, with counts over the current statuses."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LIVE: frozenset[Role] = frozenset({"unique", "winner", "duplicate", "held"})
 
 
 class AlarmLine(Struct, frozen=True):
-    """A line of alarms.jsonl. `name` is a group's id or a site, `pages` what it has, `held` what of that is held.
-    `lost` are a site's pages whose winner, in the first market, is on another site."""
+    """A line of alarms.jsonl. `name` is a group's id or a site, `pages` its number of pages, `held` how many are held.
+    `lost` is the number of a site's pages whose winner, in the first market, is on another site."""
 
     kind: Literal["group_held", "site_held"]
     name: str
@@ -29,14 +29,14 @@ class AlarmLine(Struct, frozen=True):
 
 
 def standing_alarms(store: Store) -> list[Alarm]:
-    """The newest alarm of each group and site, where that says held."""
+    """The newest alarm of each group and site that is held."""
     decoder = msgspec.json.Decoder(Alarm)
     alarms = (decoder.decode(data) for _, data in store.scan(view_prefix("alarms")))
     return [alarm for alarm in alarms if alarm.kind in ("group_held", "site_held")]
 
 
 class AlarmCounts:
-    """Counts the pages that standing alarms are about."""
+    """Counts the pages of groups and sites with an alarm."""
 
     def __init__(self, alarms: Iterable[Alarm]) -> None:
         self._groups: dict[str, list[int]] = {}
@@ -78,7 +78,7 @@ class AlarmCounts:
 
 
 def count_alarms(store: Store) -> list[AlarmLine]:
-    """What is held now; reads all statuses if anything is."""
+    """The current alarms; reads all statuses if there are any."""
     alarms = standing_alarms(store)
     counts = AlarmCounts(alarms)
     decoder = msgspec.json.Decoder(DuplicateStatus)
@@ -88,7 +88,7 @@ def count_alarms(store: Store) -> list[AlarmLine]:
 
 
 def describe_alarm(line: AlarmLine) -> str:
-    """One line for people."""
+    """The alarm as one line of text."""
     if line.kind == "group_held":
-        return f"group {line.name}: {line.pages:,} pages, too many to be believed; {line.held:,} held"
+        return f"group {line.name}: {line.pages:,} pages, over the limit for a group; {line.held:,} held"
     return f"site {line.name}: {line.lost:,} of {line.pages:,} pages would go to winners elsewhere; {line.held:,} held"

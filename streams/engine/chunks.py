@@ -1,4 +1,4 @@
-"""Inputs as chunks of events with their places, so that a run knows how far it has come and can go on from there."""
+"""Inputs as chunks of events with their positions, so that an interrupted run can resume."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READER_FAILED_CHARS_MAX = 500
 
 
 class RejectedInput(NamedTuple):
-    """A dead letter, and the whole record it is about, where the reader had it."""
+    """A dead letter, and the whole record if the reader had it."""
 
     letter: DeadLetter
     original: bytes = b""
@@ -32,7 +32,7 @@ class RejectedInput(NamedTuple):
 
 
 class ChunkSpan(NamedTuple):
-    """Where a chunk came from, what else stood there, and how far its input has been read behind it."""
+    """The origin of a chunk, the records rejected or skipped there, and the input's progress after it."""
 
     path: str
     number: int
@@ -43,16 +43,16 @@ class ChunkSpan(NamedTuple):
     bytes_read: int
 
     def change(self) -> Change:
-        """The row that records the progress."""
+        """The row that stores the progress."""
         return input_key(self.path), msgspec.json.encode(self.progress)
 
     def origin(self, index: int) -> str:
-        """Where an event of the chunk stands, by its number in the chunk."""
+        """The origin of an event, by its number in the chunk."""
         return str(Origin(self.number, *self.positions[index]))
 
 
 class InputPlan(NamedTuple):
-    """An input and what is left of it to read. `number` is the input's own in this state."""
+    """An input, and the part of it still to be read. `number` identifies the input in this state."""
 
     path: str
     number: int
@@ -62,7 +62,7 @@ class InputPlan(NamedTuple):
 
 
 def plan_inputs(paths: Iterable[str], store: Store) -> list[InputPlan]:
-    """What to read of each input, given what earlier runs on this state have read of it."""
+    """The part of each input to read, after earlier runs on this state."""
     known = dict(read_inputs(store))
     numbers = {path: row.number for path, row in known.items() if row.number is not None}
     unused = count(max(numbers.values(), default=-1) + 1)
@@ -98,7 +98,7 @@ def read_chunks(
     on_refused: Callable[[str, UnreadableInput], None],
     on_notice: Callable[[str, str], None] = lambda path, notice: None,
 ) -> Iterator[Chunk[ChunkSpan]]:
-    """The events of all inputs in order. An input that cannot be read at all is refused, and the next one is read."""
+    """The events of all inputs in order. An input that cannot be read at all is reported, and the next one is read."""
     for plan in plans:
         if plan.done:
             continue
@@ -119,7 +119,7 @@ def read_chunks(
 
 
 class _Builder:
-    """Gathers records until they make a chunk."""
+    """Collects records until they make a chunk."""
 
     def __init__(self, opened: Input, plan: InputPlan, identity: Fingerprint | None, field_map: dict[str, str]) -> None:
         self._opened = opened
@@ -186,13 +186,13 @@ def _chunks_of(opened: Input, builder: _Builder) -> Iterator[Chunk[ChunkSpan]]:
 
 
 def _all_items(opened: Input, builder: _Builder) -> Iterator[Record | Rejection]:
-    """No content of an input ends a run: where its reader fails, the rest is rejected, and the next input is read."""
+    """No input can end a run by its content: if its reader fails, the rest is rejected and the next input is read."""
     try:
         yield from opened
     except (BadSetting, MemoryError):
         raise
     except Exception as error:
-        reason = f"the reader failed here, nothing more can be read: {type(error).__name__}: {error}"
+        reason = f"the reader failed here and cannot read the rest: {type(error).__name__}: {error}"
         yield opened.reject(builder.next_position, -1, reason[:READER_FAILED_CHARS_MAX], ends_input=True)
 
 

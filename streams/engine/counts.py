@@ -1,4 +1,4 @@
-"""Counting what records became."""
+"""Counts of records by outcome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dustream.streams.engine.state_rows import Counts
 
 
 def add_counts(counts: Counts, records: int, intake: Intake, letters: list[DeadLetter]) -> None:
-    """Count what so many records became."""
+    """Add the outcome of `records` records."""
     counts.records += records
     counts.pages_taken += len(intake.crawls)
     counts.truncated += sum(crawl.truncated for crawl in intake.crawls)

@@ -1,4 +1,4 @@
-"""What enters an engine, and how the garbage collector behaves while it runs."""
+"""The input of an engine, and the settings of the garbage collector during a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLLECTION_THRESHOLDS = (100_000, 20, 20)
 
 @dataclass(frozen=True)
 class Feed:
-    """What enters the topology at once: messages, and the store changes (the input's position) that belong to them."""
+    """Messages that enter the topology together, with their store changes (the input's position)."""
 
     sends: list[Send]
     changes: list[Change] = field(default_factory=list)

@@ -1,5 +1,5 @@
-"""What is kept of rejected records. The first ones of each input are kept whole; the others are counted by reason, so
-that an input that is wrong from end to end costs neither memory nor disk."""
+"""Storage of rejected records. The first ones of each input are kept whole; the others are counted by reason, so that
+an input with only bad records costs neither memory nor disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.store.base import Change, Store
 
 kept_per_input_max: Final = 10_000
-reasons_max: Final = 50  # of an input; the others are counted together
+reasons_max: Final = 50  # per input; further reasons are counted together
 reason_chars_max: Final = 120
 OTHER_REASONS: Final = "for other reasons"
 REJECTED_PREFIX: Final = b"meta/rejected/"
@@ -23,8 +23,8 @@ _PARTICULAR: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\d+""")
 
 
 class RejectedRow(Struct):
-    """Of an input: how many rejected records are kept, by reason how many more there were, and whether any record was
-    of use."""
+    """For one input: how many rejected records are kept, how many more there were by reason, and whether any record was
+    used."""
 
     kept: int = 0
     more: dict[str, int] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Rejections:
         self._rows = {_path(key): decoder.decode(row) for key, row in store.scan(REJECTED_PREFIX)}
 
     def keep(self, path: str, reason: str) -> bool:
-        """Count a rejected record; whether it is kept whole."""
+        """Count a rejected record, and return whether it is kept whole."""
         row = self._rows.setdefault(path, RejectedRow())
         if row.kept < kept_per_input_max:
             row.kept += 1
@@ -51,27 +51,27 @@ class Rejections:
         return False
 
     def use(self, path: str) -> None:
-        """A record of the input was of use."""
+        """Note that a record of the input was used."""
         self._rows.setdefault(path, RejectedRow()).used = True
 
     def nothing_used(self, path: str) -> bool:
-        """Whether all that was read of an input had to be rejected."""
+        """Whether every record read from an input was rejected."""
         row = self._rows.get(path)
         return row is not None and not row.used and row.kept > 0
 
     def change(self, path: str) -> Change:
-        """The row that records what became of an input."""
+        """The row with the counts of an input."""
         key = REJECTED_PREFIX + path.encode(errors="surrogateescape")
         return key, msgspec.json.encode(self._rows.get(path, RejectedRow()))
 
     def summaries(self) -> list[DeadLetter]:
-        """Of each input, how many more records were rejected than are kept, by reason."""
+        """For each input, the number of rejected records that are not kept, by reason."""
         return [letter for path in sorted(self._rows) for letter in self.summaries_of(path)]
 
     def summaries_of(self, path: str) -> list[DeadLetter]:
         row = self._rows.get(path, RejectedRow())
         return [
-            DeadLetter(source=path, position=-1, reason=f"{count} more records, not kept one by one: {reason}")
+            DeadLetter(source=path, position=-1, reason=f"{count} more records, not kept individually: {reason}")
             for reason, count in sorted(row.more.items())
         ]
 
@@ -82,7 +82,7 @@ class Rejections:
 
 @lru_cache(maxsize=1024)
 def kind_of(reason: str) -> str:
-    """A reason without what is particular to one record: numbers and quotations."""
+    """A reason without the details of one record: numbers and quoted text."""
     return _PARTICULAR.sub("…", reason)[:reason_chars_max]
 
 

@@ -1,4 +1,4 @@
-"""What a run leaves for people and programs: statuses, groups, the keep list, alarms, the rejects, and a summary."""
+"""The result files of a run: statuses, groups, the keep list, alarms, rejected records, and a summary."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ class GroupLine(Struct, frozen=True):
 
 
 class Outcome(NamedTuple):
-    """Counts over what was written."""
+    """Counts of the written results."""
 
     roles: dict[Role, int]
     kept: int
-    """How many URLs are in keep.txt."""
+    """The number of URLs in keep.txt."""
     relations: dict[str, int]
-    """Of the duplicates, to their winners."""
+    """Duplicates by their relation to the winner."""
     groups: int
     largest_group: int
     rejected: int
@@ -79,8 +79,8 @@ class Outcome(NamedTuple):
 
 
 def status_line(status: DuplicateStatus) -> StatusLine:
-    """A status as users see it: its version is the fetch that brought what the page is now. How often the status was
-    revised on the way there, and whether the page was seen again unchanged, depends on timing and is left out."""
+    """A status as users see it: its version is the fetch that brought the page's present state. How often the status
+    was revised, and whether the page was seen again unchanged, depends on timing and is left out."""
     return StatusLine(
         url=status.url,
         role=status.role,
@@ -113,7 +113,7 @@ def read_dead_letters(store: Store) -> Iterator[DeadLetter]:
 
 
 def read_fetch_counts(store: Store, partitions: int) -> dict[str, int]:
-    """How many fetches of a state went which way: new, unchanged, changed, settled_by_anchor, gone …"""
+    """The fetches of a state by outcome: new, unchanged, changed, settled_by_anchor, gone …"""
     decoder = msgspec.msgpack.Decoder(CountRow)
     counts: Counter[str] = Counter()
     for partition in range(partitions):
@@ -124,7 +124,7 @@ def read_fetch_counts(store: Store, partitions: int) -> dict[str, int]:
 
 
 def read_tier2_load(store: Store, partitions: int) -> Tier2Load:
-    """How the pages of a state lie in tier 2."""
+    """The distribution of a state's pages over tier 2."""
     decoder = msgspec.msgpack.Decoder(HomeRow)
     pages, remapped = [0] * partitions, 0
     for partition in range(partitions):
@@ -137,8 +137,8 @@ def read_tier2_load(store: Store, partitions: int) -> Tier2Load:
 
 
 def read_rule_sets(store: Store) -> Iterator[RuleSet]:
-    """The rules of every site that has any. How often they were revised on the way depends on timing and is left out,
-    as for statuses."""
+    """The rules of every site that has any. How often they were revised depends on timing and is left out, as for
+    statuses."""
     decoder = msgspec.json.Decoder(RuleSet)
     for _, data in store.scan(view_prefix("url.rules")):
         rule_set = decoder.decode(data)
@@ -147,8 +147,8 @@ def read_rule_sets(store: Store) -> Iterator[RuleSet]:
 
 
 class Tier2Load(Struct, frozen=True):
-    """Pages by the tier-2 partition that is their home; the fullest over the mean (Zhu et al., 6.1); and how many pages
-    changed so much that they were remapped to another partition."""
+    """Pages by their home partition in tier 2; the fullest over the mean (Zhu et al., 6.1); and how many changed pages
+    were remapped to another partition."""
 
     pages: list[int]
     imbalance: float
@@ -156,7 +156,7 @@ class Tier2Load(Struct, frozen=True):
 
 
 class Results(Protocol):
-    """What an engine has come to, for everybody."""
+    """The results of an engine."""
 
     def statuses(self) -> Iterator[DuplicateStatus]:
         """The newest status of every URL, ordered by the URL's UTF-8 bytes."""
@@ -168,14 +168,14 @@ class Results(Protocol):
     def standing_alarms(self) -> list[Alarm]: ...
     def dead_letters(self) -> Iterator[DeadLetter]: ...
     def fetch_counts(self) -> dict[str, int]:
-        """How many fetches went which way."""
+        """The number of fetches by outcome."""
 
     def tier2_load(self) -> Tier2Load | None:
-        """How pages lie in tier 2; None of an engine that has none."""
+        """The distribution of pages over tier 2; None for an engine without tier 2."""
 
 
 class StoredResults:
-    """Results in the store of an engine that keeps a state."""
+    """Results in the store of an engine with a state."""
 
     def __init__(self, store: Store, partitions: int = 0) -> None:
         self._store = store
@@ -204,13 +204,13 @@ class StoredResults:
 
 
 def write_results(store: Store, out: Path) -> Outcome:
-    """Write what a state has come to; see `write_outcome`."""
+    """Write the results of a state; see `write_outcome`."""
     return write_outcome(StoredResults(store), out)
 
 
 def write_outcome(results: Results, out: Path, more_rejected: Sequence[DeadLetter] = ()) -> Outcome:
-    """Write the results but for summary.json; each file appears whole or not at all. `more_rejected` says what was
-    rejected beside the dead letters that are kept."""
+    """Write all result files but summary.json; each file is replaced atomically. `more_rejected` summarises rejected
+    records of which no dead letter is kept."""
     make_folder(out)
     digest = hashlib.blake2b(digest_size=16)
     roles: Counter[Role] = Counter()
@@ -261,7 +261,7 @@ def _member(status: DuplicateStatus) -> GroupMember:
 
 
 def _add_sole_targets(results: Results, grouped: dict[str, list[GroupMember]]) -> None:
-    """A page that only redirects lead to is unique, and still the one its group is about."""
+    """Add a unique page to its group if redirects lead to it: the group is then more than one URL."""
     for group, members in grouped.items():
         known = {member.url for member in members}
         for url in sorted({member.winner for member in members if member.winner} - known):
@@ -276,7 +276,7 @@ def _write_groups(path: Path, grouped: dict[str, list[GroupMember]], digest: has
     with _replacing(path) as file:
         for group in sorted(grouped):
             members = grouped[group]
-            if len(members) < 2:  # a page alone, followed by nobody
+            if len(members) < 2:  # a page alone, without redirects to it
                 continue
             kept = [member for member in members if is_kept(member.role)]
             winners = [member.url for member in kept if member.role != "held"]
@@ -301,7 +301,7 @@ def _write_rules(results: Results, path: Path, digest: hashlib.blake2b) -> dict[
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` when everything was written."""
+    """A file that replaces `path` once it is completely written."""
     temporary = path.with_name(path.name + ".part")
     with temporary.open("wb", buffering=1 << 20) as file:
         yield file

@@ -1,4 +1,5 @@
-"""Signing on all cores: chunks of events go to worker processes and come back in order, a bounded number at a time."""
+"""Signing on all cores: chunks of events are sent to worker processes and return in order, a bounded number at a
+time."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from dustream.core.intake import Intake, Rejected, take_in
 from dustream.core.text.extractors import TextSource
 from dustream.schemas.crawl import CrawlEvent
 
-INLINE_EVENTS = 400  # fewer than this are signed before a pool of processes would have started
+INLINE_EVENTS = 400  # fewer are signed faster in this process than it takes to start a pool
 CHUNKS_IN_FLIGHT_PER_JOB = 3
 CRASHED = "the parser crashed on this page"
 
@@ -32,14 +33,14 @@ _SIGNED = msgspec.msgpack.Decoder(tuple[Intake, float])
 
 
 class Chunk(NamedTuple, Generic[Place]):
-    """Events that are signed together, and where they stood in the input (not looked at here)."""
+    """Events that are signed together, and their position in the input (opaque here)."""
 
     events: list[CrawlEvent]
     place: Place
 
 
 class SignedChunk(NamedTuple, Generic[Place]):
-    """A chunk, what it became, and the processor seconds it took."""
+    """A chunk, its result, and the processor seconds it took."""
 
     chunk: Chunk[Place]
     intake: Intake
@@ -73,7 +74,7 @@ def _sign_in_worker(data: bytes, source: TextSource) -> bytes:
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever, and hold what the parent wrote to open."""
+    """End the worker with its parent. Otherwise it would wait for ever and keep the parent's output files open."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -85,7 +86,7 @@ def _end_with_parent() -> None:
 
 
 class SigningPool:
-    """Worker processes. One that dies (a parser crash) costs the page that killed it, not the run."""
+    """Worker processes. A worker that dies (a parser crash) costs the page that caused it, not the run."""
 
     def __init__(self, jobs: int, source: TextSource, work: Callable[..., bytes] = _sign_in_worker) -> None:
         self._jobs = jobs
@@ -100,12 +101,12 @@ class SigningPool:
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def _new_executor(self, workers: int) -> ProcessPoolExecutor:
-        # spawn, not fork: this process has threads of its own (RocksDB's) that a fork would break
+        # spawn, not fork: this process has threads (RocksDB's) that do not survive a fork
         context = multiprocessing.get_context("spawn")
         executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
         with _interrupts_ignored():
             for _ in range(workers):
-                executor.submit(int)  # starts a worker, as long as none is idle
+                executor.submit(int)  # starts a worker if none is idle
         return executor
 
     def sign(self, chunks: Iterator[Chunk[Place]]) -> Iterator[SignedChunk[Place]]:
@@ -139,11 +140,11 @@ class SigningPool:
         try:
             return _SIGNED.decode(future.result())
         except BrokenProcessPool:
-            # This chunk or another in flight at the same time killed a worker: only a lone retry can tell.
+            # This chunk or another in flight killed a worker: only a separate retry can show which.
             return self._isolate(events)
 
     def _isolate(self, events: list[CrawlEvent]) -> tuple[Intake, float]:
-        """Sign events in a worker of their own, halving the chunk until the page that kills it stands alone."""
+        """Sign events in a separate worker, halving the chunk until the page that kills it is alone."""
         with self._new_executor(1) as executor:
             try:
                 return _SIGNED.decode(executor.submit(self._work, _ENCODER.encode(events), self._source).result())
@@ -159,8 +160,8 @@ class SigningPool:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Processes started meanwhile do not hear Ctrl-C, which goes to all processes of a terminal: the main process does,
-    and ends them."""
+    """Processes started in this block ignore Ctrl-C, which a terminal sends to all its processes: the main process
+    handles it and ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

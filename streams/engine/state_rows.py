@@ -1,4 +1,4 @@
-"""The rows of a state beside the tasks' own: what it was made with, what came in, and from where."""
+"""The rows of a state beside the tasks' tables: its settings, its counts and its inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dustream.core.settings import Settings
 from dustream.streams.readers.fingerprint import Fingerprint
 from dustream.streams.store.base import Store
 
-STATE_FORMAT = 5  # rows of any processor are written otherwise than before
+STATE_FORMAT = 5  # changes when the rows of any processor change
 STATE_KEY = b"meta/state"
 COUNTS_KEY = b"meta/counts"
 MAP_KEY = b"meta/partition-map"
@@ -20,7 +20,7 @@ INPUT_PREFIX = b"meta/input/"
 
 
 class StateHeader(Struct, frozen=True):
-    """What a state was made with."""
+    """The format and settings of a state."""
 
     format: int
     fingerprint: str
@@ -28,7 +28,7 @@ class StateHeader(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """What came in, over the whole life of a state."""
+    """Counts of the input over the whole life of a state."""
 
     records: int = 0
     pages_taken: int = 0
@@ -40,8 +40,8 @@ class Counts(Struct):
 
 
 class InputProgress(Struct, frozen=True):
-    """How far an input was read. `position` is one past the last record dealt with. `number` is the input's own in this
-    state, and `field_map` how its fields were named: with them a record can be found and read again."""
+    """The progress of an input. `position` is one past the last record processed. `number` identifies the input in this
+    state, and `field_map` has the names of its fields: with them a record can be found and read again."""
 
     fingerprint: Fingerprint | None
     position: int
@@ -51,7 +51,7 @@ class InputProgress(Struct, frozen=True):
 
 
 class Origin(NamedTuple):
-    """Where an event stands: the number of its input, its position there, and its byte offset (-1: it has none)."""
+    """The position of an event: the number of its input, its position there, and its byte offset (-1: none)."""
 
     input: int
     position: int
@@ -77,5 +77,5 @@ def read_inputs(store: Store) -> Iterator[tuple[str, InputProgress]]:
 
 
 def view_prefix(topic: str) -> bytes:
-    """Where the store keeps what was sent to a topic."""
+    """The key prefix of the messages sent to a topic."""
     return f"view/{topic}/".encode()

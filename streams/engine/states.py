@@ -1,4 +1,4 @@
-"""Opening the state of the embedded engine: fresh, or made with the same settings."""
+"""Opens the state of the embedded engine: a new one, or one made with the same settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dustream.streams.store.extent import MeasuredStore
 
 
 def open_state(path: Path, settings: Settings) -> MeasuredStore:
-    """The state in a folder, fresh or made with these very settings."""
+    """The state in a folder, new or made with the same settings."""
     store = MeasuredStore(path)
     row = store.get(STATE_KEY)
     header = StateHeader(STATE_FORMAT, settings.fingerprint(), settings)
@@ -33,19 +33,19 @@ def open_state(path: Path, settings: Settings) -> MeasuredStore:
 
 
 def state_map(store: Store, settings: Settings, wanted: bytes | None, path: Path) -> PartitionMap:
-    """The partition map of a state. Pages lie where it says, so it is chosen once, when the state is fresh."""
+    """The partition map of a state. It determines where pages are stored, so it is fixed when the state is new."""
     stored = store.get(MAP_KEY)
     if stored is None:
         cells = fitting_map(wanted, settings)
         store.write([(MAP_KEY, map_to_bytes(cells))])
         return cells
     if wanted is not None and wanted != stored:
-        raise StateMismatch(f"the state in {path} was filled by another partition map: use a fresh --state")
+        raise StateMismatch(f"the state in {path} was filled with another partition map: use a fresh --state")
     return map_from_bytes(stored)
 
 
 def fitting_map(stored: bytes | None, settings: Settings) -> PartitionMap:
-    """The map in these bytes, or else the generic one; BadSetting unless it was made for such settings."""
+    """The map in these bytes, or else the default one; BadSetting if it was made for other settings."""
     cells = default_map(settings.partitions, settings.threshold) if stored is None else map_from_bytes(stored)
     require_fitting(cells, settings)
     return cells
@@ -63,7 +63,7 @@ def _check_header(path: Path, row: bytes, wanted: StateHeader) -> None:
 
 
 def _difference(known: dict[str, Any], wanted: Settings) -> str:
-    """What keeps a state with these settings from being used, and what to do."""
+    """Why a state with these settings cannot be used, and what to do."""
     if different := differing(known, wanted):
         return f"was made with other settings ({', '.join(different)}): use the same, or a fresh --state"
     return "has signatures of another version of this program: use a fresh --state and run the inputs again"

@@ -1,4 +1,4 @@
-"""A task's tables over the store: typed rows, changes held back until the engine commits them together."""
+"""A task's tables over the store: typed rows, with changes buffered until the engine commits them together."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from dustream.streams.store.base import Change, Store
 Row = TypeVar("Row")
 
 CACHE_ROWS_MAX = 16_384  # decoded rows of one table, over all partitions
-CACHE_ROWS_MIN = 256  # of each partition
+CACHE_ROWS_MIN = 256  # per partition
 
-FILTER_MASK = (1 << 25) - 1  # bits: 4 MB, of most use up to ten million keys
+FILTER_MASK = (1 << 25) - 1  # bits: 4 MB, effective up to ten million keys
 FILTER_SHIFT = 32
 
-ROWS_PER_REPORT = 1_000  # read from the store, while somebody watches
+ROWS_PER_REPORT = 1_000  # rows read from the store between two progress reports
 
-PORTION_ROWS = 64  # uncommitted rows that a scan takes at once: most scans stop early
-SORTED_PER_INSERTED = 64  # keys read by sorting in the time that one is inserted
+PORTION_ROWS = 64  # uncommitted rows that a scan reads at once: most scans stop early
+SORTED_PER_INSERTED = 64  # keys sorted in the time that one is inserted
 
 _ENCODER = msgspec.msgpack.Encoder()
 _MISSING: Any = object()
@@ -34,7 +34,7 @@ _NO_CHANGE: Any = (None, None)
 
 
 class RowCache(Generic[Row]):
-    """Decoded rows, two generations: what is not asked for during one generation goes. Bounded, and cheap on a hit."""
+    """Decoded rows in two generations: a row not used during one generation is dropped. Bounded, and cheap on a hit."""
 
     def __init__(self, rows_max: int) -> None:
         self._young: dict[str, Row | None] = {}
@@ -55,7 +55,7 @@ class RowCache(Generic[Row]):
         self._young[key] = row
 
     def put_all(self, rows: dict[str, Row | None]) -> None:
-        """Many rows at once; of more than a generation the last ones."""
+        """Add many rows; if they exceed a generation, only the last ones."""
         if len(rows) + len(self._young) <= self._generation_max:
             self._young |= rows
         else:
@@ -66,14 +66,14 @@ class RowCache(Generic[Row]):
 
 
 class StoredKeys:
-    """Which keys a store that began empty may hold: a Bloom filter. Most rows that processors ask for do not exist, and
-    many live shorter than a commit: neither their look-up nor their deletion need go to the store.
+    """A Bloom filter of the keys in a store that began empty. Most rows that processors look up do not exist, and many
+    are deleted before they are committed: neither lookup nor deletion needs the store.
 
-    Its size is fixed; with very many keys it says "perhaps" more often, which costs what it would without it."""
+    Its size is fixed; with very many keys false positives get frequent, which costs as much as having no filter."""
 
     def __init__(self) -> None:
-        self._bits = mmap.mmap(-1, (FILTER_MASK + 1) // 8)  # zeros that take no memory, and no time, until they are set
-        self._bytes = np.frombuffer(self._bits, dtype=np.uint8)  # the same, for many at once
+        self._bits = mmap.mmap(-1, (FILTER_MASK + 1) // 8)  # zero pages that take no memory until they are written
+        self._bytes = np.frombuffer(self._bits, dtype=np.uint8)  # the same memory, for vector operations
 
     def add_all(self, fingerprints: list[int]) -> None:
         each = np.array(fingerprints, dtype=np.int64)
@@ -86,7 +86,7 @@ class StoredKeys:
 
 
 class Reads:
-    """Counts rows read from the store while somebody watches."""
+    """Counts rows read from the store, for progress reports."""
 
     def __init__(self) -> None:
         self.on_rows: Callable[[int], None] | None = None
@@ -104,7 +104,7 @@ class Reads:
 
 
 class TaskTable(Generic[Row]):
-    """One table of one task. Reads see the task's own writes; `undo` takes back what the current batch wrote."""
+    """One table of one task. Reads see the task's own writes; `undo` reverts those of the current batch."""
 
     def __init__(
         self,
@@ -118,13 +118,13 @@ class TaskTable(Generic[Row]):
         self._store = store
         self._stored = stored
         self._salt = hash(prefix)
-        self._is_stored = stored is None or stored.may_hold(self._salt)  # or no row was ever committed
+        self._is_stored = stored is None or stored.may_hold(self._salt)  # False: no row was ever committed
         self._reads = reads or Reads()
         self._prefix = prefix
         self._decoder = msgspec.msgpack.Decoder(spec.row)
         self._dirty: dict[str, Row | None] = {}
         self._sorted_keys: list[str] = []  # of the uncommitted rows
-        self._unsorted_keys: list[str] = []  # those since the last scan
+        self._unsorted_keys: list[str] = []  # written since the last scan
         self._undo: list[tuple[str, Any]] = []
         self._cache: RowCache[Row] = RowCache(cache_rows_max)
 
@@ -156,7 +156,7 @@ class TaskTable(Generic[Row]):
         self.put(key, None)
 
     def scan(self, prefix: str = "", after: str = "") -> Iterator[tuple[str, Row]]:
-        """As the rows were when the scan began, whatever is written meanwhile."""
+        """The rows as of the start of the scan, whatever is written during it."""
         changes = self._changed_under(prefix, after)
         changed, row = next(changes, _NO_CHANGE)
         for key, data in self._stored_under(prefix, after):
@@ -186,8 +186,8 @@ class TaskTable(Generic[Row]):
             yield raw[start:].decode(), data
 
     def _changed_under(self, prefix: str, after: str) -> Iterator[tuple[str, Row | None]]:
-        """Uncommitted changes under a prefix in key order, as of now; what they were before a later write, the log for
-        `undo` tells."""
+        """Uncommitted changes under a prefix in key order, as of now. For keys written later, the undo log has the
+        previous value."""
         self._sort_keys()
         before: dict[str, Any] = {}
         noted = len(self._undo)
@@ -207,7 +207,7 @@ class TaskTable(Generic[Row]):
             start = bisect_right(keys, portion[-1])
 
     def _sort_keys(self) -> None:
-        """One by one if they are few: sorting reads all there are."""
+        """Insert one by one if there are few: sorting reads all keys."""
         new = self._unsorted_keys
         if len(new) * SORTED_PER_INSERTED > len(self._sorted_keys):
             self._sorted_keys += new
@@ -218,13 +218,13 @@ class TaskTable(Generic[Row]):
         new.clear()
 
     def accept(self) -> int:
-        """The batch succeeded: its writes stay. Tells how many there were."""
+        """The batch succeeded: keep its writes, and return their number."""
         writes = len(self._undo)
         self._undo.clear()
         return writes
 
     def undo(self) -> None:
-        """The batch failed: take its writes back."""
+        """The batch failed: revert its writes."""
         for key, before in reversed(self._undo):
             if before is _MISSING:
                 del self._dirty[key]
@@ -234,7 +234,7 @@ class TaskTable(Generic[Row]):
         self._sorted_keys, self._unsorted_keys = [], list(self._dirty)
 
     def drain(self) -> Iterator[Change]:
-        """The uncommitted changes, encoded one by one as they are asked for. They count as committed from here on."""
+        """The uncommitted changes, encoded lazily. They count as committed from here on."""
         rows, deleted, encode, prefix, salt = self._dirty, self._deleted(), _ENCODER.encode, self._prefix, self._salt
         if not rows:
             return iter(())
@@ -249,7 +249,7 @@ class TaskTable(Generic[Row]):
         return chain(puts, [(prefix + key.encode(), None) for key in deleted])
 
     def _deleted(self) -> list[str]:
-        """Rows that must be deleted in the store: not those that lived and died since the last commit."""
+        """Rows to delete in the store, without those that were created since the last commit."""
         deleted = [key for key, row in self._dirty.items() if row is None]
         if self._stored is None:
             return deleted
@@ -278,7 +278,7 @@ class TaskTables:
 
     @contextmanager
     def watched(self, on_rows: Callable[[int], None]) -> Iterator[None]:
-        """While it lasts, `on_rows` is told how many rows were read from the store since it was told last."""
+        """In this block, `on_rows` is called with the number of rows read from the store since the last call."""
         self._reads.on_rows = on_rows
         try:
             yield

@@ -1,4 +1,4 @@
-"""An application: one pipeline with its own topics, state and consumer group, told from others by its name."""
+"""An application: one pipeline with its own topics, state and consumer group, identified by its name."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 @dataclass(frozen=True)
 class Application:
-    """Names of everything an application owns. `input_topic` may belong to somebody else."""
+    """The names of everything an application owns. `input_topic` may belong to another system."""
 
     name: str = DEFAULT_NAME
     input_topic: str | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise BadSetting(f"the name {self.name!r} cannot be used: 1 to 64 letters, digits, - and _")
+            raise BadSetting(f"the name {self.name!r} is not allowed: use 1 to 64 letters, digits, - and _")
 
     def topic(self, name: str) -> str:
-        """The name on the cluster of a topic of the topology."""
+        """The name on the cluster of a topic in the topology."""
         if name == CRAWL_PAGES and self.input_topic is not None:
             return self.input_topic
         return f"{self.name}.{name}"
@@ -33,7 +33,7 @@ class Application:
         return f"{self.name}.{processor}.changelog"
 
     def transactional_id(self, worker: str) -> str:
-        """Of a worker's producer. Opening it ends what was open under it."""
+        """The id of a worker's producer. Opening a producer ends transactions left open under its id."""
         return f"{self.name}-worker-{worker}"
 
     @property

@@ -29,7 +29,7 @@ def _no_intake() -> Processor:
 def planned_topology(
     settings: Settings, cluster: KafkaCluster, application: Application, partition_map: PartitionMap | None = None
 ) -> Topology:
-    """The topology for looking at. The crawl topic may be somebody else's: it keeps the partitions it has."""
+    """The topology for planning. The crawl topic may belong to another system: it keeps its number of partitions."""
     pipe = pipeline(settings, partition_map)
     partitions = partition_counts(cluster).get(application.topic(CRAWL_PAGES), settings.partitions)
     intake = ProcessorSpec(INTAKE, CRAWL_PAGES, (PAGES, DEAD_LETTERS), (), partitions, _no_intake)
@@ -43,7 +43,7 @@ def with_input_partitions(topology: Topology, partitions: int) -> Topology:
 
 
 def running_topology(planned: Topology, settings: Settings, data: Path, metrics: Metrics) -> Topology:
-    """The same with an intake that works, and with statuses, groups and alarms counted."""
+    """The topology with a working intake, and with metrics of statuses, groups and alarms."""
     guard = CrashGuard(data / "intake.guard")
 
     def make_intake() -> Processor:

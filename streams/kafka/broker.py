@@ -1,10 +1,10 @@
-"""A Kafka broker of our own, for trying things out and for tests: Apache Kafka's jars on the local Java, no Docker.
+"""A local Kafka broker for trials and tests: Apache Kafka's jars on the local Java, no Docker.
 
-One node that is broker and controller (KRaft), reachable on loopback only. Its folder holds everything it has:
+One node that is broker and controller (KRaft), reachable on loopback only. Its folder has all its files:
 
     server.properties   written at every start
     log/                the topics
-    broker.log          what the broker says
+    broker.log          the broker's log output
     broker.json         process id and ports while it runs
 """
 
@@ -37,11 +37,11 @@ STOP_TIMEOUT_S = 20.0
 EXEC_POLL_S = 0.005
 EXEC_POLLS = 200
 HEAP_MB_MAX = 512
-# Each log has two index files of this size, empty at first, mapped into memory. Where the system reads ahead by
-# megabytes, the first touch of one fills as much memory with zeros. A log begins another segment when an index is full:
+# Each log has two index files of this size, empty at first and mapped into memory. Where the OS reads ahead by
+# megabytes, the first access to one fills as much memory with zeros. A log starts a new segment when an index is full:
 # at 89 MB.
 INDEX_BYTES_MAX = 256 << 10
-CLUSTER_ID = "ZHVzdHJlYW0tYnJva2VyMQ"  # 16 bytes in base64, as Kafka wants it; nodes of one folder never meet others
+CLUSTER_ID = "ZHVzdHJlYW0tYnJva2VyMQ"  # 16 bytes in base64, Kafka's format; nodes of one folder never meet others
 LOG_TAIL_BYTES = 2_000
 PACKAGES = "Java 17 or newer and Maven (Debian: openjdk-17-jre-headless maven; macOS: brew install openjdk maven)"
 
@@ -72,7 +72,7 @@ def default_data() -> Path:
 
 
 def fetch_jars(say: Callable[[str], None] = lambda text: None) -> Path:
-    """The folder with Kafka's jars, fetched by Maven if this is the first time."""
+    """The folder with Kafka's jars, fetched by Maven on first use."""
     jars = cache_folder() / f"kafka-{KAFKA_VERSION}"
     if jars.is_dir():
         return jars
@@ -93,7 +93,7 @@ def fetch_jars(say: Callable[[str], None] = lambda text: None) -> Path:
 
 
 def require_tools() -> None:
-    """BrokerFailed unless Java and Maven are there."""
+    """Raise BrokerFailed unless Java and Maven are installed."""
     if missing := [tool for tool in ("java", "mvn") if shutil.which(tool) is None]:
         raise BrokerFailed(
             f"{' and '.join(missing)} not found: install {PACKAGES}, "
@@ -103,7 +103,7 @@ def require_tools() -> None:
 
 @dataclass(frozen=True)
 class Broker:
-    """The broker of one folder. `more`: further settings of server.properties."""
+    """The broker of one folder. `more`: additional settings for server.properties."""
 
     data: Path
     more: Mapping[str, str] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Broker:
         return known if self._is_ours(known.pid) else None
 
     def start(self, port: int | None = None, say: Callable[[str], None] = lambda text: None) -> RunningBroker:
-        """Start the broker if it does not run, and return when it answers. BrokerFailed if it runs on another port."""
+        """Start the broker if it is not running, and return when it answers. BrokerFailed if it is on another port."""
         if (running := self.running()) is not None:
             if port not in (None, running.port):
                 raise BrokerFailed(
@@ -142,7 +142,7 @@ class Broker:
         return running
 
     def stop(self) -> bool:
-        """Stop the broker; False if none runs."""
+        """Stop the broker; False if none is running."""
         running = self.running()
         if running is None:
             return False
@@ -157,12 +157,12 @@ class Broker:
         return True
 
     def kill(self) -> None:
-        """Kill the broker at once, as a power failure would."""
+        """Kill the broker at once, like a power failure."""
         running = self.running()
         if running is None:
             raise BrokerFailed(f"no broker runs in {self.data}")
         os.kill(running.pid, signal.SIGKILL)
-        while self._is_ours(running.pid) or not _is_free(running.port):  # its threads may outlive it for a moment
+        while self._is_ours(running.pid) or not _is_free(running.port):  # its threads may live a moment longer
             _reap(running.pid)
             time.sleep(0.02)
 
@@ -211,7 +211,7 @@ class Broker:
         return True
 
     def _is_ours(self, pid: int) -> bool:
-        """Whether the process is this folder's broker: ids are used again by other programs."""
+        """Whether the process is this folder's broker: the OS reuses process ids."""
         shown = _process(pid)
         return str(self._properties) in shown and not shown.startswith("Z")
 
@@ -245,8 +245,8 @@ def properties(data: Path, port: int, controller_port: int, more: Mapping[str, s
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody uses now, nor soon: systems give the higher ones to every connection
-    that asks for any, perhaps before we listen."""
+    """A free port of the loopback interface below the ephemeral range: the OS could assign a higher one to another
+    connection before we listen."""
     ports = range(PORT_MIN, PORT_MAX, 2)
     for port in random.sample(ports, len(ports)):
         if _is_free(port) and _is_free(port + 1):
@@ -277,14 +277,14 @@ def _process(pid: int) -> str:
             return ""
         if command or state.startswith("Z"):
             return f"{state} {command}"
-        time.sleep(EXEC_POLL_S)  # a program that has just been started has no command line for a moment
+        time.sleep(EXEC_POLL_S)  # a process just started has no command line for a moment
     return ""
 
 
 def _java(jars: Path, heap_mb: int) -> list[str]:
     if shutil.which("java") is None:
         require_tools()
-    # The second compiler would take more processor time than the broker itself, for the first minutes of its life.
+    # The second compiler would take more processor time than the broker itself in its first minutes.
     options = [f"-Xmx{heap_mb}m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
                "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
                "-Dorg.slf4j.simpleLogger.showDateTime=true"]  # fmt: skip
@@ -292,7 +292,7 @@ def _java(jars: Path, heap_mb: int) -> list[str]:
 
 
 def _reap(pid: int) -> None:
-    """Let go of a child that has ended; a broker started by another process is not ours to wait for."""
+    """Wait for a child that has ended; a broker started by another process is not our child."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

@@ -1,4 +1,4 @@
-"""Reading logs to their end, outside of any consumer group: above all changelogs, into local copies of the state."""
+"""Reads logs to their end, outside of any consumer group: mainly changelogs, into local copies of the state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COPY_AGE_S_MAX = TOMBSTONE_RETENTION_H * 3_600 // 2
 def reader(
     cluster: KafkaCluster, places: list[TopicPartition], reset: str, isolation: str = "read_committed"
 ) -> Iterator[Consumer]:
-    """A consumer that belongs to no group, placed where it is to begin."""
+    """A consumer without a group, assigned to the partitions at their offsets."""
     settings: dict[str, Any] = {
         "group.id": "dustream-reader",
         "enable.auto.commit": False,
@@ -52,9 +52,9 @@ def read_to_end(
     reset: str = "error",
     isolation: str = "read_committed",
 ) -> Iterator[list[Any]]:
-    """The records from an offset to the end, in lists; Unreachable if the broker is silent."""
+    """The records from an offset to the end, in lists; Unreachable if the broker does not answer."""
     with reader(cluster, [TopicPartition(topic, partition, offset)], reset, isolation) as consumer:
-        heard_at_s = time.monotonic()
+        answered_at_s = time.monotonic()
         while True:
             records, ended = _sort(consumer.consume(READ_RECORDS, READ_WAIT_S))
             if records:
@@ -62,8 +62,8 @@ def read_to_end(
             if ended:
                 return
             if records:
-                heard_at_s = time.monotonic()
-            elif time.monotonic() - heard_at_s > SILENCE_S_MAX:
+                answered_at_s = time.monotonic()
+            elif time.monotonic() - answered_at_s > SILENCE_S_MAX:
                 raise Unreachable(f"{topic}-{partition} does not answer: is the broker up?")
 
 
@@ -81,17 +81,17 @@ def _sort(messages: list[Any]) -> tuple[list[Any], bool]:
 
 
 def read_all_to_end(cluster: KafkaCluster, logs: list[tuple[str, int]]) -> Iterator[list[Any]]:
-    """The committed records of many partitions, in lists that mix them, those of each in order and up to where it ended
-    when its end was reached. By one consumer: each takes a while to connect, whatever there is to read."""
+    """The committed records of many partitions, in mixed lists; those of each partition are in order, up to its end at
+    the time it was reached. One consumer reads all: each takes a while to connect, however little there is to read."""
     places = [TopicPartition(topic, partition, 0) for topic, partition in logs]
     left = set(logs)
     with reader(cluster, places, "earliest") as consumer:
-        heard_at_s = time.monotonic()
+        answered_at_s = time.monotonic()
         while left:
             messages = consumer.consume(READ_RECORDS, READ_WAIT_S)
             if messages:
-                heard_at_s = time.monotonic()
-            elif time.monotonic() - heard_at_s > SILENCE_S_MAX:
+                answered_at_s = time.monotonic()
+            elif time.monotonic() - answered_at_s > SILENCE_S_MAX:
                 raise Unreachable(f"{', '.join(sorted({topic for topic, _ in left}))}: no answer. Is the broker up?")
             before = set(left)
             if records := _of_open_logs(messages, left):
@@ -101,7 +101,7 @@ def read_all_to_end(cluster: KafkaCluster, logs: list[tuple[str, int]]) -> Itera
 
 
 def _of_open_logs(messages: list[Any], left: set[tuple[str, int]]) -> list[Any]:
-    """The records of logs in `left`, from which those are taken that end."""
+    """The records of logs in `left`; removes those that end."""
     records = []
     for message in messages:
         log, error = (message.topic(), message.partition()), message.error()
@@ -113,24 +113,24 @@ def _of_open_logs(messages: list[Any], left: set[tuple[str, int]]) -> list[Any]:
 
 
 def any_record(cluster: KafkaCluster, places: list[TopicPartition]) -> bool:
-    """Whether there is a committed record at or after any of the places."""
+    """Whether there is a committed record at or after any of the offsets."""
     silent = {(place.topic, place.partition) for place in places}
     with reader(cluster, places, "earliest") as consumer:
-        heard_at_s = time.monotonic()
+        answered_at_s = time.monotonic()
         while silent:
             for message in consumer.consume(READ_RECORDS, READ_WAIT_S):
-                error, heard_at_s = message.error(), time.monotonic()
+                error, answered_at_s = message.error(), time.monotonic()
                 if error is None:
                     return True
                 if error.code() == KafkaError._PARTITION_EOF:
                     silent.discard((str(message.topic()), int(message.partition() or 0)))
-            if time.monotonic() - heard_at_s > SILENCE_S_MAX:
+            if time.monotonic() - answered_at_s > SILENCE_S_MAX:
                 raise Unreachable(f"{', '.join(topic for topic, _ in sorted(silent))}: no answer. Is the broker up?")
     return False
 
 
 def log_end(admin: AdminClient, topic: str, partition: int, committed: bool = False) -> int:
-    """The offset after the last record of a log; `committed`: after the last before the first open transaction."""
+    """The offset after the last record of a log; `committed`: that of the last stable offset."""
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     place = TopicPartition(topic, partition)
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -142,7 +142,7 @@ def log_end(admin: AdminClient, topic: str, partition: int, committed: bool = Fa
 
 
 def open_writers(cluster: KafkaCluster, changelog: str, partition: int, since: int) -> list[str]:
-    """The transactional ids of those who wrote to a changelog since an offset, committed or not."""
+    """The transactional ids that wrote to a changelog since an offset, committed or not."""
     uncommitted = read_to_end(cluster, changelog, partition, since, reset="earliest", isolation="read_uncommitted")
     rows = [record for records in uncommitted for record in records if record.key() == PROGRESS_KEY]
     writers = {decode_progress(record.value()).writer for record in rows}
@@ -150,7 +150,7 @@ def open_writers(cluster: KafkaCluster, changelog: str, partition: int, since: i
 
 
 def topic_id(admin: AdminClient, topic: str) -> str:
-    """The topic's identity: a topic deleted and created anew has another."""
+    """The topic's id: a topic deleted and created again has another."""
     found = admin.describe_topics(TopicCollection([topic]), request_timeout=ADMIN_TIMEOUT_S)
     try:
         return str(found[topic].result().topic_id)
@@ -167,7 +167,7 @@ def catch_up(
     state: LocalState,
     on_rows: Callable[[int], None],
 ) -> None:
-    """Bring a task's local copy up to its changelog; from nothing if the copy is of another topic, or too old.
+    """Update a task's local copy from its changelog; from scratch if the copy is of another topic, or too old.
 
     Compaction drops tombstones after a day: a copy that missed them would keep rows that were deleted.
     """
@@ -188,6 +188,6 @@ def catch_up(
             position = records[-1].offset() + 1
             state.write([*changes, state.header_change(prefix, changelog_id, position, progress)])
             on_rows(len(records))
-    except KafkaException:  # the copy stands beyond the end of the log: it is not this log's copy
+    except KafkaException:  # the copy is beyond the end of the log: it is not a copy of this log
         state.wipe(prefix)
         raise

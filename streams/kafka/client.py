@@ -1,4 +1,4 @@
-"""A small client: publish crawl events, and follow what they became.
+"""A small client: publishes crawl events and reads their statuses.
 
 with Client("127.0.0.1:9092") as client:
     client.publish({"url": "https://example.org/", "fetched_at": "2026-01-01T00:00:00Z", "html": "<p>…"})
@@ -35,7 +35,7 @@ FOLLOW_WAIT_S = 0.2
 
 
 class Client:
-    """Talks to one application. Security settings come from the environment."""
+    """A client of one application. Security settings come from the environment."""
 
     def __init__(self, bootstrap: str | None = None, name: str = DEFAULT_NAME, input_topic: str | None = None) -> None:
         self._cluster = read_cluster(bootstrap)
@@ -50,7 +50,7 @@ class Client:
         self.flush()
 
     def publish(self, event: CrawlEvent | dict[str, Any]) -> None:
-        """Publish one event. It is on its way; `flush`, or leaving the `with` block, waits until it has arrived."""
+        """Publish one event asynchronously; `flush`, or leaving the `with` block, waits until it has arrived."""
         if isinstance(event, dict):
             try:
                 event = msgspec.convert(event, CrawlEvent)
@@ -65,7 +65,8 @@ class Client:
             self._publisher.flush()
 
     def statuses(self, *, from_beginning: bool = True, follow: bool = False) -> Iterator[DuplicateStatus]:
-        """Statuses as they were written; a later one of a URL replaces an earlier one. Without `follow`, up to now."""
+        """Statuses in log order; a later one of a URL replaces an earlier one. Without `follow`, up to the current
+        end."""
         topic = self._application.topic(STATUS)
         partitions = self._partitions(topic)
         if not follow:
@@ -77,12 +78,12 @@ class Client:
         yield from self._follow(topic, partitions, from_beginning)
 
     def status(self, url: str) -> DuplicateStatus | None:
-        """The newest status of one URL: reads the whole partition it is in."""
+        """The newest status of one URL: reads the whole partition that contains it."""
         identity = page_identity(url)
         return self.find([identity]).get(identity)
 
     def find(self, urls: Iterable[str]) -> dict[str, DuplicateStatus]:
-        """The newest statuses of those URLs (as `page_identity` writes them) that are known."""
+        """The newest statuses of those URLs (as normalised by `page_identity`) that are known."""
         topic = self._application.topic(STATUS)
         partitions = self._partitions(topic)
         wanted = {url.encode(): partition_of(url, partitions) for url in urls}
@@ -97,7 +98,7 @@ class Client:
         return {status.url: status for status in self.statuses()}
 
     def rules(self) -> dict[str, RuleSet]:
-        """The newest rules of every site that has any. `RuleBook.follow` applies them, and those that come later."""
+        """The newest rules of every site that has any. `RuleBook.follow` applies them, and later ones."""
         topic = self._application.topic(URL_RULES)
         logs = [(topic, partition) for partition in range(self._partitions(topic))]
         found: dict[str, RuleSet] = {}

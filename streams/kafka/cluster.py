@@ -1,11 +1,11 @@
-"""Which Kafka cluster, and how to get in: from --bootstrap and the environment.
+"""The Kafka cluster and its credentials, from --bootstrap and the environment.
 
 DUSTREAM_BOOTSTRAP          host:port[,host:port…]                                   default 127.0.0.1:9092
 DUSTREAM_SECURITY_PROTOCOL  PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL               default PLAINTEXT
 DUSTREAM_SASL_MECHANISM     PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
 DUSTREAM_SASL_USERNAME      and DUSTREAM_SASL_PASSWORD, or DUSTREAM_SASL_PASSWORD_FILE with the password in it
 DUSTREAM_SSL_CA             file with the certificates to trust                      default: those of the system
-DUSTREAM_SSL_CERT           and DUSTREAM_SSL_KEY: files with a certificate of our own and its key
+DUSTREAM_SSL_CERT           and DUSTREAM_SSL_KEY: files with a client certificate and its key
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Unreachable(DustreamError):
 
 @dataclass(frozen=True)
 class KafkaCluster:
-    """Where a cluster is and how to log in. The password is in no repr and so in no log."""
+    """The address of a cluster and the login. The password is not in the repr, and so not in logs."""
 
     bootstrap: str = DEFAULT_BOOTSTRAP
     protocol: str = "PLAINTEXT"
@@ -61,7 +61,7 @@ class KafkaCluster:
         return self.protocol.endswith("SSL")
 
     def confluent(self, **settings: Any) -> dict[str, Any]:
-        """Settings of a confluent-kafka client; underscores stand for dots."""
+        """Settings for a confluent-kafka client; underscores stand for dots."""
         known: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap,
             "security.protocol": self.protocol,
@@ -79,7 +79,7 @@ class KafkaCluster:
         return known | {name.replace("_", "."): value for name, value in settings.items()}
 
     def aiokafka(self) -> dict[str, Any]:
-        """Settings of an aiokafka client."""
+        """Settings for an aiokafka client."""
         settings: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap.split(","),
             "security_protocol": self.protocol,
@@ -123,7 +123,7 @@ def read_cluster(bootstrap: str | None, environment: Mapping[str, str] = os.envi
 
 
 def nobody_listens(cluster: KafkaCluster) -> bool:
-    """Whether every connection is refused. Clients of Kafka try again and again until their time is up."""
+    """Whether every connection is refused. Kafka clients would retry until their timeout."""
     return all(_is_refused(place, REACH_TIMEOUT_S) for place in cluster.bootstrap.split(","))
 
 
@@ -135,7 +135,7 @@ def _is_refused(place: str, timeout_s: float) -> bool:
         socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
     except ConnectionRefusedError:
         return True
-    except (OSError, OverflowError):  # the client has its own ways to find a host, and says what is wrong
+    except (OSError, OverflowError):  # the client resolves hosts in its own way, and reports errors
         return False
     return False
 
@@ -146,26 +146,26 @@ def answers(cluster: KafkaCluster, timeout_s: float = REACH_TIMEOUT_S) -> bool:
 
 
 def why_silent(cluster: KafkaCluster, timeout_s: float = REACH_TIMEOUT_S) -> str | None:
-    """Why no broker of the cluster answers in time, as far as the client knows; None if one does."""
+    """Why no broker of the cluster answers in time, if the client knows; None if one does."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     if nobody_listens(cluster):
         return "nobody listens there"
-    heard: list[str] = []
+    errors: list[str] = []
     try:
-        admin = AdminClient(cluster.confluent() | {"error_cb": lambda error: heard.append(error.str())})
+        admin = AdminClient(cluster.confluent() | {"error_cb": lambda error: errors.append(error.str())})
         try:
             admin.list_topics(timeout=timeout_s)
         finally:
-            admin.poll(0)  # what went wrong on the way is told here
+            admin.poll(0)  # calls the error callback
     except KafkaException as error:
-        return heard[0] if heard else str(error.args[0].str())
+        return errors[0] if errors else str(error.args[0].str())
     return None
 
 
 def require_answer(cluster: KafkaCluster) -> None:
-    """Unreachable unless a broker answers."""
+    """Raise Unreachable unless a broker answers."""
     if (reason := why_silent(cluster)) is not None:
         raise unreachable(cluster, reason)
 

@@ -1,4 +1,4 @@
-"""Processors that are watched at work: what they find is counted for the metrics."""
+"""Wrappers of processors that count their results for the metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dustream.streams.kafka.metrics import Metrics
 
 
 class PagesCounted:
-    """Counts the statuses a processor writes, by role, and its pages by their tier-2 partition."""
+    """Counts the statuses that a processor writes, by role, and its pages by their tier-2 partition."""
 
     def __init__(self, processor: Processor, metrics: Metrics, tier2_partitions: int) -> None:
         self._processor = processor
@@ -24,16 +24,16 @@ class PagesCounted:
 
     def open(self, state: TaskState) -> None:
         self._processor.open(state)
-        self._tell_homes(state)
+        self._publish_homes(state)
 
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
         sends = self._processor.process(state, messages)
         for role, count in Counter(send.message.role for send in sends if send.topic == STATUS).items():
             self._metrics.add("statuses", count, role=role)
-        self._tell_homes(state)
+        self._publish_homes(state)
         return sends
 
-    def _tell_homes(self, state: TaskState) -> None:
+    def _publish_homes(self, state: TaskState) -> None:
         pages, remapped = [0] * self._tier2_partitions, 0
         for key, row in state.table("homes").scan():
             pages[int(key)] = row.pages
@@ -46,11 +46,11 @@ class PagesCounted:
 
 
 Measures = Mapping[str, Callable[[Any], int]]
-"""Gauges, and what a row of a table adds to each."""
+"""Gauges, and the contribution of a table row to each."""
 
 
 class RowsCounted:
-    """Keeps gauges of a processor's table that are sums over its rows: counted once, then by what changes."""
+    """Maintains gauges that are sums over the rows of a processor's table: counted once, then updated by changes."""
 
     def __init__(
         self, processor: Processor, metrics: Metrics, name: str, table: str, kind: str, measures: Measures
@@ -66,21 +66,21 @@ class RowsCounted:
     def open(self, state: TaskState) -> None:
         self._counted = CountedTable(state.table(self._table), self._measures)
         self._processor.open(CountedState(state, self._table, self._counted))
-        self._tell(state)
+        self._publish_sums(state)
 
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
         sends = self._processor.process(CountedState(state, self._table, self._counted), messages)
-        self._tell(state)
+        self._publish_sums(state)
         return sends
 
-    def _tell(self, state: TaskState) -> None:
+    def _publish_sums(self, state: TaskState) -> None:
         for gauge, value in self._counted.sums.items():
             labels = {"kind": self._kind} if gauge != "groups" else {}
             self._metrics.set(gauge, value, processor=self._name, partition=str(state.partition), **labels)
 
 
 class CountedState:
-    """A task's tables, one of them counted."""
+    """A task's tables, one of them with sums."""
 
     def __init__(self, state: TaskState, name: str, counted: CountedTable) -> None:
         self._state = state
@@ -131,7 +131,7 @@ def _is_held_group(row: GroupRow) -> bool:
 
 
 def _held_lost(row: SiteRow) -> int:
-    """Pages of a held site whose winners are elsewhere, in the market that loses most."""
+    """Lost pages of a held site, in the market that loses most."""
     return max((lost for market, lost in enumerate(row.lost) if row.held >> market & 1), default=0)
 
 

@@ -1,10 +1,10 @@
-"""Dead letters: what could not be used, and sending it again once the cause is gone.
+"""Dead letters: records that could not be used, and sending them again once the cause is removed.
 
-What was meant for a later stage goes again by way of the crawl topic: intake hands it on, so that it is counted and
-numbered like everything else, and arrives exactly once.
+A letter for a later stage is sent again through the crawl topic: intake forwards it, so that it is counted and numbered
+like every message, and arrives exactly once.
 
-Which letters were sent again is kept on the application's compacted maps topic, by the place of each: the letters
-themselves are a public log, where readers expect letters only.
+Which letters were sent again is stored on the application's compacted maps topic, by partition and offset: the letters
+themselves are a public log, where readers expect only letters.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from dustream.streams.kafka.records import (
 from dustream.streams.kafka.sending import Sender
 from dustream.streams.kafka.topics import partition_counts
 
-REDRIVEN = "redriven/"  # and a letter's place: its key on the maps topic
+REDRIVEN = "redriven/"  # prefix of a letter's key on the maps topic; partition and offset follow
 
 
 class FoundLetter(Struct, frozen=True):
-    """A dead letter where it lies. `original` is None where the bytes are only in the file they came from, and the
-    beginning of them where `original_size`, their number, is more."""
+    """A dead letter with its position. `original` is None if the bytes are only in their file. If `original_size` is
+    larger than it, `original` is only their beginning."""
 
     partition: int
     offset: int
@@ -50,7 +50,7 @@ class FoundLetter(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """How people name it: partition:offset."""
+        """The notation for users: partition:offset."""
         return f"{self.partition}:{self.offset}"
 
 
@@ -80,7 +80,7 @@ def read_letters(cluster: KafkaCluster, application: Application) -> Iterator[Fo
 
 
 def choose(letters: Iterable[FoundLetter], places: list[str], reason: str | None) -> list[FoundLetter]:
-    """The letters at these places (all, if none is named) whose reason contains a text."""
+    """The letters at these positions (all, if none is named) whose reason contains a text."""
     known = list(letters)
     if missing := sorted(set(places) - {letter.place for letter in known}):
         raise BadSetting(f"no dead letter at {', '.join(missing)}: see `dustream dead list`")
@@ -92,8 +92,8 @@ def choose(letters: Iterable[FoundLetter], places: list[str], reason: str | None
 
 
 def redrive(cluster: KafkaCluster, application: Application, letters: Iterable[FoundLetter]) -> int:
-    """Send letters again; how many could be. They stay among the dead letters, a log forgets nothing by itself, but are
-    known to have been sent once they have arrived."""
+    """Send letters again, and return how many could be sent. They stay in the log of dead letters, but are marked as
+    sent once they have arrived."""
     sender = Sender(cluster, "see `dustream dead list` for what arrived, and try again")
     topic = application.topic(CRAWL_PAGES)
     sent: list[FoundLetter] = []
@@ -117,7 +117,7 @@ def redrive(cluster: KafkaCluster, application: Application, letters: Iterable[F
 
 
 def _read_redriven(cluster: KafkaCluster, application: Application, counts: dict[str, int]) -> set[tuple[int, int]]:
-    """Partition and offset of the letters that were sent again."""
+    """Partition and offset of the letters sent again."""
     maps = application.topic(MAPS.name)
     found: set[tuple[int, int]] = set()
     if maps not in counts:

@@ -1,13 +1,13 @@
-"""Faust's consumer, made to say what it skipped.
+"""Faust's consumer, changed to report skipped records.
 
 Faust reads uncommitted records unless its own exactly_once is on, and around a rebalance or a broker restart it fetches
-records and throws them away. So its aiokafka consumer is replaced by one that reads committed records only, and every
-record is marked with the offset *since* which there is no other record in the log. Whoever has dealt with everything
-before that offset knows that nothing is missing between; transaction markers, aborted records and what compaction
-removed leave gaps in the offsets that look like loss and are none.
+records and discards them. So its aiokafka consumer is replaced by one that reads committed records only, and every
+record is marked with the offset *since* which there is no other record in the log. A task that has processed everything
+before that offset knows that nothing is missing in between. Transaction markers, aborted records and compacted records
+leave gaps in the offsets that would otherwise look like loss.
 
-aiokafka stops for ever at a batch of records that it cannot unpack. Here such a batch comes as one record without a
-value, whose header says why: it becomes a dead letter, and what follows it is read.
+aiokafka stops for ever at a batch of records that it cannot unpack. Here such a batch becomes one record without a
+value, with the reason in a header: it becomes a dead letter, and the records after it are read.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from dustream.streams.kafka.records import UNREADABLE_HEADER
 SINCE_HEADER = "dustream-since"
 FETCH_BYTES_MIN = 1
 FETCH_WAIT_MS = 500
-CRC_TRIES = 3  # a checksum that is wrong may have been wrong on the way only
+CRC_TRIES = 3  # a wrong checksum may be a transmission error
 
 _fetched_all = FetchResult.getall
 _chains: WeakKeyDictionary[Any, tuple[int, int]] = WeakKeyDictionary()
-"""Of a partition's state in a consumer: where the next fetch goes on, and the end of the last record handed out."""
+"""By a partition's state in a consumer: where the next fetch continues, and the end of the last record returned."""
 
 
 class CommittedConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]
-    """Reads committed records only, and does not sleep long on a fetch while other partitions wait."""
+    """Reads committed records only, and does not wait long for a fetch while other partitions have data."""
 
     def __init__(self, *topics: str, **settings: Any) -> None:
         settings |= {
@@ -47,18 +47,18 @@ class CommittedConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]
         }
         super().__init__(*topics, **settings)
         self.contact_at_s = time.monotonic()
-        """When the broker has last answered anything: fetches, heartbeats, metadata."""
+        """When the broker last answered any request: fetches, heartbeats, metadata."""
         self._send_request = self._client.send
-        self._client.send = self._send_and_tell
+        self._client.send = self._send_and_note
 
-    async def _send_and_tell(self, *request: Any, **options: Any) -> Any:
+    async def _send_and_note(self, *request: Any, **options: Any) -> Any:
         answer = await self._send_request(*request, **options)
         self.contact_at_s = time.monotonic()
         return answer
 
 
 class Batches:
-    """The batches of a fetch, each of which gives its records or says why it cannot."""
+    """The batches of a fetch; a batch that cannot be unpacked yields an error record."""
 
     def __init__(self, data: bytes) -> None:
         self._batches = MemoryRecords(data)
@@ -71,7 +71,7 @@ class Batches:
 
 
 class Batch:
-    """A batch of records; all but the records is as aiokafka has it."""
+    """A batch of records; everything but the records is delegated to aiokafka's."""
 
     _crc_failures: ClassVar[dict[int, int]] = {}
 
@@ -104,13 +104,13 @@ class Batch:
             for record in self._batch:
                 yield record
                 first = record.offset + 1
-        except Exception as error:  # whatever a decompressor or parser may raise
+        except Exception as error:  # any error of a decompressor or parser
             if first < self._batch.next_offset:
                 yield UnreadableBatch(self._batch, first, str(error) or repr(error))
 
 
 class UnreadableBatch:
-    """Stands for the records of a batch that cannot be unpacked."""
+    """Represents the records of a batch that cannot be unpacked."""
 
     key = value = checksum = None
 
@@ -122,15 +122,15 @@ class UnreadableBatch:
 
 
 def install() -> None:
-    """Replace what Faust uses. Doing it twice is no error."""
+    """Replace the classes that Faust uses. Calling it twice is not an error."""
     faust_driver.aiokafka.AIOKafkaConsumer = CommittedConsumer  # type: ignore[attr-defined]
     FetchResult.getall = _marked_all
     fetcher.MemoryRecords = Batches
 
 
 def _marked_all(result: Any, max_records: int | None = None) -> list[Any]:
-    """Hand out fetched records as aiokafka does, marked. Fetches of a partition follow one another without a gap, also
-    those that yield nothing; a seek shows by a fetch that starts elsewhere than the last one ended."""
+    """Return fetched records as aiokafka does, with marks. Fetches of a partition are contiguous, including empty ones;
+    a seek is detected by a fetch that starts elsewhere than the last one ended."""
     partition, assignment = result._topic_partition, result._assignment
     if not result.has_more() or not result.check_assignment(partition):
         return list(_fetched_all(result, max_records))
@@ -148,8 +148,8 @@ def _marked_all(result: Any, max_records: int | None = None) -> list[Any]:
 
 
 def handed_out(consumer: Any, partition: Any) -> tuple[int, int] | None:
-    """Up to where a consumer has read a partition, and the end of the last record it handed out of that: there is none
-    between the two. Nothing is known before the first fetch."""
+    """Up to where a consumer has read a partition, and the end of the last record it returned: there is no record
+    between the two. None before the first fetch."""
     subscription = consumer._subscription.subscription
     assignment = None if subscription is None else subscription.assignment
     if assignment is None or partition not in assignment.tps:
@@ -158,6 +158,6 @@ def handed_out(consumer: Any, partition: Any) -> tuple[int, int] | None:
 
 
 def split_since(headers: Mapping[str, bytes] | Sequence[tuple[str, bytes]] | None) -> tuple[int, dict[str, bytes]]:
-    """The mark of a record, and its own headers."""
+    """The `since` mark of a record, and its own headers."""
     found = dict(headers or {})
     return int(found.pop(SINCE_HEADER)), found

@@ -1,5 +1,5 @@
-"""The whole state of an application, read from its changelogs into a folder such as `dustream run` leaves: for
-questions that go through many rows. Each task's rows are those of one of its commits, read while the others go on."""
+"""Copies the whole state of an application from its changelogs into a folder such as `dustream run` leaves, for
+questions that read many rows. Each task's rows are those of one of its commits; the other tasks keep running."""
 
 from __future__ import annotations
 

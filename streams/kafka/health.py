@@ -1,4 +1,4 @@
-"""Endpoints of a worker: /live, /ready, /metrics. They have a thread of their own, and answer also while hot loops are
+"""HTTP endpoints of a worker: /live, /ready, /metrics. They run in a separate thread, and answer also while code is
 compiled, while no broker answers, and while the disk is full."""
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from dustream.core.errors import BadSetting
 from dustream.streams.kafka.metrics import Metrics
 
 LOOPBACK = "127.0.0.1"
-BEAT_S_MAX = 60.0  # a worker that is silent for longer is stuck
+BEAT_S_MAX = 60.0  # a worker without a heartbeat for longer is stuck
 STOP_TIMEOUT_S = 5.0
 
 
 class Health:
-    """What the endpoints tell. Written by the worker's threads, read by the server's."""
+    """The state that the endpoints report. Written by the worker's threads, read by the server's."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
         self.stage = "starting"
-        """What the worker does while it is not ready, for people."""
+        """The worker's activity while it is not ready, as text."""
         self.is_ready: Callable[[], bool] = lambda: False
         self.refresh: Callable[[], None] = lambda: None
-        """Brings the gauges up to date that change by themselves."""
+        """Updates gauges that change over time."""
         self._beat_at_s: float | None = None
         self._contact_at_s = time.monotonic()
 
     def beat(self) -> None:
-        """The worker's event loop turns."""
+        """Called regularly by the worker's event loop."""
         self._beat_at_s = time.monotonic()
 
     def rest(self, stage: str) -> None:
-        """There is no event loop to turn."""
+        """Called when there is no event loop."""
         self._beat_at_s, self.stage = None, stage
         self.is_ready, self.refresh = lambda: False, lambda: None
 
     def contact(self, at_s: float) -> None:
-        """The broker has answered then."""
+        """Record that the broker answered at this time."""
         self._contact_at_s = max(self._contact_at_s, at_s)
 
     @property
@@ -50,13 +50,13 @@ class Health:
         return time.monotonic() - self._contact_at_s
 
     async def live(self, request: web.Request) -> web.Response:
-        """The event loop turns, or there is none yet."""
+        """Succeeds if the event loop is running, or there is none yet."""
         beat_at_s = self._beat_at_s
         stuck = beat_at_s is not None and time.monotonic() - beat_at_s > BEAT_S_MAX
         return web.Response(text="stuck\n" if stuck else "alive\n", status=503 if stuck else 200)
 
     async def ready(self, request: web.Request) -> web.Response:
-        """All tasks of this worker are open, and the broker answers."""
+        """Succeeds if all tasks of this worker are open and the broker answers."""
         self.refresh()
         ready = self.is_ready()
         return web.Response(text="ready\n" if ready else f"{self.stage}\n", status=200 if ready else 503)
@@ -80,7 +80,7 @@ class HealthServer:
         self._thread = threading.Thread(target=self._run, name="health", daemon=True)
 
     def start(self) -> None:
-        """Listen; BadSetting if that cannot be done."""
+        """Start listening; BadSetting if that fails."""
         self._thread.start()
         self._started.wait()
         if self._error is not None:
@@ -106,7 +106,7 @@ class HealthServer:
 
 
 async def serve(health: Health, host: str, port: int) -> web.AppRunner:
-    """Listen; clean up the result to stop."""
+    """Start listening; call `cleanup` of the result to stop."""
     app = web.Application()
     app.add_routes([web.get("/live", health.live), web.get("/ready", health.ready), web.get("/metrics", health.show)])
     runner = web.AppRunner(app, access_log=None)

@@ -13,14 +13,14 @@ from dustream.streams.kafka.records import InRecord
 
 
 class Inboxes:
-    """What waits for each task. Of each topic about `bytes_max` may wait, whatever the number of tasks."""
+    """The records that wait for each task. About `bytes_max` may wait per topic, whatever the number of tasks."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._waiting: dict[TP, deque[InRecord]] = {}
         self._bytes: Counter[str] = Counter()
         self.arrived = 0
-        """Records so far."""
+        """Number of records so far."""
         self._put = asyncio.Event()
         self._taken = asyncio.Event()
 
@@ -31,7 +31,7 @@ class Inboxes:
         self._put.set()
 
     def waiting(self) -> list[TP]:
-        """The tasks that something waits for."""
+        """The tasks with waiting records."""
         return sorted(tp for tp, records in self._waiting.items() if records)
 
     def take(self, tp: TP, bytes_max: int) -> list[InRecord]:
@@ -47,7 +47,8 @@ class Inboxes:
         return taken
 
     def take_fairly(self, tps: Iterable[TP], bytes_max: int) -> dict[TP, list[InRecord]]:
-        """The first records of tasks, of each its share, at least one: what a task does not need is for the others."""
+        """The first records of tasks, for each its share, at least one. Unused shares are redistributed to other
+        tasks."""
         by_size = sorted((sum(map(_size, self._waiting[tp])), tp) for tp in tps)
         taken: dict[TP, list[InRecord]] = {}
         left, sharing = bytes_max, len(by_size)
@@ -57,22 +58,22 @@ class Inboxes:
         return dict(sorted(taken.items()))
 
     def first(self, count: int) -> Iterator[tuple[TP, InRecord]]:
-        """The first records of every task, to look at."""
+        """The first records of every task, without removing them."""
         for tp in self.waiting():
             for record in list(islice(self._waiting[tp], count)):
                 yield tp, record
 
     def clear(self, tp: TP) -> None:
-        """Forget what waits: it will be fetched again."""
+        """Drop the waiting records: they will be fetched again."""
         self._bytes[tp.topic] -= sum(map(_size, self._waiting.pop(tp, ())))
         self._taken.set()
 
     def wake(self) -> None:
-        """Something else than a record waits."""
+        """Wake the worker for something other than a record."""
         self._put.set()
 
     async def arrival(self, timeout_s: float) -> None:
-        """Return when something has come since the last time, or some time later."""
+        """Return when a record has arrived since the last call, or after the timeout."""
         try:
             await asyncio.wait_for(self._put.wait(), timeout_s)
         except TimeoutError:
@@ -80,7 +81,7 @@ class Inboxes:
         self._put.clear()
 
     async def room(self, topic: str) -> None:
-        """Return when more of a topic may come."""
+        """Return when a topic may deliver more records."""
         while self._bytes[topic] > self._bytes_max:
             self._taken.clear()
             await self._taken.wait()

@@ -1,7 +1,7 @@
 """Intake on Kafka: records of the crawl topic become signed crawls for `pages`. Stateless, but its position is state.
 
-A record holds one event as JSON, from any Kafka client, or many in a pack as `dustream publish` writes them: a zstd
-frame with a msgpack list of events. JSON never begins like a zstd frame, so the two need no flag.
+A record is one event as JSON, from any Kafka client, or a pack of many as `dustream publish` writes them: a zstd frame
+with a msgpack list of events. JSON never begins like a zstd frame, so no flag is needed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dustream.streams.kafka.records import (
 )
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-PACK_BYTES_MAX = 256 << 20  # unpacked; a frame that claims more is refused before it is unpacked
+PACK_BYTES_MAX = 256 << 20  # unpacked; a frame that declares more is rejected before it is unpacked
 PARTITION_HEADER = "dustream-partition"
 
 _JSON = msgspec.json.Decoder(CrawlEvent)
@@ -47,12 +47,12 @@ def pack(events: Sequence[CrawlEvent], compressor: zstandard.ZstdCompressor) -> 
 
 
 def unpack(value: bytes) -> list[CrawlEvent]:
-    """The events of a record; ValueError or msgspec.MsgspecError says why it cannot be read."""
+    """The events of a record; raises ValueError or msgspec.MsgspecError if it cannot be read."""
     if not value.startswith(ZSTD_MAGIC):
         return [_JSON.decode(value)]
     size = zstandard.frame_content_size(value)
     if not 0 <= size <= PACK_BYTES_MAX:
-        raise ValueError(f"a pack must tell its size, at most {PACK_BYTES_MAX} bytes")
+        raise ValueError(f"a pack must declare its size, at most {PACK_BYTES_MAX} bytes")
     try:
         return _EVENTS.decode(zstandard.ZstdDecompressor().decompress(value))
     except zstandard.ZstdError as error:
@@ -60,7 +60,7 @@ def unpack(value: bytes) -> list[CrawlEvent]:
 
 
 class Signed(NamedTuple):
-    """A record that is taken in: its events, and what became of them; or why it cannot be read."""
+    """A record after intake: its events and their results; or why it cannot be read."""
 
     events: list[CrawlEvent]
     intake: Intake | None
@@ -69,7 +69,7 @@ class Signed(NamedTuple):
 
 class IntakeProcessor:
     """A processor whose messages are the records themselves. Records are independent of each other, so they can be
-    taken in before their turn."""
+    signed ahead of their turn."""
 
     def __init__(self, topology: Topology, pages: str, source: TextSource, guard: CrashGuard, metrics: Metrics) -> None:
         self._topology = topology
@@ -80,10 +80,10 @@ class IntakeProcessor:
         self._ahead: dict[int, Signed] = {}
 
     def open(self, state: TaskState) -> None:
-        """Nothing is kept."""
+        """Intake has no state."""
 
     def look_ahead(self, record: InRecord) -> None:
-        """Take a record in before its turn."""
+        """Sign a record ahead of its turn."""
         if record.offset not in self._ahead and self._is_ours(record):
             self._ahead[record.offset] = self._sign(record)
 
@@ -91,18 +91,18 @@ class IntakeProcessor:
         sends: list[Send] = []
         for record in messages:
             if self._is_ours(record):
-                sends += self._told(record, self._ahead.get(record.offset) or self._sign(record))
+                sends += self._results(record, self._ahead.get(record.offset) or self._sign(record))
             else:
-                sends.append(self._handed_on(record))
+                sends.append(self._forwarded(record))
         self._ahead = {offset: signed for offset, signed in self._ahead.items() if offset > messages[-1].offset}
         return sends
 
     def _is_ours(self, record: InRecord) -> bool:
-        """Whether a record holds events, and not something an operator sends through us to a later stage."""
+        """Whether a record has events, and is not a dead letter to be forwarded to a later stage."""
         return record.headers.get(ORIGINAL_TOPIC_HEADER, CRAWL_PAGES.encode()) == CRAWL_PAGES.encode()
 
-    def _handed_on(self, record: InRecord) -> Send:
-        """What an operator sends again to a later stage, whose links only tasks may use."""
+    def _forwarded(self, record: InRecord) -> Send:
+        """A dead letter that an operator sends again to a later stage; only tasks may write to its topic."""
         name = record.headers[ORIGINAL_TOPIC_HEADER].decode(errors="replace")
         try:
             if self._topology.reader(name) is None:
@@ -126,7 +126,7 @@ class IntakeProcessor:
         with self._guard.watching(record.partition, record.offset):
             return take_in(events, self._source)
 
-    def _told(self, record: InRecord, signed: Signed) -> list[Send]:
+    def _results(self, record: InRecord, signed: Signed) -> list[Send]:
         intake = signed.intake
         if intake is None:
             return [_dead(record_letter(record, CRAWL_PAGES, signed.problem))]
@@ -134,7 +134,7 @@ class IntakeProcessor:
         self._metrics.add("events_rejected", len(intake.rejected))
         for reason, count in intake.ignored.items():
             self._metrics.add("events_ignored", count, reason=reason)
-        place = f"k{record.partition}:{record.offset}"  # and the number in the record: where `why` finds the text
+        place = f"k{record.partition}:{record.offset}"  # with the number in the record: where `why` finds the text
         sends = [Send(self._pages, crawl.url, crawl) for crawl in intake.with_origins(lambda at: f"{place}:{at}")]
         sends += [Send(self._pages, decision.url, decision) for decision in intake.decisions]
         for rejected in intake.rejected:
@@ -154,8 +154,8 @@ def _event_letter(event: CrawlEvent, record: InRecord, reason: str) -> Letter:
 
 
 class CrashGuard:
-    """Remembers across a crash which record was being parsed: a page that brings the whole process down would do so
-    again after every restart. That record is then parsed in a process of its own, which finds the page."""
+    """Remembers across a crash which record was being parsed: a page that crashes the process would do so again after
+    every restart. That record is then parsed in a separate process, which isolates the page."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""The local copy of the state: one RocksDB per worker, with the rows of every task it has or had.
+"""The local copy of the state: one RocksDB per worker, with the rows of its present and former tasks.
 
-It is never ahead of the changelogs, so it may be lost, damaged or old: opening a task brings it up to date, from
-nothing if need be.
+It is never ahead of the changelogs, so it may be lost, damaged or outdated: opening a task updates it, from scratch if
+necessary.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 
 class StateLost(StateMismatch):
-    """The local copy cannot be read: start the worker again, it is built anew from the changelogs."""
+    """The local copy cannot be read: restart the worker, which rebuilds it from the changelogs."""
 
 
 class DiskFull(DustreamError):
-    """There is no room for the local copy. It is as it was, and can be used again when there is."""
+    """There is no room for the local copy. It is unchanged, and can be used again when there is room."""
 
 
 class CopyHeader(Struct, frozen=True, array_like=True):
-    """How far a task's local copy has followed its changelog, and when."""
+    """How far and when a task's local copy was updated from its changelog."""
 
     changelog_id: str
     position: int
@@ -55,7 +55,7 @@ _HEADER = msgspec.msgpack.Decoder(CopyHeader)
 
 
 class LocalState:
-    """A store whose failures are never mistaken for those of a handler."""
+    """A store whose errors are distinguished from those of handlers."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
@@ -104,7 +104,7 @@ class LocalState:
         return b"copy/" + prefix, _ENCODER.encode(header)
 
     def wipe(self, prefix: bytes) -> None:
-        """Forget a task."""
+        """Delete all rows of a task."""
         self.write([(b"copy/" + prefix, None)])
         after = b""
         while keys := [key for key, _ in islice(self.scan(prefix, after), WIPE_ROWS)]:
@@ -114,7 +114,7 @@ class LocalState:
     def _lost(self, error: Any) -> DustreamError:
         if is_no_room(error):
             return no_room(self._data, error)
-        if not self._closed:  # a reader that has not heard of the end yet finds it closed, not damaged
+        if not self._closed:  # a reader that is still running finds the store closed, not damaged
             (self._data / DAMAGED_MARK).touch()
         return StateLost(
             f"the local state in {self._data} cannot be read ({error}): start the worker again to rebuild it"
@@ -122,7 +122,7 @@ class LocalState:
 
 
 def is_no_room(error: object) -> bool:
-    """Whether an error of the store or the system says that nothing more can be written: disk, quota or limit."""
+    """Whether an error of the store or the OS means that nothing more can be written: disk, quota or limit."""
     return NO_ROOM.search(str(error)) is not None
 
 
@@ -131,7 +131,7 @@ def no_room(data: Path, error: object) -> DiskFull:
 
 
 def has_room(data: Path) -> bool:
-    """Whether a worker can write again, tried by writing."""
+    """Whether the worker can write again, tested by writing."""
     probe = data / "room.probe"
     try:
         with probe.open("wb") as file:
@@ -146,7 +146,7 @@ def has_room(data: Path) -> bool:
 
 
 def task_prefix(processor: str, partition: int) -> bytes:
-    """Where a task's rows stand in the store (the tables add their names)."""
+    """The key prefix of a task's rows in the store (the tables add their names)."""
     return f"task/{processor}/{partition:05d}/".encode()
 
 
@@ -168,7 +168,7 @@ def _open(data: Path) -> RocksStore:
 
 
 def _set_aside(folder: Path) -> None:
-    """Keep the last damaged copy for those who want to know why; everything in it is in the changelogs too."""
+    """Keep the last damaged copy for diagnosis; everything in it is in the changelogs too."""
     aside = folder.with_name("state.damaged")
     shutil.rmtree(aside, ignore_errors=True)
     if folder.exists():

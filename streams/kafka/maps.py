@@ -1,8 +1,8 @@
-"""What an application was made with, on its compacted maps topic: the partition map, the same for every worker, and the
-settings, for those who ask; beside them, which dead letters were sent again (dead.py).
+"""The data that an application was created with, on its compacted maps topic: the partition map, the same for every
+worker, and the settings; beside them, which dead letters were sent again (dead.py).
 
-The map is chosen once, when the application is made, because pages lie where it says. Another map is for another
-application, filled by a replay.
+The map is fixed when the application is created, because it determines where pages are stored. Another map needs
+another application, filled by a replay.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def create_application(
     wanted: bytes | None = None,
     replication: int = -1,
 ) -> list[str]:
-    """Create the topics that are missing, and put the map in place; the names created. The map comes first: when all
-    topics are there, so is the map. `wanted`: a map as `dustream partitions --out` writes it, else the generic one.
-    StateMismatch if the application was made with other settings, or another map."""
-    cells = map_to_bytes(fitting_map(wanted, settings))  # what cannot be used is refused before anything is made
+    """Create the missing topics and publish the map; returns the names created. The map comes first: when all topics
+    exist, so does the map. `wanted`: a map as `dustream partitions --out` writes it, else the default one. Raises
+    StateMismatch if the application was created with other settings, or another map."""
+    cells = map_to_bytes(fitting_map(wanted, settings))  # an unusable map is rejected before anything is created
     plans = plan_topics(topology, application)
     maps = TopicPlans(tuple(plan for plan in plans.plans if plan.name == application.topic(MAPS.name)))
     created = create_topics(cluster, maps, replication)
@@ -58,7 +58,7 @@ def create_application(
 
 
 def read_map(cluster: KafkaCluster, application: Application, settings: Settings) -> PartitionMap:
-    """The map of an application, which must fit the settings."""
+    """The map of an application; it must fit the settings."""
     stored = _stored(cluster, application, MAP_KEY)
     if stored is None:
         raise StateMismatch(f"the application {application.name} has no partition map: run `dustream topics create`")
@@ -66,7 +66,7 @@ def read_map(cluster: KafkaCluster, application: Application, settings: Settings
 
 
 def require_settings(cluster: KafkaCluster, application: Application, settings: Settings) -> None:
-    """StateMismatch, with what differs, unless the application was made with these settings."""
+    """Raise StateMismatch, with the differences, unless the application was created with these settings."""
     stored = _stored(cluster, application, SETTINGS_KEY)
     different = differing(msgspec.json.decode(stored), settings) if stored is not None else []
     if different:
@@ -77,7 +77,7 @@ def require_settings(cluster: KafkaCluster, application: Application, settings: 
 
 
 def read_settings_of(cluster: KafkaCluster, application: Application) -> Settings:
-    """The settings that an application was made with."""
+    """The settings that an application was created with."""
     stored = _stored(cluster, application, SETTINGS_KEY)
     if stored is None:
         raise StateMismatch(f"there is no application {application.name} at {cluster.bootstrap}: is --name right?")

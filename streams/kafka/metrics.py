@@ -1,4 +1,4 @@
-"""What a worker counts, in the text format that Prometheus reads."""
+"""A worker's metrics, in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import get_args
 from dustream.schemas.status import Role
 
 HELP: dict[str, tuple[str, str]] = {
-    "messages": ("counter", "messages handled"),
-    "handed_over": ("counter", "messages handed over within a transaction, without a log"),
+    "messages": ("counter", "messages processed"),
+    "handed_over": ("counter", "messages passed directly between tasks within a transaction, without a log"),
     "batches": ("counter", "times a stage's task had a part in a transaction"),
     "transactions": ("counter", "transactions committed"),
     "transaction_failures": ("counter", "transactions that failed or were refused"),
@@ -19,35 +19,35 @@ HELP: dict[str, tuple[str, str]] = {
     "dead_letters": ("counter", "records and messages that could not be used"),
     "handling_seconds": ("counter", "seconds spent in handlers"),
     "writing_seconds": ("counter", "seconds from the end of the work to the commit"),
-    "repeated_parcels": ("counter", "parcels from other tasks that came again and were skipped"),
-    "holes": ("counter", "records lost on the way to a handler and fetched again"),
+    "repeated_parcels": ("counter", "batches from other tasks that arrived again and were skipped"),
+    "holes": ("counter", "records lost before they reached a handler, and fetched again"),
     "lost_records": ("counter", "input records deleted by retention before they were read"),
     "recovered_rows": ("counter", "changelog records read while opening tasks"),
     "rebuilt_rows": ("counter", "state rows read while opening tasks, to rebuild what is derived from them"),
     "task_opens": ("counter", "tasks opened"),
     "task_failures": ("counter", "tasks closed by an error"),
-    "rebalances": ("counter", "times the partitions were dealt out anew"),
-    "restarts": ("counter", "times the worker began anew after a breakdown"),
+    "rebalances": ("counter", "times the partitions were reassigned"),
+    "restarts": ("counter", "times the worker restarted after a failure"),
     "position": ("gauge", "offset of the next input record"),
-    "lag": ("gauge", "input records not handled yet, transaction markers included; absent while the broker is away"),
+    "lag": ("gauge", "input records not processed yet, transaction markers included; absent while the broker is away"),
     "pages_taken": ("counter", "crawl events taken in"),
     "events_rejected": ("counter", "crawl events that cannot be used"),
-    "events_ignored": ("counter", "crawl events that tell nothing about their page"),
+    "events_ignored": ("counter", "crawl events without information about their page"),
     "statuses": ("counter", "statuses written, by role"),
     "groups": ("gauge", "groups of more than one page"),
     "tier2_pages": ("gauge", "pages by the tier-2 partition that is their home"),
     "tier2_imbalance": ("gauge", "pages in the fullest tier-2 partition over the mean, of the URLs of this partition"),
-    "remapped_pages": ("gauge", "times a page that changed was remapped to another tier-2 partition"),
+    "remapped_pages": ("gauge", "times a changed page was remapped to another tier-2 partition"),
     "alarms": ("gauge", "groups and sites that are held"),
     "held_pages": (
         "gauge",
-        "pages that would be dropped and are held: of held groups all but one, of held sites the lost",
+        "pages that would be dropped and are held: all but one of held groups, the lost pages of held sites",
     ),
     "tasks": ("gauge", "tasks of this worker"),
     "ready": ("gauge", "1 when all tasks of this worker are open and the broker answers"),
-    "contact_seconds": ("gauge", "seconds since the broker has last answered"),
+    "contact_seconds": ("gauge", "seconds since the broker last answered"),
     "disk_full": ("gauge", "1 while the worker waits for room on its disk"),
-    "unsettled": ("gauge", "records and work at rest between what was published and the statuses; 0: all is in them"),
+    "unsettled": ("gauge", "records and postponed work not yet reflected in the statuses; 0: all is"),
 }
 
 BY_PROCESSOR = (
@@ -76,7 +76,7 @@ class Metrics:
         self._values: dict[tuple[str, Labels], float] = {}
 
     def begin(self, processors: Sequence[str]) -> None:
-        """Every counter is there from the start: a rate over one that appears with its first event misses it."""
+        """Create every counter at the start: a rate over a counter that appears with its first event would miss it."""
         for name, (kind, _) in HELP.items():
             if kind != "counter":
                 continue
@@ -104,7 +104,7 @@ class Metrics:
             self._values[name, tuple(sorted(labels.items()))] = value
 
     def drop(self, *names: str, **labels: str) -> None:
-        """Forget gauges whose thing is gone: all of a name that have these labels, and maybe others."""
+        """Remove the gauges of a name with these labels (they may have more)."""
         gone = set(labels.items())
         with self._lock:
             self._values = {

@@ -1,4 +1,4 @@
-"""What an application has found so far, in the form in which an embedded run leaves it: for exports and comparisons."""
+"""The results of an application so far, in the form of an embedded run: for exports and comparisons."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def collect(cluster: KafkaCluster, application: Application, store: Store) -> No
 
 
 def _view_key(name: str, record: Any) -> bytes:
-    """Of several dead letters with one key none replaces another: they are known by where they lie."""
+    """Dead letters with the same key do not replace each other: their key is their position."""
     key = record.key() if name != DEAD_LETTERS else b"%05d/%016d" % (record.partition(), record.offset())
     return view_prefix(name) + bytes(key)
 
 
 def export(cluster: KafkaCluster, application: Application, store: Store, out: Path) -> Outcome:
-    """Write the files of an embedded run, from what the application has told the world."""
+    """Write the result files of an embedded run, from the application's public topics."""
     collect(cluster, application, store)
     return write_results(store, out)

@@ -1,8 +1,8 @@
-"""How far a task has come: its position in the input log, and the numbers of its links.
+"""The progress of a task: its position in the input log, and the numbers of its links.
 
-A *link* leads from one sending task to one receiving partition. Its parcels (records.py) are numbered 0, 1, 2 …; the
-receiver keeps the number it expects next. A lower one is a repeat, a higher one means that the log has lost records.
-The row is written in the same transaction as the outputs and state rows of the batch, so it is always true of them.
+A *link* is from one sending task to one receiving partition. Its batches (records.py) are numbered 0, 1, 2 …; the
+receiver stores the number it expects next. A lower one is a repeat; a higher one means that the log has lost records.
+The row is written in the same transaction as the outputs and state rows, so it is always consistent with them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ PROGRESS_KEY = b"\0progress"
 """The row's key in the changelog; table rows begin with the name of their table."""
 
 WORK_LEFT = "work left"
-"""Stands beside the position that the group knows: the task has more to do when it comes to rest."""
-END_OF_NOTE = "\0"  # confluent-kafka reads what stands there up to the first zero, wherever that may be
+"""In the metadata of a committed position: the task has postponed work to do at rest."""
+END_OF_NOTE = "\0"  # confluent-kafka reads the metadata up to the first zero byte
 
 _ENCODER = msgspec.msgpack.Encoder()
 

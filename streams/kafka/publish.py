@@ -1,7 +1,7 @@
-"""Crawl events into the crawl topic: from files, many to a record, and going on after an interruption.
+"""Publishes crawl events from files to the crawl topic, many to a record, and resumes after an interruption.
 
-An event that was published twice changes nothing: its page is seen again at the same version with the same content. So
-progress is written after the broker has confirmed what it speaks of, and an interruption repeats at most that.
+Publishing an event twice changes nothing: its page is seen again at the same version with the same content. So progress
+is stored after the broker has confirmed the records, and an interruption repeats at most the unconfirmed ones.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ PACK_EVENTS_MAX = 32
 PACK_BYTES = 1 << 20  # before compression; web pages shrink to a fifth
 CHUNKS_PER_SYNC = 32
 COMPRESSION_LEVEL = 1
-EVENT_BYTES_MAX = RECORD_BYTES_MAX - 2 * PACK_BYTES  # as it is sent; room for the rest of its pack
+EVENT_BYTES_MAX = RECORD_BYTES_MAX - 2 * PACK_BYTES  # as sent; leaves room for the rest of its pack
 NO_REGULAR_FILE = "no regular file, not read (name it to read it)"
-ESCAPE_FACTOR = 6  # a character may take so many bytes as JSON
+ESCAPE_FACTOR = 6  # bytes that a character may take as JSON
 
 
 class Published(Struct, frozen=True):
-    """What a run of `dustream publish` did."""
+    """The result of a run of `dustream publish`."""
 
     events: int
     records: int
     rejected: int
     bytes_sent: int
     unread: list[str] = []
-    """Files of which nothing could be read."""
+    """Files that could not be read at all."""
 
 
 class Publisher:
-    """Packs events by partition and sends them. `single`: one event a record, as JSON, as any other client would."""
+    """Packs events by partition and sends them. `single`: one event per record, as JSON, like any other client."""
 
     def __init__(self, cluster: KafkaCluster, application: Application, *, single: bool = False) -> None:
         self._topic = application.topic(CRAWL_PAGES)
@@ -73,7 +73,7 @@ class Publisher:
         self.events = self.records = self.rejected = self.bytes_sent = 0
 
     def publish(self, event: CrawlEvent) -> None:
-        """Send an event; it is safe after the next `flush`."""
+        """Send an event; it is confirmed after the next `flush`."""
         self.events += 1
         partition = partition_of(event.url, self._partitions)
         if self._single:
@@ -85,20 +85,20 @@ class Publisher:
             self._send_pack(partition)
 
     def too_large(self, event: CrawlEvent) -> str:
-        """Why no record can hold an event; empty if one can."""
+        """Why an event does not fit in a record; empty if it does."""
         if _event_bytes(event) * ESCAPE_FACTOR <= EVENT_BYTES_MAX:
             return ""
         size = len(wire.encode(event) if self._single else pack([event], self._compressor))
-        return f"an event of {size} bytes: a record holds {EVENT_BYTES_MAX}" if size > EVENT_BYTES_MAX else ""
+        return f"an event of {size} bytes: the limit is {EVENT_BYTES_MAX}" if size > EVENT_BYTES_MAX else ""
 
     def reject(self, rejected: RejectedInput, *, send: bool = True) -> None:
-        """Send a record that could not be read to the dead letters, as it stood in its file: no topic takes it so.
-        Without `send` it is only counted."""
+        """Send a record that could not be read to the dead letters, as it was in its file. Without `send` it is only
+        counted."""
         self.rejected += 1
         if send:
-            self.tell(rejected)
+            self.send_letter(rejected)
 
-    def tell(self, rejected: RejectedInput) -> None:
+    def send_letter(self, rejected: RejectedInput) -> None:
         """Send a dead letter."""
         letter, original = rejected.letter, rejected.original
         partition = partition_of(letter.source, self._letter_partitions)
@@ -108,7 +108,7 @@ class Publisher:
         self._produce(self._dead_letters, partition, letter.source.encode(), wire.encode(letter), headers)
 
     def flush(self) -> None:
-        """Return when the broker has everything."""
+        """Return when the broker has confirmed everything."""
         for partition in list(self._packs):
             self._send_pack(partition)
         self._sender.flush()
@@ -144,10 +144,10 @@ def publish_files(
     on_refused: Callable[[str, UnreadableInput], None] = lambda path, error: None,
     on_notice: Callable[[str, str], None] = lambda path, notice: None,
 ) -> Published:
-    """Publish files, from where an earlier run into the same topic with the same `state` was interrupted."""
+    """Publish files, resuming where an earlier run into the same topic with the same `state` was interrupted."""
     paths = expand_paths(inputs, lambda path: on_notice(path, NO_REGULAR_FILE))
     publisher = Publisher(cluster, application, single=single)
-    store = RocksStore(state / publisher.topic_id)  # a topic created anew, or of another cluster, has nothing of it yet
+    store = RocksStore(state / publisher.topic_id)  # a topic created again, or of another cluster, starts from nothing
     try:
         plans = plan_inputs(paths, store)
         on_plans(plans)
@@ -165,15 +165,15 @@ def publish_files(
 def _confirmed(
     publisher: Publisher, rejections: Rejections, chunks: Iterator[Chunk[ChunkSpan]]
 ) -> Iterator[list[ChunkSpan]]:
-    """The places of chunks, when the broker has all that stood there. Of an input's rejected records the first are sent
-    one by one, and the number of the others by reason at its end."""
+    """The spans of chunks whose records the broker has confirmed. The first rejected records of an input are sent one
+    by one; the others are counted by reason at its end."""
     places: list[ChunkSpan] = []
     for chunk in chunks:
         path = chunk.place.path
         if chunk.events or chunk.place.skipped:
             rejections.use(path)
         for event, (position, offset) in zip(chunk.events, chunk.place.positions, strict=True):
-            if reason := publisher.too_large(event):  # no other try would end better
+            if reason := publisher.too_large(event):  # a retry would fail again
                 publisher.reject(_without_bytes(event, chunk.place.path, position, offset, reason))
             else:
                 publisher.publish(event)
@@ -181,7 +181,7 @@ def _confirmed(
             publisher.reject(rejected, send=rejections.keep(path, rejected.letter.reason))
         if chunk.place.progress.done:
             for letter in rejections.summaries_of(path):
-                publisher.tell(RejectedInput(letter))
+                publisher.send_letter(RejectedInput(letter))
         places.append(chunk.place)
         if len(places) >= CHUNKS_PER_SYNC:
             publisher.flush()

@@ -1,8 +1,8 @@
-"""Records as tasks see and write them.
+"""Records as tasks read and write them.
 
-Between our stages a record carries what a transaction has for one partition (msgpack): a parcel from each sending task,
-with the number of its link. A record costs the receiver a fraction of a millisecond, whatever is in it. Public topics
-have one JSON message a record, with its key as text. A dead letter carries what it is about in headers, byte by byte.
+A record between stages has what a transaction sends to one partition (msgpack): a batch from each sending task, with
+the number of its link. A record costs the receiver a fraction of a millisecond, whatever its size. Public topics have
+one JSON message per record, with its key as text. A dead letter has the original bytes in its headers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.topics import RECORD_BYTES_MAX, public_partitions
 
 DEAD_LETTERS = "dead.letters"
-RECORD_BYTES = 128 << 10  # where a record is cut, unless one message alone is larger
+RECORD_BYTES = 128 << 10  # where records are split, unless one message alone is larger
 ORIGINAL_HEADER = "dustream-original"
 ORIGINAL_TOPIC_HEADER = "dustream-original-topic"
 ORIGINAL_KEY_HEADER = "dustream-original-key"
-ORIGINAL_SIZE_HEADER = "dustream-original-size"  # of an original that is cut: the bytes it had
-UNREADABLE_HEADER = "dustream-unreadable"  # of a batch that cannot be unpacked: its first offset, and why
+ORIGINAL_SIZE_HEADER = "dustream-original-size"  # the full size of a truncated original
+UNREADABLE_HEADER = "dustream-unreadable"  # of a batch that cannot be unpacked: its first offset, and the reason
 EXCERPT_BYTES_MAX = 400
 ORIGINAL_BYTES_MAX = RECORD_BYTES_MAX - (64 << 10)
 
@@ -34,7 +34,7 @@ _JSON = msgspec.json.Encoder()
 
 
 class InRecord(NamedTuple):
-    """A record of an input log. Between the offsets `since` and `offset` the log has no other."""
+    """A record of an input log. The log has no other record between the offsets `since` and `offset`."""
 
     topic: str
     partition: int
@@ -46,7 +46,7 @@ class InRecord(NamedTuple):
 
 
 def unusable(record: InRecord) -> str:
-    """Why a record has nothing to read in it; empty if it has a value."""
+    """Why a record cannot be read; empty if it has a value."""
     if (batch := record.headers.get(UNREADABLE_HEADER)) is not None:
         first, _, why = batch.decode("utf-8", "replace").partition(" ")
         return f"the records from {first} to {record.offset} are one batch that cannot be unpacked: {why}"
@@ -69,23 +69,23 @@ class OutRecord(NamedTuple):
 
 
 class LinkBatch(Struct, frozen=True, array_like=True):
-    """Messages of one link: who sent them, which of its parcels to this partition it is, and the messages, encoded."""
+    """Messages of one link: the sender, the number of the batch on the link, and the encoded messages."""
 
     sender: str
     number: int
     messages: msgspec.Raw
 
 
-_PARCELS = msgspec.msgpack.Decoder(list[LinkBatch])
+_LINK_BATCHES = msgspec.msgpack.Decoder(list[LinkBatch])
 
 
-def read_parcels(value: bytes) -> list[LinkBatch]:
-    """What is in a record between stages; msgspec.MsgspecError if it was not written by a task."""
-    return _PARCELS.decode(value)
+def read_link_batches(value: bytes) -> list[LinkBatch]:
+    """The batches of a record between stages; msgspec.MsgspecError if it was not written by a task."""
+    return _LINK_BATCHES.decode(value)
 
 
 class Letter(Struct, frozen=True):
-    """A dead letter and what it is about: the bytes, and the topic (of the topology) they were meant for."""
+    """A dead letter, the original bytes, and the topic (of the topology) they were meant for."""
 
     letter: DeadLetter
     original: bytes
@@ -121,7 +121,7 @@ def message_letter(record: InRecord, topic: str, message: Any, reason: str) -> L
 
 
 class Outbox:
-    """Sorts what a task sends: parcels to other tasks, numbered by link, and records for the world."""
+    """Sorts a task's messages: batches to other tasks, numbered by link, and records for public topics."""
 
     def __init__(self, topology: Topology, application: Application, sender: str, sent: Mapping[str, int]) -> None:
         self._partitions_of = {spec.input: spec.partitions for spec in topology.processors}
@@ -149,8 +149,8 @@ class Outbox:
             return OutRecord(topic, partition, key, _JSON.encode(send.message.letter), _letter_headers(send.message))
         return OutRecord(topic, partition, key, _JSON.encode(send.message))
 
-    def parcels(self) -> Iterator[tuple[tuple[str, int], LinkBatch]]:
-        """Everything added for other tasks, by topic of the topology and partition; once."""
+    def link_batches(self) -> Iterator[tuple[tuple[str, int], LinkBatch]]:
+        """All messages added for other tasks, by topic of the topology and partition; call it once."""
         for (topic, partition), messages in self._linked.items():
             link = f"{topic}-{partition}"
             for value in _cut(messages):
@@ -159,22 +159,22 @@ class Outbox:
                 yield (topic, partition), LinkBatch(self._sender, number, msgspec.Raw(value))
 
 
-def pack_parcels(parcels: Iterable[LinkBatch]) -> Iterator[bytes]:
-    """The values of records with these parcels, in order, none larger than RECORD_BYTES unless one parcel is."""
+def pack_link_batches(batches: Iterable[LinkBatch]) -> Iterator[bytes]:
+    """The values of records with these batches, in order, none larger than RECORD_BYTES unless one batch is."""
     together: list[LinkBatch] = []
     size = 0
-    for parcel in parcels:
-        if together and size + len(parcel.messages) > RECORD_BYTES:
+    for batch in batches:
+        if together and size + len(batch.messages) > RECORD_BYTES:
             yield _MSGPACK.encode(together)
             together, size = [], 0
-        together.append(parcel)
-        size += len(parcel.messages)
+        together.append(batch)
+        size += len(batch.messages)
     if together:
         yield _MSGPACK.encode(together)
 
 
 def _letter_headers(letter: Letter) -> tuple[tuple[str, bytes], ...]:
-    """What a letter is about. The log still has an original that is too large for a record that says more than it."""
+    """The headers with the original. One that is too large for a record is left out; the log still has it."""
     if len(letter.original) + len(letter.key or b"") > ORIGINAL_BYTES_MAX:
         return ()
     if not letter.original:
@@ -186,7 +186,7 @@ def _letter_headers(letter: Letter) -> tuple[tuple[str, bytes], ...]:
 
 
 def _cut(messages: list[Any]) -> Iterator[bytes]:
-    """Lists of messages, encoded, none larger than RECORD_BYTES unless it holds one message only."""
+    """Encoded lists of messages, none larger than RECORD_BYTES unless it has one message only."""
     value = _MSGPACK.encode(messages)
     if len(value) <= RECORD_BYTES or len(messages) == 1:
         yield value

@@ -1,6 +1,6 @@
-"""Replay: a historical log into a fresh application, with its own topics and state, perhaps with other settings.
+"""Replay: reads a historical log into a new application, with its own topics and state, possibly with other settings.
 
-Everything is decided by the events' own times and order, so two replays of one log are equal.
+The outcome depends only on the times and order of the events, so two replays of one log are equal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Stretch(Struct, frozen=True):
 
 
 def parse_offsets(texts: list[str]) -> dict[int, tuple[int, int | None]]:
-    """Offsets as people write them: PARTITION:FROM-TO, either side open."""
+    """Offsets as users write them: PARTITION:FROM-TO, either side open."""
     found: dict[int, tuple[int, int | None]] = {}
     for text in texts:
         partition, colon, rest = text.partition(":")
@@ -46,7 +46,7 @@ def parse_offsets(texts: list[str]) -> dict[int, tuple[int, int | None]]:
 
 
 def parse_moment(option: str, text: str | None) -> int | None:
-    """Milliseconds of a time that an option gives."""
+    """An option's time in milliseconds."""
     if text is None:
         return None
     try:
@@ -58,7 +58,7 @@ def parse_moment(option: str, text: str | None) -> int | None:
 def plan_stretches(
     cluster: KafkaCluster, topic: str, since: int | None, until: int | None, offsets: dict[int, tuple[int, int | None]]
 ) -> list[Stretch]:
-    """What to replay of a topic. Times are those at which records were written to it, in milliseconds."""
+    """The part of a topic to replay. Times are those at which its records were written, in milliseconds."""
     counts = partition_counts(cluster)
     if topic not in counts:
         raise BadSetting(f"there is no topic {topic} to replay: choose with --name or --input-topic")
@@ -108,7 +108,7 @@ def prepare(
     *,
     fresh: bool,
 ) -> None:
-    """The application's topics, created and empty. `fresh`: throw away what an earlier replay left."""
+    """Create the application's topics. `fresh`: delete those of an earlier replay first."""
     there = set(partition_counts(cluster))
     known = [plan.name for plan in plan_topics(topology, application).plans if plan.name in there]
     if known and not fresh:
@@ -128,7 +128,7 @@ def copy_log(
     application: Application,
     on_records: Callable[[int], None] = lambda offsets: None,
 ) -> int:
-    """Copy records as they are, each to the partition it came from; how many. `on_records` is told of every list."""
+    """Copy records unchanged, each to the same partition; returns their number. Calls `on_records` for every list."""
     sender = Sender(cluster, "replay again with --fresh", linger_ms=20)
     target, copied = application.topic(CRAWL_PAGES), 0
     for stretch in stretches:

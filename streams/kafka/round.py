@@ -1,13 +1,14 @@
-"""A round: what waits for the tasks of a worker, worked through and written in one transaction.
+"""A round: processes the records that wait for the tasks of a worker, and writes the results in one transaction.
 
-What a task sends to a task of the same worker is handed over at once and goes into no log: both sides of it are in the
-same transaction, so it happened or it did not. Everything else is written: to tasks of other workers, and to the world.
+A message from one task to another of the same worker is passed directly and goes into no log: both sides of it are in
+the same transaction, so it is atomic. All other messages are written: to tasks of other workers, and to public topics.
 
-Messages of a link (sending task to receiving partition) must stay in order, also when the receiver has just moved here
-and has not read yet what was written for it. The numbers of the links tell: as many received as sent, and the log has
-nothing of this link any more. Otherwise its messages go by the log, behind those.
+Messages of a link (sending task to receiving partition) must stay in order, even if the receiver has just moved here
+and has not read all that was written for it. The numbers of the links decide: if as many were received as sent, the
+log has nothing left of this link. Otherwise its messages are written to the log, after those.
 
-A round has a limit: a step of a giant group may send a hundred thousand messages. What is over goes by the log, too.
+A round has a limit: a step of a giant group may send a hundred thousand messages. Messages beyond the limit are written
+to the log, too.
 """
 
 from __future__ import annotations
@@ -23,17 +24,25 @@ from dustream.core.topology import Topology, partition_of
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.progress import END_OF_NOTE, WORK_LEFT, TaskProgress
-from dustream.streams.kafka.records import DEAD_LETTERS, InRecord, Letter, LinkBatch, Outbox, OutRecord, pack_parcels
+from dustream.streams.kafka.records import (
+    DEAD_LETTERS,
+    InRecord,
+    Letter,
+    LinkBatch,
+    Outbox,
+    OutRecord,
+    pack_link_batches,
+)
 from dustream.streams.kafka.task import Admission, KafkaTask
 from dustream.streams.kafka.transactions import Place
 from dustream.streams.store.base import Change
 
 STEP_MESSAGES_MAX = 1_024
-HANDED_OVER_MAX = 100_000  # messages of a round
+HANDED_OVER_MAX = 100_000  # messages passed directly in a round
 
 
 class Waiting(NamedTuple):
-    """A message in a task's queue: the record it came in, or the task that handed it over."""
+    """A message in a task's queue: with the record it came in, or from a task of this worker."""
 
     message: Any
     source: InRecord
@@ -55,21 +64,21 @@ class Part:
 
 
 class Written(NamedTuple):
-    """What a round writes: records by log, positions to commit, and for each task its changes and its progress."""
+    """The output of a round: records by log, positions to commit, and for each task its changes and its progress."""
 
     records: Mapping[Place, Sequence[OutRecord]]
     positions: Mapping[Place, tuple[int, str]]
     tasks: Sequence[tuple[KafkaTask, list[Change], TaskProgress]]
 
     def local_changes(self, ends: Mapping[Place, int]) -> Iterator[Change]:
-        """It is committed: bring the tasks and the local copy up to it."""
+        """After the commit: advance the tasks, and return the changes for the local copy."""
         for task, changes, progress in self.tasks:
             yield from changes
             yield task.copied(progress, ends[task.changelog, task.partition])
 
 
 class Round:
-    """See the head of this file. `tasks`: those that may take part, by topic of the topology and partition."""
+    """See the head of this file. `tasks`: the tasks that may take part, by topic of the topology and partition."""
 
     def __init__(
         self,
@@ -96,20 +105,20 @@ class Round:
         return not self._parts
 
     def touched(self) -> list[KafkaTask]:
-        """The tasks that are ahead of their last commit."""
+        """The tasks with uncommitted work."""
         return [part.task for part in self._parts.values()]
 
-    # ---------------------------------------------------------------- what comes in
+    # ---------------------------------------------------------------- input
 
     def admit(self, place: Place, admission: Admission) -> None:
-        """Records that come next for a task. All of them before the first step."""
+        """Add the next records of a task. All must be added before the first step."""
         part = self._part(place)
         part.ahead = admission.progress
         part.queue.extend(map(Waiting, admission.messages, admission.sources))
         self._bury(part, admission.letters)
 
     def rested(self, place: Place, sends: Sequence[Send]) -> None:
-        """What a task says that has come to rest."""
+        """Add the messages of a task's postponed work."""
         self._route(self._part(place), sends)
 
     def _part(self, place: Place) -> Part:
@@ -123,14 +132,14 @@ class Round:
     # ---------------------------------------------------------------- work
 
     def steps(self) -> Iterator[None]:
-        """Work until no queue has anything left, a batch of one task at a time."""
+        """Run until all queues are empty, a batch of one task at a time."""
         while busy := [part for part in self._in_order() if part.queue]:
             for part in busy:
                 self._step(part)
                 yield
 
     def _in_order(self) -> list[Part]:
-        """By stage, as data flows, then by partition."""
+        """By stage, in the direction of the data flow, then by partition."""
         return sorted(self._parts.values(), key=lambda part: (self._stages[part.place[0]], part.place[1]))
 
     def _step(self, part: Part) -> None:
@@ -163,7 +172,7 @@ class Round:
             self._spill()
 
     def _receiver(self, sender: Part, to: Place) -> Part | None:
-        """Who gets a message directly, if anybody does."""
+        """The part that gets a message directly, if any."""
         link = sender.place, to
         if link not in self._receivers:
             self._receivers[link] = self._part(to) if self._is_direct(sender, to) else None
@@ -177,7 +186,7 @@ class Round:
         return received.get(sender.task.name, 0) == sender.task.progress.sent.get(f"{to[0]}-{to[1]}", 0)
 
     def _spill(self) -> None:
-        """It is enough: what was handed over and is not handled yet goes by the log, and so does all that follows."""
+        """The limit is reached: messages passed and not processed yet go to the log, and so do all that follow."""
         self._is_over = True
         self._receivers = dict.fromkeys(self._receivers)
         for part in list(self._parts.values()):
@@ -187,10 +196,10 @@ class Round:
                 if item.sender is not None:
                     item.sender.outbox.add([Send(*part.place, item.message)])
 
-    # ---------------------------------------------------------------- what goes out
+    # ---------------------------------------------------------------- output
 
     def written(self) -> Written:
-        """Everything, once all is worked through."""
+        """The output, once everything is processed."""
         records = self._between_stages()
         tasks: list[tuple[KafkaTask, list[Change], TaskProgress]] = []
         positions: dict[Place, tuple[int, str]] = {}
@@ -208,15 +217,15 @@ class Round:
         return Written(records, positions, tasks)
 
     def _between_stages(self) -> dict[Place, list[OutRecord]]:
-        """What goes to tasks by the log: one record for each, if it is not too much."""
-        parcels: dict[Place, list[LinkBatch]] = {}
+        """The records for tasks that are reached by the log: one for each, unless it gets too large."""
+        batches: dict[Place, list[LinkBatch]] = {}
         for part in self._parts.values():
-            for to, parcel in part.outbox.parcels():
-                parcels.setdefault(to, []).append(parcel)
+            for to, batch in part.outbox.link_batches():
+                batches.setdefault(to, []).append(batch)
         records: dict[Place, list[OutRecord]] = {}
-        for (topic, partition), some in parcels.items():
+        for (topic, partition), some in batches.items():
             place = self._application.topic(topic), partition
-            records[place] = [OutRecord(*place, None, value) for value in pack_parcels(some)]
+            records[place] = [OutRecord(*place, None, value) for value in pack_link_batches(some)]
         return records
 
     def _measure(self, part: Part, rows: int) -> None:

@@ -1,4 +1,4 @@
-"""The rules topic, followed: the rule sets written since it was last read."""
+"""Follows the rules topic: reads the rule sets written since the last call."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class RuleTopic:
         self._consumer = self._open.enter_context(reader(cluster, places, "earliest"))
 
     def read(self) -> Iterator[RuleSet]:
-        """The first time everything up to the end of the topic, then what has arrived since."""
-        heard_at_s = time.monotonic()
+        """On the first call everything up to the end of the topic, then what has arrived since."""
+        answered_at_s = time.monotonic()
         while True:
             messages = self._consumer.consume(READ_RECORDS, READ_WAIT_S if self._unread else 0.0)
             for message in messages:
@@ -43,10 +43,10 @@ class RuleTopic:
                 elif error is not None and error.code() == KafkaError._PARTITION_EOF:
                     self._unread.discard(message.partition())
             if messages:
-                heard_at_s = time.monotonic()
+                answered_at_s = time.monotonic()
             elif not self._unread:
                 return
-            elif time.monotonic() - heard_at_s > SILENCE_S_MAX:
+            elif time.monotonic() - answered_at_s > SILENCE_S_MAX:
                 raise Unreachable(f"{self._topic} does not answer: is the broker up?")
 
     def close(self) -> None:

@@ -1,4 +1,5 @@
-"""Sending records, and knowing that they arrived: a client's `flush` counts what the broker refused as done."""
+"""Sends records and checks that they arrived: a client's `flush` alone counts records that the broker rejected as
+done."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from dustream.core.errors import BadInput
 from dustream.streams.kafka.cluster import KafkaCluster, Unreachable
 from dustream.streams.kafka.topics import RECORD_BYTES_MAX
 
-FLUSH_TIMEOUT_S = 120.0  # for a broker to confirm what was sent
+FLUSH_TIMEOUT_S = 120.0  # for the broker's confirmation
 QUEUE_BYTES_MAX = 64 << 20
 QUEUE_WAIT_S = 0.1
 ANY_PARTITION = -1
@@ -19,7 +20,7 @@ NOW = 0
 
 
 class Sender:
-    """An idempotent producer. `refused`: what to do about a record that a broker refuses or does not confirm."""
+    """An idempotent producer. `refused`: the advice for a record that a broker rejects or does not confirm."""
 
     def __init__(self, cluster: KafkaCluster, refused: str, **settings: Any) -> None:
         self._refused = refused
@@ -42,7 +43,7 @@ class Sender:
         headers: Sequence[tuple[str, bytes]] = (),
         time_ms: int = NOW,
     ) -> None:
-        """Send a record; it is safe after the next `flush`."""
+        """Send a record; it is confirmed after the next `flush`."""
         while True:
             try:
                 self._producer.produce(
@@ -57,7 +58,7 @@ class Sender:
         self._producer.poll(0)
 
     def flush(self) -> None:
-        """Return when the broker has everything."""
+        """Return when the broker has confirmed everything."""
         left = self._producer.flush(FLUSH_TIMEOUT_S)
         if self._failure is not None:
             raise BadInput(f"the broker refused a record ({self._failure}): {self._refused}")

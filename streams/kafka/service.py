@@ -1,4 +1,4 @@
-"""A worker's life: warm up, wait for the cluster, check the topics, work; after a breakdown, begin anew."""
+"""The life cycle of a worker: warm up, wait for the cluster, check the topics, work; restart after a failure."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 RETRY_S_MAX = 30.0
-TRIES_UNTOLD = 30
+TRIES_PER_WARNING = 30
 SIGNAL_INTERVAL_S = 0.1
-STEADY_S = 60.0  # who worked this long before a breakdown starts again at once
+STEADY_S = 60.0  # running this long resets the back-off
 
 
 @dataclass(frozen=True)
 class Service:
-    """What to run where."""
+    """The configuration of a worker process."""
 
     cluster: KafkaCluster
     application: Application
@@ -53,8 +53,8 @@ class Service:
 
 
 def run_service(service: Service) -> None:
-    """Work until SIGTERM or SIGINT. Breakdowns of the connection and of the local copy, and a full disk, are survived;
-    wrong settings and topics that do not fit are not."""
+    """Work until SIGTERM or SIGINT. The worker survives connection failures, a damaged local copy and a full disk, but
+    not wrong settings or topics that do not fit."""
     stopping = threading.Event()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -62,12 +62,12 @@ def run_service(service: Service) -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    with suppress(DiskFull):  # it is waited for later
-        LocalState(service.options.data).close()  # tried before the warm-up takes its time
+    with suppress(DiskFull):  # handled later
+        LocalState(service.options.data).close()  # fails early, before the warm-up
     health = Health(Metrics())
     with _endpoints(health, service.options):
         _warm_up(stopping, service, health)
-        gc.freeze()  # what the compiler left is never garbage, and too much to look through again and again
+        gc.freeze()  # the compiler's objects are never garbage, and too many to scan again and again
         with rare_collections():
             _work_until(stopping, service, health)
     log.info("stopped")
@@ -87,8 +87,8 @@ def _endpoints(health: Health, options: WorkerOptions) -> Iterator[None]:
 
 
 def _warm_up(stopping: threading.Event, service: Service, health: Health) -> None:
-    """Before any partition is ours: heartbeats would wait for it. In a thread, so that signals are heard. There is
-    nothing to lose yet, so they end the process at once."""
+    """Compile before joining the group: heartbeats would be blocked. It runs in a thread, so that signals are handled;
+    nothing can be lost yet, so they end the process at once."""
     health.stage = "warming up"
     log.info("warming up")
     failures: list[BaseException] = []
@@ -137,13 +137,13 @@ def _work_until(stopping: threading.Event, service: Service, health: Health) -> 
 
 
 def _await_room(stopping: threading.Event, data: Path, health: Health) -> None:
-    """The state is closed and as it was. The group has given our partitions to others, if there are any."""
+    """Wait for room. The state is closed and unchanged; the group has reassigned our partitions, if it has others."""
     health.rest(f"no room in {data}")
     health.metrics.set("disk_full", 1)
     tries = 0
     while not has_room(data) and not stopping.wait(RETRY_S):
         tries += 1
-        if tries % TRIES_UNTOLD == 0:
+        if tries % TRIES_PER_WARNING == 0:
             log.warning("still no room in %s: waiting for it", data)
     health.metrics.set("disk_full", 0)
     if not stopping.is_set():
@@ -151,17 +151,17 @@ def _await_room(stopping: threading.Event, data: Path, health: Health) -> None:
 
 
 def _await_broker(stopping: threading.Event, cluster: KafkaCluster) -> None:
-    """Tell once in a while that none answers, not at every try."""
+    """Wait for a broker, and log that none answers once in a while, not at every try."""
     tries = 0
     while not stopping.is_set() and (reason := why_silent(cluster)) is not None:
-        if tries % TRIES_UNTOLD == 0:
+        if tries % TRIES_PER_WARNING == 0:
             log.warning("no broker answers at %s (%s): waiting for it", cluster.bootstrap, reason)
         stopping.wait(RETRY_S)
         tries += 1
 
 
 def _partition_map(service: Service) -> PartitionMap:
-    """The application's map, once its topics are found to be as they should be."""
+    """The application's map, after checking its topics."""
     planned = planned_topology(service.settings, service.cluster, service.application)
     require_topics(service.cluster, plan_topics(planned, service.application))
     require_settings(service.cluster, service.application, service.settings)
@@ -174,7 +174,7 @@ async def _work(service: Service, cells: PartitionMap, health: Health) -> None:
         await _worker(service, cells, health).run()
     except DustreamError:
         raise
-    except (KafkaError, ConnectionError) as error:  # the cluster has gone: expected now and then, and no fault of ours
+    except (KafkaError, ConnectionError) as error:  # the cluster is gone: expected now and then, not a bug
         raise WorkerCrashed(f"the connection to Kafka broke down: {error!r}") from error
     except Exception as error:
         raise no_room(data, error) if is_no_room(error) else _broken_down(error) from error

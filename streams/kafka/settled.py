@@ -1,4 +1,4 @@
-"""Whether an application has come to rest: everything published has been worked through to the last status."""
+"""Whether an application is at rest: everything published is reflected in the statuses."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ REQUEST_TIMEOUT_S = 5.0
 
 
 def unsettled(cluster: KafkaCluster, application: Application, topology: Topology) -> dict[str, int]:
-    """By topic, how many offsets lie between tasks and the ends of their logs; empty if the application is at rest.
+    """By topic, how many offsets tasks are behind the ends of their logs; empty if the application is at rest.
 
-    A position is committed in the transaction that writes what came of the records before it. So if no task has a
-    record behind its position, positions being read before ends, nothing is on its way between them either. Beside it
-    stands whether the task has work left for when it comes to rest, which counts like one record.
+    A position is committed in the transaction that writes the results of the records before it. So if no task has a
+    record after its position, and positions are read before ends, nothing is on its way between tasks either. The
+    committed metadata tells whether a task has postponed work, which counts as one record.
     """
     try:
         return _unsettled(cluster, application, topology)
@@ -53,7 +53,7 @@ def _unsettled(cluster: KafkaCluster, application: Application, topology: Topolo
             left.append(TopicPartition(place.topic, place.partition, position))
     if undecided := _undecided(admin, logs, ends):
         return undecided
-    # what lies between may be transaction markers only; one record is enough to know
+    # the offsets in between may be transaction markers only; one record is enough to decide
     return behind if any_record(cluster, left) else waiting
 
 
@@ -63,8 +63,8 @@ def _logs(application: Application, topology: Topology) -> list[TopicPartition]:
 
 
 def _undecided(admin: AdminClient, logs: list[TopicPartition], ends: dict[tuple[str, int], int]) -> dict[str, int]:
-    """By topic, how many offsets belong to transactions that are not ended in it. The broker marks one log after the
-    other: the positions of a transaction may be committed when its records are not yet."""
+    """By topic, how many offsets belong to transactions that have not ended in it. The broker marks one log after
+    another: a transaction's positions may be committed before its records are."""
     committed = _ends(admin, logs, IsolationLevel.READ_COMMITTED)
     found: dict[str, int] = {}
     for place, end in ends.items():
@@ -76,8 +76,8 @@ def _undecided(admin: AdminClient, logs: list[TopicPartition], ends: dict[tuple[
 def _positions(
     cluster: KafkaCluster, application: Application, places: list[TopicPartition]
 ) -> dict[tuple[str, int], tuple[int, bool]]:
-    """The group's committed offsets, and who has work left, by a consumer that does not join it: librdkafka 2.16's
-    admin call for this crashes while a coordinator is being elected."""
+    """The group's committed offsets, and whether tasks have postponed work, read by a consumer that does not join:
+    librdkafka 2.16's admin call for this crashes while a coordinator is being elected."""
     consumer = Consumer(cluster.confluent(group_id=application.group, enable_auto_commit=False))
     try:
         committed = consumer.committed(places, timeout=REQUEST_TIMEOUT_S)

@@ -1,18 +1,19 @@
 """The task: a processor on one partition, with its state and its position in the input log.
 
-Its worker's transactions (round.py, transactions.py) hold what it sends, its changed state rows (to the changelog), and
-its progress row (position in the input log, numbers of the links). After a commit, the same rows go to the local copy.
+Its worker's transactions (round.py, transactions.py) contain its messages, its changed state rows (to the changelog),
+and its progress row (position in the input log, numbers of the links). After a commit, the same rows are written to the
+local copy.
 
-    open      wait until no former owner can commit any more, catch up from the changelog, build the derived state
-    admit     which records come next: repeats are left out, a hole is reported
-    process   handle messages; what is sent and changed is written by the round
-    at_rest   nothing has come for a while: do what could wait
-    close     what was not committed is as if it had never been
+    open      wait until no former owner can commit, catch up from the changelog, build the derived data
+    admit     select the next records: repeats are left out, a hole is reported
+    process   handle messages; the round writes the messages sent and the rows changed
+    at_rest   no input for a while: do the postponed work
+    close     discard everything uncommitted
 
-A former owner that could still commit has its transaction open: all it wrote is in the changelog already, and from the
-generation on that gave the task to us the group refuses its positions (transactions.py). So once everything that was in
-the changelog when we were given the task is committed or aborted, nothing of that kind follows. A transaction that
-stays open is ended by opening its writer's transactional id, which its progress row tells, uncommitted as it is.
+A former owner that could still commit has an open transaction. All its writes are in the changelog already, and since
+the generation that assigned the task to us the group rejects its positions (transactions.py). So once everything that
+was in the changelog at the time of the assignment is committed or aborted, no more can follow. A transaction that stays
+open is ended by opening its writer's transactional id, which is in its (uncommitted) progress row.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from dustream.streams.kafka.records import (
     LinkBatch,
     OutRecord,
     message_letter,
-    read_parcels,
+    read_link_batches,
     record_letter,
     unusable,
 )
@@ -54,7 +55,7 @@ from dustream.streams.store.base import Change
 log = logging.getLogger(__name__)
 
 REST_AFTER_S = 0.3  # without input
-REST_SHARE_MAX = 0.2  # of a task's time since it rested last, where input comes in drops
+REST_SHARE_MAX = 0.2  # of a task's time since it last rested, while there is little input
 FORMER_OWNER_PATIENCE_S = 2.0
 FORMER_OWNER_POLL_S = 0.05
 
@@ -65,16 +66,16 @@ Result = TypeVar("Result")
 
 @runtime_checkable
 class Foresighted(Protocol):
-    """A processor that can do a part of its work, which needs no state, before a record's turn comes."""
+    """A processor that can do the stateless part of its work ahead of a record's turn."""
 
     def look_ahead(self, record: InRecord) -> None:
-        """The result is kept until the record comes."""
+        """The result is kept until the record's turn."""
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """What all tasks of a worker share. Handlers run on the event loop: heartbeats have a thread of their own (Faust's
-    consumer). Waiting for the broker is done on `readers`."""
+    """Shared by all tasks of a worker. Handlers run on the event loop: heartbeats have a separate thread (Faust's
+    consumer). Calls that wait for the broker run on `readers`."""
 
     cluster: KafkaCluster
     application: Application
@@ -91,12 +92,12 @@ class Runtime:
 
 
 class Abandoned(Exception):
-    """The task was given to another worker while it was being opened."""
+    """The task was assigned to another worker while it was being opened."""
 
 
 class Admission(NamedTuple):
-    """The messages that come next, for each the record it came in, letters for what cannot be read, the progress all
-    that leads to, and the first record after a hole, if there is one."""
+    """The next messages, each with the record it came in; letters for unreadable records; the progress after them; and
+    the first record after a hole, if there is one."""
 
     messages: list[Any]
     sources: list[InRecord]
@@ -132,14 +133,14 @@ class KafkaTask:
         self._rested_at_s = 0.0
         self._rest_took_s = 0.0
         self.here = InRecord(runtime.application.topic(spec.input), partition, NOWHERE, NOWHERE, None, None, {})
-        """Stands for the record of messages that came without one."""
+        """Stands for the record of messages that came without a record."""
 
     # ---------------------------------------------------------------- open and close
 
     async def open(self) -> None:
-        """Take the task over. Any error means it is not open; close it and try again later."""
+        """Take the task over. After any error it is not open: close it and try again later."""
         runtime = self._runtime
-        admin = AdminClient(runtime.cluster.confluent())  # an older one would not hear of a broker's restart
+        admin = AdminClient(runtime.cluster.confluent())  # an older one may not know of a broker's restart
         await self._outlast_former_owner(admin)
         self._changelog_id = await runtime.read(topic_id, admin, self.changelog)
         await runtime.read(self._catch_up)
@@ -159,7 +160,7 @@ class KafkaTask:
                 patient_until_s = time.monotonic() + FORMER_OWNER_PATIENCE_S
 
     async def _shut_out(self, writer: str) -> None:
-        """End a transaction that stays open. It may be our own that was refused: no round ends it, because rounds wait
+        """End a transaction that stays open. It may be our own that was rejected: no round ends it, because rounds wait
         for records, and records for open tasks."""
         transactions = self._runtime.transactions
         if writer == transactions.transactional_id:
@@ -185,7 +186,7 @@ class KafkaTask:
         self._check_abandoned()
 
     def abandon(self) -> None:
-        """Do not go on opening."""
+        """Stop opening."""
         self._abandoned = True
 
     def _check_abandoned(self) -> None:
@@ -193,7 +194,7 @@ class KafkaTask:
             raise Abandoned(f"{self.name} belongs to another worker now")
 
     def load(self) -> None:
-        """Begin where the local copy stands."""
+        """Start from the local copy."""
         header = self._runtime.state.header(self._prefix)
         known = decode_progress(header.progress) if header and header.progress else None
         fingerprint = self._runtime.fingerprint
@@ -207,7 +208,7 @@ class KafkaTask:
         self.is_rested = self._resting is None
 
     def _renew(self) -> None:
-        """Tables and derived state as of the last commit."""
+        """Reset tables and derived data to the last commit."""
         state = self._runtime.state
         is_empty = next(state.scan(self._prefix), None) is None
         stored = self._runtime.stored if is_empty else None
@@ -217,7 +218,7 @@ class KafkaTask:
             self._processor.open(self._tables)
 
     def _make_processor(self) -> None:
-        """Another one, and what else it can do: to ask a protocol takes as long as a small batch."""
+        """Make a new processor and cache its capabilities: an isinstance check of a protocol is slow."""
         self._processor = self.spec.make()
         self._resting = self._processor if isinstance(self._processor, Resting) else None
         self._foresighted = self._processor if isinstance(self._processor, Foresighted) else None
@@ -227,13 +228,13 @@ class KafkaTask:
         self._check_abandoned()
 
     def close(self) -> None:
-        """Let go."""
+        """Release the task."""
         self.is_open = False
 
-    # ---------------------------------------------------------------- what comes next
+    # ---------------------------------------------------------------- input
 
     def admit(self, records: Sequence[InRecord]) -> Admission:
-        """Leave out repeats, and stop before a hole: a record before which another is missing."""
+        """Leave out repeats, and stop before a hole: a record before which another one is missing."""
         position = self.progress.position
         come: list[InRecord] = []
         hole = None
@@ -267,40 +268,40 @@ class KafkaTask:
             return [record]
         found: list[Any] = []
         try:
-            parcels = read_parcels(record.value or b"")
+            batches = read_link_batches(record.value or b"")
         except msgspec.MsgspecError as error:
             letters.append(self._unreadable(record, f"it was not sent by a task of this application ({error})"))
             return []
-        for parcel in parcels:
-            if self._is_new(parcel, record, received):
+        for batch in batches:
+            if self._is_new(batch, record, received):
                 try:
-                    found += self._decoder.decode(parcel.messages)
+                    found += self._decoder.decode(batch.messages)
                 except msgspec.MsgspecError as error:
-                    letters.append(self._unreadable(record._replace(value=bytes(parcel.messages)), str(error)))
+                    letters.append(self._unreadable(record._replace(value=bytes(batch.messages)), str(error)))
         return found
 
     def _unreadable(self, record: InRecord, why: str) -> Letter:
         return record_letter(record, self._topic.name, f"the record cannot be read: {why}")
 
-    def _is_new(self, parcel: LinkBatch, record: InRecord, received: dict[str, int]) -> bool:
-        """Check a parcel's number, and count it."""
-        expected = received.get(parcel.sender, 0)
-        if parcel.number > expected:
+    def _is_new(self, batch: LinkBatch, record: InRecord, received: dict[str, int]) -> bool:
+        """Check the number of a batch, and count it."""
+        expected = received.get(batch.sender, 0)
+        if batch.number > expected:
             raise StateMismatch(
-                f"{record.topic}-{record.partition} lacks parcels {expected} to {parcel.number - 1} of "
-                f"{parcel.sender}: they were deleted before they were read. Replay the crawl topic into a fresh "
+                f"{record.topic}-{record.partition} lacks batches {expected} to {batch.number - 1} of "
+                f"{batch.sender}: they were deleted before they were read. Replay the crawl topic into a fresh "
                 "application"
             )
-        if parcel.number < expected:
+        if batch.number < expected:
             self._runtime.metrics.add("repeated_parcels", processor=self.spec.name)
             return False
-        received[parcel.sender] = expected + 1
+        received[batch.sender] = expected + 1
         return True
 
     # ---------------------------------------------------------------- work
 
     def process(self, messages: Sequence[Any], sources: Sequence[InRecord]) -> tuple[list[Send], list[Letter]]:
-        """Handle messages; what makes its handler fail becomes a letter."""
+        """Handle messages; a message whose handler fails becomes a dead letter."""
         self.is_rested = self._resting is None
         self._worked_at_s = time.monotonic()
         try:
@@ -344,21 +345,21 @@ class KafkaTask:
         return letter
 
     def look_ahead(self, record: InRecord) -> None:
-        """Do what can be done for a record before its turn."""
+        """Do the part of a record's work that is possible ahead of its turn."""
         if self._foresighted is not None:
             self._foresighted.look_ahead(record)
 
     # ---------------------------------------------------------------- rest
 
     def is_rest_due(self, after_s: float) -> bool:
-        """Whether there is work that could wait, and nothing has come for a while, at least `after_s`."""
+        """Whether there is postponed work, and no input for a while, at least `after_s`."""
         now_s = time.monotonic()
         if self.is_rested or now_s - self._rested_at_s < self._rest_took_s / REST_SHARE_MAX:
             return False
         return now_s - self._worked_at_s > max(after_s, REST_AFTER_S)
 
     def at_rest(self) -> list[Send]:
-        """Do what could wait. May take seconds; until it is written, no round may use the task otherwise."""
+        """Do the postponed work. It may take seconds; until it is written, no other round may use the task."""
         started = time.monotonic()
         sends: list[Send] = []
         try:
@@ -375,20 +376,20 @@ class KafkaTask:
         self.is_rested = True
         return sends
 
-    # ---------------------------------------------------------------- what is written
+    # ---------------------------------------------------------------- output
 
     def drain(self) -> list[Change]:
-        """The changed rows since the last time. They count as committed from here on."""
+        """The rows changed since the last call. They count as committed from here on."""
         return list(self._tables.drain())
 
     def rows(self, changes: Sequence[Change], progress: TaskProgress) -> list[OutRecord]:
-        """What goes to the changelog, the progress row first: it tells whose transaction the others belong to."""
+        """The records for the changelog, the progress row first: it names the writer of the transaction."""
         cut, place = len(self._prefix), (self.changelog, self.partition)
         rows = [OutRecord(*place, key[cut:], value) for key, value in changes]
         return [OutRecord(*place, PROGRESS_KEY, progress.encode()), *rows]
 
     def copied(self, progress: TaskProgress, end: int) -> Change:
-        """It is committed: go on from there. The change that tells it to the local copy."""
+        """After the commit: advance to this progress. Returns the change for the local copy."""
         self.progress = progress
         self._runtime.metrics.set(
             "position", progress.position, processor=self.spec.name, partition=str(self.partition)

@@ -1,4 +1,4 @@
-"""The topics of an application: what the topology asks for, what is there, and how to make the two agree."""
+"""The topics of an application: those that the topology needs, those that exist, and how to create the rest."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from dustream.streams.kafka.cluster import KafkaCluster, Unreachable, nobody_lis
 
 ADMIN_TIMEOUT_S: Final = 30.0
 METADATA_POLL_S: Final = 0.1
-RECORD_BYTES_MAX: Final = 32 << 20  # one page's signature may be that large; everything else is cut smaller
-LINK_RETENTION_DAYS: Final = 7  # how long workers may stand still without losing what is between them
+RECORD_BYTES_MAX: Final = 32 << 20  # a page's signature may be this large; everything else is split smaller
+LINK_RETENTION_DAYS: Final = 7  # how long workers may be down without losing messages between them
 LOG_RETENTION_DAYS: Final = 30
-TOMBSTONE_RETENTION_H: Final = 24  # a local copy of the state older than half of this is built anew
+TOMBSTONE_RETENTION_H: Final = 24  # a local copy of the state older than half of this is rebuilt
 CHANGELOG_SEGMENT_BYTES: Final = 64 << 20  # only closed segments are compacted: small ones keep recovery short
 _DAY_MS: Final = 86_400_000
 
 
 class TopicPlan(Struct, frozen=True):
-    """A topic as it should be."""
+    """A topic as it should exist."""
 
     name: str
     partitions: int
@@ -36,7 +36,7 @@ class TopicPlan(Struct, frozen=True):
 
 
 class TopicFinding(Struct, frozen=True):
-    """What stands against a plan; empty `problem` if nothing does."""
+    """A planned topic and how the existing one differs; `problem` is empty if it does not."""
 
     plan: TopicPlan
     partitions: int | None
@@ -75,13 +75,13 @@ def plan_topics(topology: Topology, application: Application) -> TopicPlans:
 
 
 def public_partitions(topology: Topology) -> int:
-    """Partitions of what is told to the world: as many as the stages have between them; the crawl topic may differ."""
+    """The partitions of public topics: as many as the stages between them have; the crawl topic may differ."""
     linked = [spec.partitions for spec in topology.processors if not topology.topic(spec.input).public]
     return max(linked or [spec.partitions for spec in topology.processors])
 
 
 def _config(topic: Topic) -> dict[str, str]:
-    # Workers read with aiokafka, which unpacks gzip but not lz4, snappy or zstd: the broker unpacks what clients pack.
+    # Workers read with aiokafka, which unpacks gzip but not lz4, snappy or zstd: so the broker decompresses.
     config = {"max.message.bytes": str(RECORD_BYTES_MAX), "compression.type": "uncompressed"}
     if topic.compacted:
         return config | {"cleanup.policy": "compact"}
@@ -113,12 +113,12 @@ def partition_counts(cluster: KafkaCluster) -> dict[str, int]:
 
 
 def create_topics(cluster: KafkaCluster, plans: TopicPlans, replication: int = -1) -> list[str]:
-    """Create what is missing and check the rest; the names created. Replication -1: the cluster's default."""
+    """Create missing topics and check the others; returns the names created. Replication -1: the cluster's default."""
     there = partition_counts(cluster)
     missing = [plan for plan in plans.plans if plan.name not in there]
     if missing:
         new = [NewTopic(plan.name, plan.partitions, replication, config=plan.config) for plan in missing]
-        admin = AdminClient(cluster.confluent())  # its futures end with it
+        admin = AdminClient(cluster.confluent())  # must live as long as its futures
         for name, done in admin.create_topics(new, operation_timeout=ADMIN_TIMEOUT_S).items():
             _await_creation(name, done)
         _await_metadata(cluster, lambda there: all(plan.name in there for plan in missing))
@@ -127,7 +127,7 @@ def create_topics(cluster: KafkaCluster, plans: TopicPlans, replication: int = -
 
 
 def _await_metadata(cluster: KafkaCluster, condition: Callable[[dict[str, int]], bool]) -> None:
-    """A broker confirms before all brokers know."""
+    """Wait for all brokers: one confirms a change before the others know it."""
     deadline_s = time.monotonic() + ADMIN_TIMEOUT_S
     while not condition(partition_counts(cluster)):
         if time.monotonic() > deadline_s:
@@ -144,7 +144,7 @@ def _await_creation(name: str, done: Any) -> None:
 
 
 def check_topics(cluster: KafkaCluster, plans: TopicPlans) -> list[TopicFinding]:
-    """Every plan beside what is there."""
+    """Compare every plan with the existing topic."""
     there = partition_counts(cluster)
     return [_find(plan, there.get(plan.name)) for plan in plans.plans]
 
@@ -169,14 +169,14 @@ def _instead(plan: TopicPlan, partitions: int) -> str:
 
 
 def require_topics(cluster: KafkaCluster, plans: TopicPlans) -> None:
-    """StateMismatch unless all topics are as planned."""
+    """Raise StateMismatch unless all topics are as planned."""
     findings = check_topics(cluster, plans)
     if problems := describe_problems(findings):
         raise StateMismatch(f"the topics do not fit:\n{problems}")
 
 
 def describe_problems(findings: list[TopicFinding]) -> str:
-    """A line for every problem, those of one kind with one piece of advice; empty if there is none."""
+    """A line for every kind of problem, with advice; empty if there is none."""
     missing = [finding.plan.name for finding in findings if finding.partitions is None]
     kinds: dict[str, list[str]] = {}
     for finding in findings:
@@ -190,7 +190,7 @@ def describe_problems(findings: list[TopicFinding]) -> str:
 
 
 def delete_topics(cluster: KafkaCluster, names: Iterable[str]) -> None:
-    """Delete topics for good."""
+    """Delete topics."""
     gone = set(names)
     admin = AdminClient(cluster.confluent())
     for done in admin.delete_topics(list(gone), operation_timeout=ADMIN_TIMEOUT_S).values():

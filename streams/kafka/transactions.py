@@ -1,17 +1,16 @@
-"""A worker's transactions: one producer for all its tasks, and a worker that has lost a task cannot commit.
+"""A worker's transactions: one producer for all its tasks. A worker that has lost a task cannot commit.
 
-Every transaction commits, beside what it writes, the positions of its tasks, in the name of a member of a generation of
-the consumer group (TxnOffsetCommit 3, KIP-447; aiokafka 0.14 knows version 0 only, which names nobody). The coordinator
-of the group refuses whoever is no member or speaks of a generation that is over. Who owns which partition is settled by
-generation, so a worker that was paused past its session commits nothing when it wakes, whatever it believes to own.
+Every transaction commits the positions of its tasks along with its records, as a member of a generation of the consumer
+group (TxnOffsetCommit 3, KIP-447; aiokafka 0.14 only has version 0, which names no member). The group coordinator
+rejects requests of non-members and of past generations. Partitions are assigned by generation, so a worker that was
+paused beyond its session commits nothing when it resumes, whatever it assumes to own.
 
-What such a worker has written but not committed is in nobody's way for long: whoever takes over one of its tasks finds
-the open transaction in the changelog, and opens the writer's transactional id, which ends it (task.py).
+The uncommitted records of such a worker do not block others for long: the next owner of one of its tasks finds the open
+transaction in the changelog, and opens the writer's transactional id, which ends it (task.py).
 
-Any error leaves the outcome unknown, and aiokafka forgets after some of them that a transaction is open: so a producer
-that met one is closed, and opened again, which settles what it left behind. A transactional request that gets no answer
-is such an error. aiokafka would repeat it, but the first one may still be on its way, and end the *next* transaction of
-the producer.
+After any error the outcome is unknown, and after some of them aiokafka forgets that a transaction is open: so the
+producer is closed and opened again, which settles what it left open. A transactional request without an answer is such
+an error. aiokafka would repeat it, but the first one may still arrive, and end the *next* transaction of the producer.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ TRANSACTION_TIMEOUT_S = 30
 WRITE_TIMEOUT_S = 60.0
 REQUEST_TIMEOUT_S = 40.0
 BATCH_BYTES = 900 << 10
-WAVE_BYTES_MAX = 48 << 20  # a record larger than that has a wave of its own
+WAVE_BYTES_MAX = 48 << 20  # a larger record is a wave of its own
 START_TIMEOUT_S = 60.0
 CLOSE_TIMEOUT_S = 5.0
 ID_FILE = "worker.id"
@@ -70,7 +69,7 @@ Place = tuple[str, int]
 
 
 class Membership(NamedTuple):
-    """Who a worker is in the consumer group: valid for one generation."""
+    """A worker's identity in the consumer group, valid for one generation."""
 
     group: str
     generation: int
@@ -78,15 +77,15 @@ class Membership(NamedTuple):
 
 
 class MembershipOver(ProducerFenced):  # type: ignore[misc]
-    """The group has gone on to another generation, or to other members: the transaction is refused."""
+    """The group has moved on to another generation or other members: the transaction is rejected."""
 
 
 class InDoubt(OutOfOrderSequenceNumber):  # type: ignore[misc]
-    """A transactional request got no answer: it may still be carried out, and the producer is of no use any more."""
+    """A transactional request got no answer: it may still be executed, and the producer cannot be used any more."""
 
 
 class _NoAnswer(Exception):
-    """The same, inside aiokafka, which would try again after any error of its own."""
+    """The same inside aiokafka, which would retry after any error of its own."""
 
 
 class OffsetCommitResponse(Response):  # type: ignore[misc]
@@ -153,7 +152,7 @@ class OffsetCommitRequest(Request[OffsetCommitStruct]):  # type: ignore[misc]
 
 
 class OffsetCommit(TxnOffsetCommitHandler):  # type: ignore[misc]
-    """Commits positions in the name of a member."""
+    """Commits positions as a group member."""
 
     def __init__(self, sender: Any, offsets: Mapping[TopicPartition, OffsetAndMetadata], who: Membership) -> None:
         super().__init__(sender, offsets, who.group)
@@ -172,7 +171,7 @@ class OffsetCommit(TxnOffsetCommitHandler):  # type: ignore[misc]
         )
 
     def handle_response(self, response: Any) -> float | None:
-        """Seconds after which to try again; None if all is committed."""
+        """Seconds until a retry; None if everything is committed."""
         errors = {
             TopicPartition(topic, partition): for_code(code)
             for topic, rows, _ in response.topics
@@ -198,7 +197,7 @@ TRANSACTIONAL = (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, EndTxnReques
 
 
 class MemberSender(Sender):  # type: ignore[misc]
-    """aiokafka's sender, but its offsets are committed in the name of a member."""
+    """aiokafka's sender, with offsets committed as a group member."""
 
     who: Membership
 
@@ -224,7 +223,7 @@ async def _answered(request: Awaitable[Any]) -> Any:
 
 
 class MemberProducer(AIOKafkaProducer):  # type: ignore[misc]
-    """aiokafka's producer with that sender."""
+    """aiokafka's producer with `MemberSender`."""
 
     def __init__(
         self, cluster: KafkaCluster, transactional_id: str, request_timeout_s: float = REQUEST_TIMEOUT_S
@@ -251,7 +250,7 @@ class MemberProducer(AIOKafkaProducer):  # type: ignore[misc]
         )
 
     async def _send_answered(self, node: int, request: Any, **options: Any) -> Any:
-        """Send a request. Of one that is a part of a transaction, only that it was not sent may be tried again."""
+        """Send a request. A request of a transaction may be retried only if it was certainly not sent."""
         try:
             return await self._send_request(node, request, **options)
         except NodeNotReadyError:
@@ -265,7 +264,7 @@ class MemberProducer(AIOKafkaProducer):  # type: ignore[misc]
         await super().stop()
         waiter = self._txn_manager._transaction_waiter
         if waiter is not None and waiter.done() and not waiter.cancelled():
-            waiter.exception()  # else it would be logged that nobody asked how the transaction ended
+            waiter.exception()  # mark it as retrieved: asyncio would log it otherwise
 
     async def commit_positions(self, positions: Mapping[Place, tuple[int, str]], who: Membership) -> None:
         self._sender.who = who
@@ -274,7 +273,7 @@ class MemberProducer(AIOKafkaProducer):  # type: ignore[misc]
 
 
 class Transactions:
-    """See the head of this file. One at a time."""
+    """See the head of this file. Only one transaction at a time."""
 
     def __init__(
         self,
@@ -296,7 +295,7 @@ class Transactions:
 
     @property
     def transactional_id(self) -> str:
-        """Belongs to the data folder: a worker started again ends what the one before it left open."""
+        """Belongs to the data folder: a restarted worker ends the transaction that its predecessor left open."""
         return self._application.transactional_id(self._file.read_text())
 
     def _take_another_id(self) -> None:
@@ -307,7 +306,7 @@ class Transactions:
         return self._producer is not None
 
     async def open(self) -> None:
-        """Be the only one with this id; what was open under it is ended. Nothing is done if that is so already."""
+        """Open the producer as the only one with this id, which ends a transaction left open. Does nothing if open."""
         async with self._opening:
             if self._producer is None:
                 self._producer = await self._start(self.transactional_id)
@@ -322,12 +321,12 @@ class Transactions:
         return producer
 
     async def shut_out(self, transactional_id: str) -> None:
-        """End the open transaction of another worker, which can go on only after opening its producer again."""
+        """End the open transaction of another worker, which must open its producer again to continue."""
         await _stop(await self._start(transactional_id))
 
     async def close(self, error: BaseException | None = None) -> None:
-        """Let go. Whoever was shut out by another goes on under another name: should two workers have one name, because
-        a data folder was copied, they would shut out each other for ever."""
+        """Close the producer. A worker fenced by another one takes a new id: two workers with one id, because a data
+        folder was copied, would fence each other for ever."""
         producer, self._producer = self._producer, None
         if producer is not None:
             await _stop(producer)
@@ -340,7 +339,7 @@ class Transactions:
         positions: Mapping[Place, tuple[int, str]],
         who: Membership,
     ) -> Mapping[Place, int]:
-        """Write everything in one transaction; where each log ends after it. After any error: close, and open again."""
+        """Write everything in one transaction; returns the end of each log. After any error: close, and open again."""
         if self._producer is None:
             raise RuntimeError("the producer is not open")
         return await asyncio.wait_for(self._write(self._producer, records, positions, who), WRITE_TIMEOUT_S)
@@ -355,7 +354,7 @@ class Transactions:
         self._faults("before-transaction")
         await producer.begin_transaction()
         ends = await _write(producer, records)
-        # Not before all is written: who takes over a task looks for records of a transaction that may still commit.
+        # After all records: a task's next owner looks for records of transactions that may still commit.
         await producer.commit_positions(positions, who)
         self._faults("inside-transaction")
         await producer.commit_transaction()
@@ -370,7 +369,7 @@ async def _stop(producer: AIOKafkaProducer) -> None:
 
 
 async def _write(producer: AIOKafkaProducer, records: Mapping[Place, Sequence[OutRecord]]) -> dict[Place, int]:
-    """Write the records of each partition in order; the offset after the last of each."""
+    """Write the records of each partition in order; returns the offset after the last of each."""
     batches = ((to, batch) for to, some in records.items() for batch in _batches(producer, some))
     ends: dict[Place, int] = {}
     for wave in waves(batches):
@@ -380,7 +379,7 @@ async def _write(producer: AIOKafkaProducer, records: Mapping[Place, Sequence[Ou
 
 
 def waves(batches: Iterable[tuple[Place, BatchBuilder]]) -> Iterator[list[tuple[Place, BatchBuilder]]]:
-    """Batches that may be under way together: a broker hangs up on a request of more than 100 MB."""
+    """Batches that may be in flight together: a broker closes the connection on a request of more than 100 MB."""
     wave: list[tuple[Place, BatchBuilder]] = []
     size = 0
     for to, batch in batches:
@@ -396,20 +395,20 @@ def waves(batches: Iterable[tuple[Place, BatchBuilder]]) -> Iterator[list[tuple[
 async def _send(
     producer: AIOKafkaProducer, batches: Sequence[tuple[Place, BatchBuilder]]
 ) -> list[asyncio.Future[RecordMetadata]]:
-    """Hand batches to the producer; what tells when each is written."""
+    """Pass batches to the producer; returns a future for each."""
     sent: list[asyncio.Future[RecordMetadata]] = []
     try:
         for (topic, partition), batch in batches:
             sent.append(await producer.send_batch(batch, topic, partition=partition))
     except BaseException:
-        for unheard in sent:
-            unheard.cancel()  # else each would log that nobody asked how it ended
+        for future in sent:
+            future.cancel()  # asyncio would log each as never retrieved otherwise
         raise
     return sent
 
 
 def _batches(producer: AIOKafkaProducer, records: Sequence[OutRecord]) -> Iterator[BatchBuilder]:
-    """The records in as few batches as the producer's largest allows; a record larger than that has one of its own."""
+    """The records in as few batches as the producer's maximum allows; a larger record is a batch of its own."""
     batch = producer.create_batch()
     for record in records:
         if not _append(batch, record):

@@ -1,15 +1,15 @@
-"""The Faust worker: agents deliver records and say which partitions are ours; tasks do the work, exactly once.
+"""The Faust worker: agents deliver records, the group assigns partitions, and tasks do the work, exactly once.
 
-What Faust 0.15.3 does not give, and what is done about it here:
+Limitations of Faust 0.15.3, and how they are handled here:
 
-- It acks what an agent did not handle, and commits over it: it commits nothing here (acks off, no commit timer); the
-  position in a task's state is the truth.
-- Around a rebalance or a broker restart it fetches records and throws them away: marks on the records show the hole
-  (faust_consumer.py), and the task goes back to its position. A hole at the very end of a log shows by nothing that
-  follows, so an idle task behind the end of its log goes back too.
-- An older generation's records may still come after a rebalance: they are dropped.
-- What is being written when the group calls is committed before Faust joins it again: afterwards it would be refused.
-- Its web server binds all interfaces: it is off; the endpoints are those of health.py.
+- It acks records that an agent did not handle, and commits them: here it commits nothing (acks off, no commit timer).
+  The position in a task's state counts.
+- Around a rebalance or a broker restart it fetches records and discards them: marks on the records reveal the hole
+  (faust_consumer.py), and the task seeks to its position. A hole at the very end of a log is not followed by a record
+  that reveals it, so an idle task that is behind the end of its log seeks, too.
+- Records of an older generation may still arrive after a rebalance: they are dropped.
+- A round in progress during a rebalance is committed before Faust joins the group again; later it would be rejected.
+- Its web server binds all interfaces: it is off; health.py has the endpoints.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ from dustream.streams.kafka.transactions import Membership, MembershipOver, Plac
 log = logging.getLogger(__name__)
 
 POLL_RECORDS_MAX = 500
-BUFFER_RECORDS_MAX = 100  # of every stage, in Faust's hands; records between stages are cut at RECORD_BYTES
-INBOX_BYTES_MAX = 16 << 20  # of every stage
+BUFFER_RECORDS_MAX = 100  # per stage, buffered by Faust; records between stages are split at RECORD_BYTES
+INBOX_BYTES_MAX = 16 << 20  # per stage
 ROUND_BYTES = 4 << 20  # input records of one round, as stored
-AHEAD_RECORDS = 4  # of a task, taken in before their turn while a transaction is being written
+AHEAD_RECORDS = 4  # per task, prepared ahead of their turn while a transaction is being written
 STEP_TURNS = 12
-STEPS_S_MAX = 0.01  # without letting records in
-LET_IN_MAX = 16  # times STEP_TURNS, as long as there are more
+STEPS_S_MAX = 0.01  # before the event loop may deliver records
+LET_IN_MAX = 16  # times STEP_TURNS, as long as records arrive
 FETCH_BYTES_MAX = 1 << 20
 SESSION_TIMEOUT_S = 10.0
 HEARTBEAT_INTERVAL_S = 2.0
@@ -87,7 +87,7 @@ TASK_GAUGES = (
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """How a worker runs; nothing here changes what comes out."""
+    """How a worker runs; no option changes the results."""
 
     data: Path
     processors: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class WorkerOptions:
 
 
 class WorkerCrashed(DustreamError):
-    """The connection to the cluster broke down for good: start the worker again."""
+    """The connection to the cluster failed permanently: start the worker again."""
 
 
 class Worker:
@@ -141,7 +141,7 @@ class Worker:
         self._faults = faults
         self._tasks: dict[TP, KafkaTask] = {}
         self._turn = asyncio.Lock()
-        """Held by a round, and by whoever changes what a round relies on."""
+        """Held by a round, and by code that changes what a round depends on."""
         self._inboxes = Inboxes(INBOX_BYTES_MAX)
         self._busy_until_s = 0.0
         self._resting: dict[TP, asyncio.Task[None]] = {}
@@ -161,7 +161,7 @@ class Worker:
     # ---------------------------------------------------------------- life
 
     async def run(self) -> None:
-        """Work until told to stop; raises what made it impossible to go on."""
+        """Work until stopped; raises the error that made it impossible to continue."""
         self._health.stage = "recovering"
         self._health.is_ready, self._health.refresh = self.is_ready, self._refresh
         loop = asyncio.get_running_loop()
@@ -201,7 +201,7 @@ class Worker:
         self._stopping.set()
 
     async def _drain(self) -> None:
-        """Let running batches end, within the deadline, then let go of everything."""
+        """Let running batches finish, within the deadline, then release everything."""
         try:
             await asyncio.wait_for(self._close_all(), self._options.drain_timeout_s)
         except TimeoutError:
@@ -219,7 +219,7 @@ class Worker:
         await asyncio.gather(*(self._close(tp) for tp in list(self._tasks)))
 
     def is_ready(self) -> bool:
-        """Whether every partition dealt to this worker has its task open, and the broker has answered lately."""
+        """Whether every assigned partition has its task open, and the broker has answered recently."""
         is_open = self._membership is not None and all(self._is_open(tp) for tp in list(self._ours))
         return is_open and self._is_in_contact()
 
@@ -227,12 +227,12 @@ class Worker:
         return self._health.contact_s <= self._options.session_timeout_s
 
     def _refresh(self) -> None:
-        """Bring up to date what changes by itself. May be called from any thread."""
+        """Update the state that changes over time. May be called from any thread."""
         with suppress(AttributeError):  # the consumer is not made yet
             self._health.contact(self._consumer().contact_at_s)
         if not self._is_in_contact():
             self._health.stage = f"no answer from the broker for {self._health.contact_s:.0f} s"
-            self._metrics.drop("lag", "unsettled")  # what it was says nothing about what it is
+            self._metrics.drop("lag", "unsettled")  # the old values are no longer valid
         elif self._health.stage.startswith("no answer"):
             self._health.stage = "recovering"
 
@@ -243,14 +243,14 @@ class Worker:
             await asyncio.sleep(BEAT_INTERVAL_S)
 
     async def _watch_settled(self) -> None:
-        """What lies between all that was published and the statuses, of all workers together."""
+        """The work between everything published and the statuses, of all workers together."""
         cluster, application, topology = self._runtime.cluster, self._runtime.application, self._runtime.topology
         while True:
             await asyncio.sleep(SETTLED_INTERVAL_S)
             try:
                 left = await self._runtime.read(unsettled, cluster, application, topology)
                 self._metrics.set("unsettled", sum(left.values()))
-            except Exception as error:  # the broker is away, or a topic is being made: the next time will tell
+            except Exception as error:  # the broker is away, or a topic is being created: try again later
                 log.debug("whether all is settled is not known: %r", error)
                 self._metrics.drop("unsettled")
 
@@ -294,8 +294,8 @@ class Worker:
         return app
 
     async def _let_round_end(self, *args: Any, **kwargs: Any) -> None:
-        """The group deals out anew, and waits for us a while: what is being written can still be committed. No round
-        begins meanwhile."""
+        """The group rebalances and waits for us a while: the current transaction can still be committed. No round
+        starts meanwhile."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._options.session_timeout_s / 2):
                 async with self._turn:
@@ -312,7 +312,7 @@ class Worker:
             self._fail(failure)
 
     async def deliver(self, message: Any) -> None:
-        """Put a record into its task's inbox. Opening a task seeks to its position: what came before comes again."""
+        """Put a record into its task's inbox. Opening a task seeks to its position: earlier records come again."""
         generation = -1 if self._membership is None else self._membership.generation
         if message.generation_id == generation and self._is_open(message.tp):
             self._inboxes.put(message.tp, _record(message))
@@ -321,7 +321,7 @@ class Worker:
     # ---------------------------------------------------------------- tasks
 
     async def _supervise(self) -> None:
-        """Keep the tasks equal to the partitions dealt to us."""
+        """Keep the tasks equal to the assigned partitions."""
         checked_at_s = 0.0
         while True:
             await asyncio.sleep(SUPERVISE_INTERVAL_S)
@@ -356,8 +356,8 @@ class Worker:
         self._metrics.set("tasks", len(self._tasks))
 
     def _read_assignment(self) -> tuple[Membership | None, set[TP]]:
-        """Who we are in the group, and what was dealt to us as that; nobody while it is being dealt out. Faust's
-        consumer works in a thread of its own: what is read counts only if nothing has changed meanwhile."""
+        """Our membership and the partitions assigned to it; None during a rebalance. Faust's consumer runs in another
+        thread: the result is used only if nothing has changed meanwhile."""
         generation = self.app.consumer_generation_id
         if generation <= 0 or self.app.rebalancing:
             return None, set()
@@ -370,17 +370,17 @@ class Worker:
         return Membership(self._application.group, generation, member), ours
 
     def _consumer(self) -> Any:
-        """Aiokafka's, inside Faust's."""
+        """The aiokafka consumer inside Faust's."""
         consumer: Any = self.app.consumer
         return consumer._thread._consumer
 
     def _coordinator(self) -> Any:
-        """The consumer's part in the group."""
+        """The group coordinator of the consumer."""
         return self._consumer()._coordinator
 
     async def _enter(self, membership: Membership) -> None:
-        """The group has dealt out anew. What we have had without a break is as we know it; after a generation that we
-        have not seen, somebody else may have had it."""
+        """Apply a new generation. Tasks that we kept without interruption are up to date; if we missed a generation,
+        another worker may have had them."""
         async with self._turn:
             before, self._membership = self._membership, membership
             log.info("generation %d: %d partitions", membership.generation, len(self._ours))
@@ -423,7 +423,7 @@ class Worker:
                 self._close_failed(tp, task, error)
                 return
             if membership != self._membership:
-                task.close()  # what it waited for belongs to a generation that is over
+                task.close()  # its records belong to a past generation
                 return
         log.info("%s: open at %d after %.2f s", task.name, task.progress.position, time.monotonic() - started)
         self._metrics.add("task_opens", processor=task.spec.name)
@@ -442,7 +442,7 @@ class Worker:
         log.info("%s: closed at %d", task.name, task.progress.position)
 
     def _close_failed(self, tp: TP, task: KafkaTask, error: Exception) -> None:
-        """What a task has done since its last commit is unknown, or it could not be opened."""
+        """Close a task whose work since its last commit is unknown, or that could not be opened."""
         log.warning("%s: failed at %d: %r", task.name, task.progress.position, error)
         self._metrics.add("task_failures", processor=task.spec.name)
         task.close()
@@ -452,9 +452,9 @@ class Worker:
     # ---------------------------------------------------------------- rounds
 
     async def _rounds(self) -> None:
-        """Work in rounds: all that waits for the tasks, and all that comes of it here, in one transaction. It costs
-        worker and broker milliseconds, however little is in it: what arrives during a round makes the next one fuller.
-        The busier everything is, the fuller."""
+        """Work in rounds: all waiting records, and everything that follows from them here, in one transaction. A
+        transaction costs worker and broker milliseconds, however little is in it. Records that arrive during a round
+        wait for the next one, so the higher the load, the fuller the rounds."""
         while True:
             if not self._inboxes.waiting() and not self._rested:
                 await self._inboxes.arrival(SUPERVISE_INTERVAL_S)
@@ -509,8 +509,8 @@ class Worker:
                 let_in_at_s = time.monotonic()
 
     async def _let_in(self) -> None:
-        """Let records come in that were fetched. Each takes Faust several turns of the event loop: with one turn for
-        every step of ours, what other workers send would wait behind what is left of the crawl."""
+        """Let Faust deliver fetched records. Each takes several turns of the event loop: with one turn per step of
+        ours, records of other workers would wait behind the rest of the crawl."""
         for _ in range(LET_IN_MAX):
             before = self._inboxes.arrived
             await _give_way()
@@ -524,15 +524,15 @@ class Worker:
         return Round(runtime.topology, runtime.application, writer, tasks, self._metrics)
 
     def _takes_part(self, tp: TP) -> bool:
-        """In the rounds of this generation. From its members the group takes the position of any partition, whoever
-        has it: a task that was dealt to another is out at once, not only when it has been closed."""
+        """Whether a task takes part in the rounds of this generation. The group accepts the position of any partition
+        from a member: so a task assigned to another worker is left out at once, not only when it is closed."""
         return tp in self._ours and self._is_open(tp) and tp not in self._resting
 
     def _place(self, tp: TP) -> Place:
         return self._by_topic[tp.topic].input, tp.partition
 
     def _admit(self, round_: Round) -> dict[TP, InRecord]:
-        """Take what waits into a round, of every task its share; the first records after holes."""
+        """Take the waiting records into a round, a share of each task; returns the first records after holes."""
         holes = {}
         waiting = [tp for tp in self._inboxes.waiting() if self._takes_part(tp)]
         for tp, records in self._inboxes.take_fairly(waiting, self._options.round_bytes).items():
@@ -558,7 +558,7 @@ class Worker:
         self._metrics.add("writing_seconds", time.perf_counter() - started)
 
     async def _look_ahead(self, writing: asyncio.Task[Any]) -> None:
-        """While the broker writes, do what can be done of the next round."""
+        """While the broker writes, prepare the next round."""
         await _give_way()
         for tp, record in list(self._inboxes.first(AHEAD_RECORDS)):
             if writing.done():
@@ -568,7 +568,7 @@ class Worker:
                 await _give_way()
 
     async def _round_failed(self, round_: Round, membership: Membership, error: Exception) -> None:
-        """The outcome is unknown, or the tasks are somebody else's now: what was done is forgotten, and read again."""
+        """The outcome is unknown, or the tasks belong to another worker: discard the work and read it again."""
         log.warning("a transaction of %d tasks failed: %r", len(round_.touched()), error)
         self._metrics.add("transaction_failures")
         for task in round_.touched():
@@ -581,9 +581,9 @@ class Worker:
     # ---------------------------------------------------------------- holes
 
     async def _go_back(self, tp: TP, task: KafkaTask, hole: InRecord) -> None:
-        """Records before `hole` did not reach us: fetch them again."""
+        """Records before `hole` did not arrive: fetch them again."""
         if time.monotonic() - self._sought_at_s.get(tp, 0.0) < SEEK_PATIENCE_S:
-            self._searched.pop(tp, None)  # what was fetched before the last seek is still coming in; if not, look later
+            self._searched.pop(tp, None)  # records fetched before the last seek are still arriving; else check later
             return
         if await self._skip_deleted(tp, task, (await self.app.consumer.earliest_offsets(tp))[tp]):
             return
@@ -594,7 +594,7 @@ class Worker:
         await self._seek(tp)
 
     async def _skip_deleted(self, tp: TP, task: KafkaTask, begins: int) -> bool:
-        """Whether the log begins after our position. Of a log that others write, the rest is all there is."""
+        """Whether the log begins after our position. For a log of another system, its rest is all there is."""
         position = task.progress.position
         if begins <= position:
             return False
@@ -611,7 +611,7 @@ class Worker:
         return True
 
     async def _skip(self, tp: TP, task: KafkaTask, position: int) -> None:
-        """Go on at a later position: what lay between is in no log any more."""
+        """Continue at a later position: the records in between are deleted."""
         if self._membership is not None and await self._may_write():
             known, round_ = task.progress, self._new_round()
             ahead = TaskProgress(known.fingerprint, position, known.received, known.sent)
@@ -622,20 +622,20 @@ class Worker:
         self._sought_at_s[tp] = time.monotonic()
         self._inboxes.clear(tp)
         if tp in self._tasks and self._tasks[tp].is_open:
-            # in the consumer's own thread: a seek beside a running fetch would be lost
-            with suppress(IllegalStateError):  # it is being dealt out: whoever gets it begins with a seek
+            # in the consumer's own thread: a seek during a fetch would be lost
+            with suppress(IllegalStateError):  # a rebalance: the next owner starts with a seek
                 await self.app.consumer.seek_wait({tp: self._tasks[tp].progress.position})
 
     async def _check_ends(self) -> None:
-        """A hole at the end of a log is followed by nothing that would show it: who stands still before the end goes
-        back once."""
+        """A hole at the end of a log is not followed by a record that reveals it: a task that stands still before the
+        end seeks once."""
         assigned = self.app.consumer.assignment()
         behind = {tp: task for tp, task in self._tasks.items() if tp in assigned and self._may_lack(tp, task)}
         if behind:
             await self._search(behind)
 
     def _may_lack(self, tp: TP, task: KafkaTask) -> bool:
-        """Whether a task stands still, and something may be behind it in its log that did not reach it."""
+        """Whether a task stands still and its log may have records that did not reach it."""
         if not task.is_open:
             return False
         seen = (task.progress.position, self.app.consumer.highwater(tp) or 0)
@@ -648,12 +648,13 @@ class Worker:
         return True
 
     def _dealt_with(self, tp: TP, position: int) -> int:
-        """Up to where a task that has come to `position` has nothing to do: transaction markers may follow it."""
+        """The offset up to which a task at `position` has nothing to do: transaction markers may follow it."""
         read_to, last_end = handed_out(self._consumer(), tp) or (0, 0)
         return max(position, read_to) if position >= last_end else position
 
     def _stands_still(self, tp: TP, seen: tuple[int, int]) -> bool:
-        """Whether a task has stood still while there was time to work: records may be on their way to a busy worker."""
+        """Whether a task has stood still although there was time to work: records may be on their way to a busy
+        worker."""
         now_s = time.monotonic()
         known, since_s = self._idle.get(tp, (None, 0.0))
         waiting = self._inboxes.waiting()
@@ -664,7 +665,7 @@ class Worker:
         return quiet or now_s - since_s > STUCK_S
 
     async def _search(self, behind: dict[TP, KafkaTask]) -> None:
-        """Go back to where tasks stand. The broker is asked before the turn is taken: its answer waits behind a fetch
+        """Seek to the positions of tasks. The broker is asked before the lock is taken: its answer waits behind a fetch
         that waits for records."""
         log.info("standing still before the ends of their logs: %s", ", ".join(task.name for task in behind.values()))
         try:
@@ -687,7 +688,7 @@ class Worker:
     # ---------------------------------------------------------------- rest
 
     def _begin_rest(self) -> None:
-        """Let tasks do what could wait: those that nothing has come for, and if there is work for others, for long."""
+        """Start postponed work of tasks without input; if other tasks have work, only after a long time without."""
         if self._turn.locked():
             return
         idle_s = STUCK_S if self._inboxes.waiting() else 0.0
@@ -700,7 +701,7 @@ class Worker:
         return not self._is_open(tp) or tp in self._resting or tp in self._rested
 
     async def _rest(self, due: list[TP]) -> None:
-        """In a thread: it may take seconds. Meanwhile rounds go on without these tasks."""
+        """In a thread: it may take seconds. Rounds continue without these tasks."""
         rested: dict[TP, list[Send]] = {}
         try:
             for tp in due:
@@ -716,7 +717,7 @@ class Worker:
 
 
 def leave_after(seconds: float) -> None:
-    """End the process then, whatever still waits for a broker that is away: to be killed costs nothing but time."""
+    """End the process after this time, even if it waits for a broker: a kill only costs time."""
     timer = threading.Timer(seconds, _leave)
     timer.daemon = True
     timer.start()
@@ -729,14 +730,14 @@ def _leave() -> None:
 
 
 def _follows(membership: Membership, before: Membership | None) -> bool:
-    """Whether nobody else can have had our partitions in between."""
+    """Whether no other worker can have had our partitions in between."""
     if before is None:
         return False
     return membership.member == before.member and membership.generation == before.generation + 1
 
 
 async def _give_way() -> None:
-    """Let what else is under way take its next step: one step is a few turns of the event loop."""
+    """Let other coroutines take their next step, which needs a few turns of the event loop."""
     for _ in range(STEP_TURNS):
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""A worker's log: one line an event on stderr, for people or as JSON."""
+"""A worker's log: one line per event on stderr, as text or JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPEAT_S = 10.0
 
 
 class Seldom(logging.Filter):
-    """Lets a complaint of a library pass once in a while: while a broker is down, they repeat it ten times a second."""
+    """Rate-limits a library's repeated message: while a broker is down, it is repeated ten times a second."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Seldom(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and isinstance(record.exc_info[1], KafkaConnectionError):
-            # a broker that goes away is no fault of the code: where it was noticed tells nobody anything
+            # a broker that goes away is not a bug: the traceback does not help
             record.msg, record.args = f"{record.getMessage()}: {record.exc_info[1]}", ()
             record.exc_info = record.exc_text = None
         if not record.name.startswith(NOISY):
@@ -39,7 +39,7 @@ class Seldom(logging.Filter):
             return False
         self._passed_at_s[kind] = now_s
         if held := self._held.pop(kind, 0):
-            record.msg = f"{record.getMessage()} (and {held} times since it was told last; the worker keeps trying)"
+            record.msg = f"{record.getMessage()} (repeated {held} times since last logged; the worker keeps trying)"
             record.args = ()
         return True
 
@@ -58,7 +58,7 @@ class JsonLogLines(logging.Formatter):
 
 
 def _thread_ended(ended: threading.ExceptHookArgs) -> None:
-    """The client's own threads end like this when they are stopped while the broker is away."""
+    """The client's own threads end in this way when they are stopped while the broker is away."""
     if isinstance(ended.exc_value, CancelledError | KafkaError):
         logging.getLogger(__name__).warning("a thread of the Kafka client ended: %r", ended.exc_value)
     else:
@@ -66,7 +66,7 @@ def _thread_ended(ended: threading.ExceptHookArgs) -> None:
 
 
 def configure_log(level: str, *, as_json: bool) -> None:
-    """Our own lines at `level`; those of the libraries only when something is wrong, unless asked for everything."""
+    """Configure our own lines at `level`; those of libraries only for problems, unless `level` is debug."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLogLines() if as_json else logging.Formatter("%(asctime)s %(levelname)-7s %(message)s"))
     if level != "debug":

@@ -1,1 +1,1 @@
-"""The engine that keeps nothing: reads all input, then tells the outcome."""
+"""The batch engine: reads all input, computes the outcome directly, and keeps no state."""

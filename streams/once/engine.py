@@ -1,7 +1,7 @@
-"""The once engine: the outcome of a topology that has come to rest, without its way there and without a state.
+"""The batch engine (`--once`): computes the final outcome of the topology directly, without a state.
 
-Pages, tier 2, groups and containment are computed from all pages at once (core/once). The other processors run as they
-are, each alone: sites and rules hear what `pages` would tell them at the end.
+Pages, tier 2, groups and containment are computed from all pages at once (core/once). The other processors run
+unchanged, each on its own: sites and rules get the final messages of `pages`.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ BATCH_MESSAGES_MAX = 1_024
 
 
 class OnceEngine:
-    """Takes what enters the topology; when all is in, it knows the outcome."""
+    """Takes the input of the topology, and has the outcome after the last feed."""
 
     def __init__(
         self, settings: Settings, spool: Spool, *, on_stage: Callable[[str], None] = lambda stage: None
     ) -> None:
         if settings.small_changes != "anchor":
             raise BadSetting(
-                "with small_changes representative the outcome depends on the way there, which --once does not go: "
-                "leave --once out"
+                "with small_changes representative the outcome depends on the order of processing, which --once does "
+                "not follow: leave --once out"
             )
         self._settings = settings
         self._on_stage = on_stage
@@ -70,7 +70,7 @@ class OnceEngine:
         self.seconds: dict[str, float] = {}
         self.messages: dict[str, int] = {}
 
-    # What goes in
+    # Input
 
     def run(self, feeds: Iterable[Feed]) -> None:
         with rare_collections():
@@ -97,10 +97,10 @@ class OnceEngine:
             elif isinstance(message, DeadLetter):
                 self._letters.append(message)
 
-    # What comes out
+    # Results
 
     def statuses(self) -> Iterator[DuplicateStatus]:
-        """By URL, as a store would order them."""
+        """By URL, in the order of a store."""
         for url in sorted(self._statuses, key=str.encode):
             yield self._statuses[url]
 
@@ -122,7 +122,7 @@ class OnceEngine:
     def tier2_load(self) -> None:
         return None
 
-    # In between
+    # Computation
 
     def _settle(self) -> None:
         rows: Rows = {}
@@ -132,7 +132,7 @@ class OnceEngine:
             ("containment", self._contain),
             ("redirects", self._resolve),
             ("sites", self._hold_sites),
-            ("statuses", self._say),
+            ("statuses", self._publish),
             ("rules", self._learn),
         ):
             self._on_stage(name)
@@ -176,7 +176,7 @@ class OnceEngine:
             if row.lost:
                 rows[url] = replace(row, site_held=row.lost & held.get(site_of(url), 0))
 
-    def _say(self, rows: Rows) -> None:
+    def _publish(self, rows: Rows) -> None:
         names = self._markets.names
         for url, row in rows.items():
             seen = view(url, row, names, REDIRECT_HOPS_MAX)
@@ -199,19 +199,19 @@ class OnceEngine:
         return next(spec for spec in self._topology.processors if spec.name == name)
 
     def _alone(self, name: str, messages: list[Any], make: Callable[[], Processor] | None = None) -> list[Send]:
-        """What a processor says to others when it has heard all this. If it fails, the outcome is told without it."""
+        """The messages of a processor run on all these messages. If it fails, the outcome is computed without it."""
         spec = self._spec(name)
         self.messages[name] = len(messages)
         try:
-            return list(_said(spec, (make or spec.make)(), deque(messages)))
+            return list(_run_to_rest(spec, (make or spec.make)(), deque(messages)))
         except Exception as error:
             reason = f"the {name} processor failed: {type(error).__name__}: {error}"
             self._letters.append(DeadLetter(source=spec.input, position=-1, reason=reason))
             return []
 
 
-def _said(spec: ProcessorSpec, processor: Processor, queue: deque[Any]) -> Iterator[Send]:
-    """All that a processor says, to itself as well, until it is at rest."""
+def _run_to_rest(spec: ProcessorSpec, processor: Processor, queue: deque[Any]) -> Iterator[Send]:
+    """All messages that a processor sends until it is at rest; those to itself are processed, too."""
     tables = TaskTables(MemoryStore(), spec, 0)
     processor.open(tables)
     rested = not isinstance(processor, Resting)

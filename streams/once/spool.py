@@ -1,5 +1,5 @@
-"""Shingles in memory or, where they are many, in a file without a name: the system keeps in memory what fits of it, and
-it is gone with the process."""
+"""Shingles in memory or, if there are many, in an unnamed temporary file, which the OS caches and which vanishes with
+the process."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from dustream.streams.folders import make_folder
 
-MEMORY_BYTES_MAX = 1 << 26  # what never goes to the file
-BUFFER_BYTES = 1 << 22  # of what goes there, what is written at once
+MEMORY_BYTES_MAX = 1 << 26  # up to this nothing is written to the file
+BUFFER_BYTES = 1 << 22  # written to the file at once
 
 
 class FileSpool:
-    """Appends to a file of its own in `folder`, once there is more than is kept in memory."""
+    """Appends to a temporary file in `folder` once the shingles exceed the memory limit."""
 
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
@@ -41,7 +41,7 @@ class FileSpool:
 
     def all(self) -> NDArray[np.uint64]:
         if not self._written_bytes:
-            return np.frombuffer(bytearray().join(self._held), dtype=np.uint64)  # writable, as a mapped file is
+            return np.frombuffer(bytearray().join(self._held), dtype=np.uint64)  # writable, like a mapped file
         self._write()
         return np.frombuffer(mmap.mmap(self._file.fileno(), self._written_bytes), dtype=np.uint64)
 

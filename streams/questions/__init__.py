@@ -1,1 +1,1 @@
-"""What people ask a state: what a page is and why, which groups there are. Reads rows, writes nothing."""
+"""Questions to a state: what a page is and why, which groups there are. Read-only."""

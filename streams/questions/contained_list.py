@@ -1,4 +1,4 @@
-"""Which pages are contained in which, by their containers. Containment joins no groups, so it has a list of its own."""
+"""Lists contained pages by their containers. Containment does not join groups, so it has a list of its own."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ PAGES_SHOWN_MAX = 5
 PROGRESS_ROWS = 10_000
 
 OnProgress = Callable[[int], None]
-"""Told how many rows have been passed over."""
+"""Called with the number of rows read so far."""
 
 
 class ContainedPage(Struct, frozen=True):
-    """A page, and which share of its shingles its container has."""
+    """A page, and the share of its shingles that its container has."""
 
     url: str
     share: float
 
 
 class ContainerAnswer(Struct, frozen=True):
-    """A page that is kept, how many pages are contained in it, and some of them."""
+    """A kept page, the number of pages contained in it, and some of them."""
 
     container: str
     contained_count: int
@@ -43,7 +43,7 @@ class _Pair(NamedTuple):
 def list_containers(
     state: ReadableState, market: int, top: int, site: str | None, on_progress: OnProgress
 ) -> list[ContainerAnswer]:
-    """Those who contain most pages first; with a site, those that are on it or contain pages of it."""
+    """Containers of the most pages first; with a site, those that are on it or contain pages of it."""
     counts: Counter[str] = Counter()
     wanted: set[str] = set()
     for container, page in _pairs(state, market, on_progress):
@@ -58,7 +58,7 @@ def list_containers(
 def contained_in(
     state: ReadableState, market: int, containers: set[str], on_progress: OnProgress
 ) -> dict[str, list[ContainedPage]]:
-    """The pages contained in each of these, by URL. Passes over all rows: they do not tell whom a page contains."""
+    """The pages contained in each of these, by URL. Reads all rows, since containers do not have the list."""
     found: dict[str, list[ContainedPage]] = {url: [] for url in containers}
     for container, page in _pairs(state, market, on_progress) if containers else ():
         if container in found:

@@ -1,4 +1,4 @@
-"""Which criterion of a market's winner order put one page before another, and by what."""
+"""Which criterion of a market's winner order ranks one page above another, and by which values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dustream.streams.questions.pages import KnownPage
 
 
 class CriterionDecision(Struct, frozen=True):
-    """The first criterion in which two pages differ, and what it sees of each, for people."""
+    """The first criterion in which two pages differ, and its value for each, as text."""
 
     criterion: str
     better: str
@@ -23,7 +23,7 @@ class CriterionDecision(Struct, frozen=True):
 
 
 def decision(market: Market, one: KnownPage, other: KnownPage) -> CriterionDecision:
-    """Which of two pages comes first in a market, and why."""
+    """Which of two pages is first in a market, and why."""
     order = WinnerOrder(market)
     keys = [order.key(page.facts, page.vertex) for page in (one, other)]
     better, worse = (one, other) if keys[0] < keys[1] else (other, one)
@@ -33,7 +33,7 @@ def decision(market: Market, one: KnownPage, other: KnownPage) -> CriterionDecis
 
 
 def time_shown(version_ms: int) -> str:
-    """A fetch's time for people; 0 is one that was not told."""
+    """The time of a fetch as text; 0 stands for an unknown time."""
     if version_ms <= 0:
         return "at an unknown time"
     return datetime.fromtimestamp(version_ms / 1000, UTC).isoformat().replace("+00:00", "Z")

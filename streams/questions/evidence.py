@@ -1,7 +1,7 @@
-"""Why two pages are in one group: a way between them along matches, through the edges that hold the group together.
+"""Why two pages are in one group: a path of matches between them, along the edges that connect the group.
 
-The edges are those of tier 2's forests: enough to connect the group, not all matches there are. Which ones they are may
-differ between runs; that there is a way does not.
+The edges are those of tier 2's forests: enough to connect the group, not all matches. Which ones they are may differ
+between runs; that there is a path does not.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Link(Struct, frozen=True):
 
 
 class EvidencePath(Struct, frozen=True):
-    """A shortest way from one page to another, and its weakest link."""
+    """A shortest path from one page to another, and its weakest link."""
 
     path: list[Link]
     weakest: Link
 
 
 def evidence(state: ReadableState, group: str, one: str, other: str) -> EvidencePath | None:
-    """The way between two vertices of a group (by its key); None if there is none, or it is too far to look for."""
+    """The path between two vertices of a group (by its key); None if there is none, or it is too long to search for."""
     edges = task_table(state, "groups", group, "edges")
 
     def neighbours(vertex: str) -> Iterator[str]:
@@ -55,7 +55,7 @@ def evidence(state: ReadableState, group: str, one: str, other: str) -> Evidence
 
 
 def shortest_way(one: str, other: str, neighbours: Neighbours) -> list[str]:
-    """Breadth first from both ends, a ring at a time; empty if they do not meet."""
+    """Bidirectional breadth-first search, one level at a time; empty if the sides do not meet."""
     if one == other:
         return [one]
     before: tuple[dict[str, str], dict[str, str]] = ({one: one}, {other: other})
@@ -69,7 +69,7 @@ def shortest_way(one: str, other: str, neighbours: Neighbours) -> list[str]:
 
 
 def _next_ring(ring: deque[str], before: dict[str, str], met: dict[str, str], neighbours: Neighbours) -> str | None:
-    """Go one step further everywhere; the first vertex that the other side has reached."""
+    """Expand one level; returns the first vertex that the other side has reached."""
     for _ in range(len(ring)):
         vertex = ring.popleft()
         for each in neighbours(vertex):
@@ -82,7 +82,7 @@ def _next_ring(ring: deque[str], before: dict[str, str], met: dict[str, str], ne
 
 
 def _walk(before: dict[str, str], vertex: str) -> list[str]:
-    """From a vertex back to where its side began."""
+    """The path from a vertex back to the start of its side."""
     way = [vertex]
     while before[vertex] != vertex:
         vertex = before[vertex]

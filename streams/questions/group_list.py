@@ -1,7 +1,7 @@
-"""The groups of a state: the largest, those changed last, those held, those of a site.
+"""Lists the groups of a state: the largest, the last changed, the held ones, those of a site.
 
-The rows of all groups are passed over once, and only the best few are kept; then the members of those few are looked
-at, up to a limit. So a list takes little memory however many pages there are.
+The rows of all groups are read once, and only the best few are kept; then the members of those few are read, up to a
+limit. So a list takes little memory however many pages there are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dustream.streams.questions.one_page import market_number
 from dustream.streams.questions.pages import known_page, verdict_of
 from dustream.streams.questions.state import ReadableState
 
-MEMBERS_READ_MAX = 10_000  # of each group listed
+MEMBERS_READ_MAX = 10_000  # per group listed
 WINNERS_SHOWN_MAX = 5
 SITES_SHOWN_MAX = 5
 
@@ -35,7 +35,7 @@ Order = Literal["size", "changed"]
 
 
 class GroupRequest(Struct, frozen=True, kw_only=True):
-    """Which groups, and how many."""
+    """Which groups to list, and how many."""
 
     top: int = 20
     by: Order = "size"
@@ -45,8 +45,8 @@ class GroupRequest(Struct, frozen=True, kw_only=True):
 
 
 class GroupAnswer(Struct, frozen=True, kw_only=True):
-    """One group. Of a huge one winners, sites, redirects and the weakest link are those of the first `members_read`;
-    contained pages are those of the winners listed."""
+    """One group. For a huge one, winners, sites, redirects and the weakest link are those of the first `members_read`
+    members; contained pages are those of the winners listed."""
 
     group: str
     size: int
@@ -65,7 +65,7 @@ class GroupAnswer(Struct, frozen=True, kw_only=True):
 
 
 class _Candidate(NamedTuple):
-    """The smallest rank is listed first."""
+    """A group that may be listed; the smallest rank comes first."""
 
     rank: tuple[int, int, str]
     key: str
@@ -77,7 +77,7 @@ class _Candidate(NamedTuple):
 def list_groups(
     state: ReadableState, request: GroupRequest, on_progress: OnProgress = lambda rows: None
 ) -> list[GroupAnswer]:
-    """The groups of more than one page with content that were asked for, best first."""
+    """The requested groups of more than one page with content, best first."""
     market = market_number(state, request.market)
     found = nsmallest(request.top, _candidates(state, request, on_progress), key=lambda each: each.rank)
     answers = [_answer(state, each, market) for each in found]
@@ -86,7 +86,7 @@ def list_groups(
 
 
 def _candidates(state: ReadableState, request: GroupRequest, on_progress: OnProgress) -> Iterator[_Candidate]:
-    """By size, the groups' own rows tell enough; else their members are passed over, too."""
+    """By size, the groups' own rows are enough; otherwise their members are read, too."""
     rows = 0
     by_member = request.by == "changed" or request.site is not None
     for partition in range(state.settings.partitions):
@@ -104,7 +104,7 @@ def _by_rows(state: ReadableState, partition: int, request: GroupRequest) -> Ite
 
 
 def _by_members(state: ReadableState, partition: int, request: GroupRequest) -> Iterator[_Candidate]:
-    """Members stand together in the table: one group after the other."""
+    """Members are adjacent in the table, one group after the other."""
     groups = state.table("groups", partition, "groups")
     names = (key.partition(END) for key in state.table("groups", partition, "tokens").names())
     for key, members in groupby(names, key=lambda name: name[0]):

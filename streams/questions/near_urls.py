@@ -1,4 +1,4 @@
-"""What somebody may have meant who asks for a URL that is not known: other spellings of it, and its neighbours."""
+"""Suggestions for a URL that is not known: other spellings of it, and similar URLs of its site."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from itertools import islice
 from dustream.streams.questions.state import ReadableState
 
 SUGGESTIONS_MAX = 3
-NEIGHBOURS_READ_MAX = 500  # per folder, from the page's own up to the host
+NEIGHBOURS_READ_MAX = 500  # per folder, from the page's own up to that of the host
 LIKENESS_MIN = 0.6
 _INDEX_PAGE = re.compile(r"/index\.\w{3,5}$")
 
 
 def near_urls(state: ReadableState, url: str) -> list[str]:
-    """Known URLs like this one, the likeliest first."""
+    """Known URLs similar to this one, the most likely first."""
     found = [each for each in _spellings(url) if state.status(each) is not None]
     for meant in (url, _other_scheme(url)):
         for folder in _folders(meant):
@@ -26,7 +26,7 @@ def near_urls(state: ReadableState, url: str) -> list[str]:
 
 
 def _neighbours(state: ReadableState, url: str, folder: str) -> list[str]:
-    """Of the first URLs in a folder, those whose rest looks like this one's."""
+    """Among the first URLs in a folder, those whose rest is similar to this one's."""
     rests = {each[len(folder) :]: each for each in islice(state.urls(folder), NEIGHBOURS_READ_MAX)}
     rest = url[len(folder) :]
     equal = [each for each in rests if each.casefold() == rest.casefold()]
@@ -34,7 +34,7 @@ def _neighbours(state: ReadableState, url: str, folder: str) -> list[str]:
 
 
 def _spellings(url: str) -> Iterator[str]:
-    """Slash, index page, scheme, www and case: the usual slips, each alone and with the other scheme."""
+    """Slash, index page, scheme, www and case: the usual typos, each alone and with the other scheme."""
     seen = {url}
     for spelling in (url, *_path_spellings(url)):
         for each in (spelling, _other_scheme(spelling), _other_www(spelling), _other_www(_other_scheme(spelling))):
@@ -60,7 +60,7 @@ def _other_www(url: str) -> str:
 
 
 def _folders(url: str) -> Iterator[str]:
-    """The folders a page lies in, the innermost first, up to the host."""
+    """The folders that contain a page, the innermost first, up to that of the host."""
     folder = url.partition("?")[0]
     while (folder := folder[: folder.rstrip("/").rfind("/") + 1]).count("/") >= 3:
         yield folder

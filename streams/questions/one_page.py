@@ -1,4 +1,4 @@
-"""What a URL is, since when, and why: read from its own row, its winner's and its group's edges."""
+"""What a URL is, since when, and why: from its own row, its winner's and its group's edges."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROBLEMS = {
 
 
 class GroupFacts(Struct, frozen=True):
-    """A page's group: its visible id, how many pages with content it has, if it is held, and some others in it."""
+    """A page's group: its public id, how many pages with content it has, whether it is held, and some other members."""
 
     id: str
     size: int
@@ -41,7 +41,7 @@ class GroupFacts(Struct, frozen=True):
 
 
 class RejectedRecord(Struct, frozen=True):
-    """A record of the URL that could not be used."""
+    """A rejected record of the URL."""
 
     source: str
     position: int
@@ -49,9 +49,9 @@ class RejectedRecord(Struct, frozen=True):
 
 
 class PageAnswer(Struct, frozen=True, kw_only=True):
-    """All about one URL, in one market. Of a redirect, winner, group and evidence are those of the page it leads to.
+    """The answer about one URL, in one market. For a redirect, winner, group and evidence are those of its target.
 
-    `near_urls`: known ones that may be meant instead of this, or of the unknown one that a redirect leads to."""
+    `near_urls`: known URLs that may be meant instead of this one, or of the unknown target of a redirect."""
 
     url: str
     role: str
@@ -73,7 +73,7 @@ class PageAnswer(Struct, frozen=True, kw_only=True):
 
 
 def ask_page(state: ReadableState, url: str, market: str | None = None) -> PageAnswer:
-    """What a URL is; the first market is meant if none is named."""
+    """What a URL is; in the first market if none is named."""
     number = market_number(state, market)
     name = state.settings.markets[number].name
     page, status = known_page(state, url), state.status(url)
@@ -103,7 +103,7 @@ def ask_page(state: ReadableState, url: str, market: str | None = None) -> PageA
 
 
 def market_number(state: ReadableState, name: str | None) -> int:
-    """A market's place in the settings."""
+    """A market's index in the settings."""
     names = [market.name for market in state.settings.markets]
     if name is None:
         return 0
@@ -113,12 +113,12 @@ def market_number(state: ReadableState, name: str | None) -> int:
 
 
 def group_facts(state: ReadableState, page: KnownPage) -> GroupFacts | None:
-    """None for a page that matches nobody."""
+    """The group of a page; None if it matches no other page."""
     owner, standing = page.row.owner, page.row.standing
     if owner is None or standing is None or standing.alone:
         return None
     row = task_table(state, "groups", owner, "groups").get(owner)
-    if row is None:  # its token is on the way to another group
+    if row is None:  # its token is moving to another group
         return None
     prefix = f"{owner}{END}"
     members = islice(task_table(state, "groups", owner, "tokens").names(prefix), MEMBERS_SHOWN_MAX + 1)
@@ -127,7 +127,7 @@ def group_facts(state: ReadableState, page: KnownPage) -> GroupFacts | None:
 
 
 def rejections(state: ReadableState, url: str) -> list[RejectedRecord]:
-    """Records of this URL that could not be used."""
+    """Rejected records of this URL."""
     letters = (letter for letter in state.dead_letters(url.split("/")[2]) if _identity(letter.url or "") == url)
     some = islice(letters, REJECTIONS_SHOWN_MAX)
     return [RejectedRecord(letter.source, letter.position, letter.reason) for letter in some]
@@ -165,7 +165,7 @@ def _role(status: DuplicateStatus, market: str) -> tuple[str, str | None]:
 
 
 def _way(page: KnownPage) -> list[str]:
-    """The URLs a redirect leads through to where it ends, as far as they are known."""
+    """The URLs on a redirect's path, as far as they are known."""
     if page.row.kind != "redirect":
         return []
     return [page.row.target] if page.row.upstream is None else list(page.row.upstream.path)
@@ -198,7 +198,7 @@ def _words(status: DuplicateStatus, role: str, verdict: Verdict | None, page: Kn
 
 
 def _split_words(page: KnownPage, market: int) -> str | None:
-    """Of a page that is kept although it matches a better one."""
+    """For a page that is kept although it matches a better one."""
     standing = page.row.standing
     if page.row.kind != "content" or standing is None:
         return None

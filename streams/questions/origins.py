@@ -1,8 +1,7 @@
-"""Where a page's content was read, and reading it again from there.
+"""The origin of a page's content, and reading it again.
 
-A state keeps no texts. It keeps where each page's content stands in its input: with that, and with the settings of the
-run, the very text that was compared can be had again as long as the input is there. What comes back is checked by its
-content hash.
+A state stores no texts, but where each page's content is in its input. With that, and with the settings of the run, the
+exact text that was compared can be recovered as long as the input exists. The result is checked by its content hash.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from dustream.streams.readers import Input
 
 Watch = Callable[["Input"], AbstractContextManager[object]]
-"""Entered while an input is searched, which may take long: its `bytes_read` grows."""
+"""Entered while an input is searched, which may take long; its `bytes_read` grows."""
 
 
 class Where(Struct, frozen=True):
@@ -34,11 +33,11 @@ class Where(Struct, frozen=True):
 
 
 class NotThere(Exception):
-    """The record cannot be read again; `str(error)` says why."""
+    """The record cannot be read again; `str(error)` gives the reason."""
 
 
 def where_read(state: ReadableState, origin: str) -> Where | None:
-    """The record an origin names; None for states that did not keep it."""
+    """The record of an origin; None for states that did not store it."""
     if origin.startswith("k"):
         partition, offset, number = origin[1:].split(":")
         return Where(f"crawl.pages, partition {partition}, offset {offset}", int(number))
@@ -58,14 +57,14 @@ def _input_of(state: ReadableState, origin: str) -> tuple[str, InputProgress] | 
 
 
 def read_again(state: ReadableState, origins: Iterable[str], watch: Watch) -> dict[str, CrawlEvent | NotThere]:
-    """The events at these origins, or why they are not to be had. Each input is gone through once."""
+    """The events at these origins, or why they cannot be read. Each input is read once."""
     answers: dict[str, CrawlEvent | NotThere] = {}
     by_input: dict[int, list[Origin]] = {}
     for origin in set(origins):
         if origin.startswith("k"):
             answers[origin] = NotThere("its text is on the crawl topic, which is not read from here")
         elif not origin:
-            answers[origin] = NotThere("this state was filled before it was kept where texts come from")
+            answers[origin] = NotThere("this state does not store where texts come from")
         else:
             at = Origin.parse(origin)
             by_input.setdefault(at.input, []).append(at)
@@ -78,10 +77,10 @@ def _read_input(state: ReadableState, origins: list[Origin], watch: Watch) -> di
     found = _input_of(state, str(origins[0]))
     try:
         if found is None:
-            raise NotThere("its input is not known any more")
+            raise NotThere("its input is no longer known")
         path, row = found
         if path == "-":
-            raise NotThere("it came by standard input, which cannot be read again")
+            raise NotThere("it came from standard input, which cannot be read again")
         if not os.path.isfile(path):
             raise NotThere(f"its input {path} is not there any more")
         return dict(_read_file(path, row, origins, watch))
@@ -92,7 +91,7 @@ def _read_input(state: ReadableState, origins: list[Origin], watch: Watch) -> di
 def _read_file(
     path: str, row: InputProgress, origins: list[Origin], watch: Watch
 ) -> Iterator[tuple[str, CrawlEvent | NotThere]]:
-    """Ascending positions. What can be jumped to is; the rest of the file is gone through once for all others."""
+    """Positions must ascend. Seeks to records where possible; the rest of the file is read once for all others."""
     from dustream.core.errors import UnreadableInput
     from dustream.streams.readers import open_input
 

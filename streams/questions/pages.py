@@ -1,4 +1,4 @@
-"""A page as the state knows it, and where it stands in tier 2."""
+"""A page in the state, and its content in tier 2."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class KnownPage:
 
 @dataclass(frozen=True)
 class ComparedPage:
-    """What tier 2 compares of a page."""
+    """The data of a page that tier 2 compares."""
 
     vertex: VertexRow
     signature: PageSignature
@@ -44,25 +44,25 @@ class ComparedPage:
 
     @property
     def contacts(self) -> frozenset[int]:
-        """The partitions in which the page meets others."""
+        """The partitions in which the page is compared with others."""
         return frozenset((self.vertex.home, *self.vertex.probes))
 
 
 def known_page(state: ReadableState, url: str) -> KnownPage | None:
-    """None also if all that is known of a URL is that others lead to it."""
+    """The page of a URL; None also if the URL is only known as a redirect target."""
     row: PageRow | None = task_table(state, "pages", url, "pages").get(url)
     return None if row is None or row.version == UNKNOWN_VERSION else KnownPage(url, row)
 
 
 def verdict_of(page: KnownPage, market: int) -> Verdict:
-    """A content page's verdict as it counts, by the market's place in the settings."""
+    """A content page's effective verdict, by the market's index in the settings."""
     standing = page.row.standing
     assert standing is not None
     return effective(page.url, standing, verdicts_of(page.url, page.row)[market])
 
 
 def content_page(state: ReadableState, page: KnownPage) -> KnownPage | None:
-    """The page whose content a URL shows: its own, or that of the page it leads to; None if there is none."""
+    """The page whose content a URL shows: its own, or that of its redirect target; None if there is none."""
     if page.row.kind == "content":
         return page
     upstream = page.row.upstream
@@ -73,9 +73,9 @@ def content_page(state: ReadableState, page: KnownPage) -> KnownPage | None:
 
 
 def compared_pages(state: ReadableState, pages: Sequence[KnownPage]) -> list[ComparedPage | None]:
-    """The pages in tier 2, each at its home; None for one that has not come there yet.
+    """The pages in tier 2, each at its home; None for a page not stored there yet.
 
-    Tier 2 keeps its vertices by number: the homes' rows are passed over once, looking for the names."""
+    Tier 2 stores its vertices by number: the homes' rows are read once to find the names."""
     found: dict[str, ComparedPage] = {}
     for home in sorted({page.row.home for page in pages}):
         wanted = {page.vertex for page in pages if page.row.home == home}
@@ -90,7 +90,7 @@ def compared_pages(state: ReadableState, pages: Sequence[KnownPage]) -> list[Com
 
 
 def common_shingles(one: PageSignature, other: PageSignature) -> int:
-    """|A ∩ B|. With numpy, which is there at once: two sets are not worth loading a compiler for."""
+    """|A ∩ B|, with numpy: loading a compiler does not pay for two sets."""
     import numpy as np
 
     here, there = (shingle_array(each.shingles) for each in (one, other))

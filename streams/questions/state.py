@@ -1,7 +1,7 @@
-"""What the questions need of a state: its settings, and the tables of every task, row by row.
+"""The interface of a state for questions: its settings, and the tables of every task, row by row.
 
-Rows are read where they stand: nothing is loaded or indexed first, so that an answer takes as long on a big state as on
-a small one. `EmbeddedState` reads the folder that `dustream run` leaves.
+Rows are read in place: nothing is loaded or indexed first, so an answer takes as long on a big state as on a small one.
+`EmbeddedState` reads the folder of a `dustream run`.
 """
 
 from __future__ import annotations
@@ -61,30 +61,30 @@ class RowReader(Protocol[Row]):
         """The keys alone, without decoding the rows."""
 
     def containing_any(self, texts: Collection[str]) -> Iterator[tuple[str, Row]]:
-        """Rows with one of the texts somewhere inside: all are passed over, few are decoded."""
+        """Rows that contain one of the texts: all are read, few are decoded."""
 
 
 class ReadableState(Protocol):
-    """What a run knows."""
+    """The state of a run."""
 
     @property
     def settings(self) -> Settings: ...
     def table(self, processor: str, partition: int, name: str) -> RowReader[Any]: ...
     def status(self, url: str) -> DuplicateStatus | None:
-        """What the public was told last."""
+        """The last published status."""
 
     def urls(self, prefix: str) -> Iterator[str]:
-        """URLs that have a status, in order."""
+        """URLs with a status, in order."""
 
     def dead_letters(self, host: str) -> Iterator[DeadLetter]:
-        """Those that name this host somewhere, in any spelling."""
+        """Those that contain this host, in any spelling."""
 
     def counts(self) -> Counts: ...
     def inputs(self) -> dict[str, InputProgress]: ...
 
 
 def task_table(state: ReadableState, processor: str, key: str, name: str) -> RowReader[Any]:
-    """The table of the task that a key belongs to."""
+    """The table of the task responsible for a key."""
     return state.table(processor, partition_of(key, state.settings.partitions), name)
 
 
@@ -160,7 +160,7 @@ class StoredState:
 
 
 class EmbeddedState(StoredState):
-    """The state of `dustream run`, opened for reading; a run may be writing it meanwhile."""
+    """The state of `dustream run`, opened read-only; a run may be writing it meanwhile."""
 
     def __init__(self, path: Path) -> None:
         folder = state_folder(path)
@@ -188,12 +188,12 @@ class EmbeddedState(StoredState):
 
 
 def state_folder(path: Path) -> Path:
-    """The state itself, whether its folder or the result folder around it was named."""
+    """The state's folder, given that folder or the result folder that contains it."""
     return path / "state" if (path / "state" / "CURRENT").exists() else path
 
 
 def is_in_use(folder: Path) -> bool:
-    """Whether a run is writing the state: RocksDB locks a file of that name."""
+    """Whether a run is writing the state: RocksDB locks the file LOCK."""
     try:
         with (folder / "LOCK").open("rb") as file:
             os.lockf(file.fileno(), os.F_TEST, 0)
@@ -207,7 +207,7 @@ def is_in_use(folder: Path) -> bool:
 def read_settings(store: Store, path: Path) -> Settings:
     row = store.get(STATE_KEY)
     if row is None:
-        raise StateMismatch(f"the state in {path} does not tell its settings: name the folder of a `dustream run`")
+        raise StateMismatch(f"the state in {path} has no settings: name the folder of a `dustream run`")
     try:
         return msgspec.json.decode(row, type=StateHeader).settings
     except msgspec.MsgspecError as error:

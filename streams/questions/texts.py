@@ -1,4 +1,4 @@
-"""The texts of two pages, read again, and what differs between them."""
+"""The texts of two pages, read again, and their differences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dustream.streams.questions.word_diff import WordDiff, word_diff
 
 
 class TextSizes(Struct, frozen=True, kw_only=True):
-    """Two texts in numbers."""
+    """The sizes of two texts."""
 
     common_shingles: int
     shingles: tuple[int, int]
@@ -23,7 +23,7 @@ class TextSizes(Struct, frozen=True, kw_only=True):
 
 
 class TextAnswer(Struct, frozen=True, kw_only=True):
-    """What differs between the texts of two pages; where a text cannot be had, why, and what is known without it."""
+    """The differences between the texts of two pages; for a text that cannot be read, the reason and what is known."""
 
     one: str
     other: str
@@ -33,7 +33,7 @@ class TextAnswer(Struct, frozen=True, kw_only=True):
 
 
 def compare_texts(state: ReadableState, one: KnownPage, other: KnownPage, watch: Watch) -> TextAnswer:
-    """Read both texts again, from where the run had read them, and compare them word by word."""
+    """Read both texts again from their inputs, and compare them word by word."""
     pages = (one, other)
     compared = compared_pages(state, pages)
     events = read_again(state, [page.row.origin for page in pages], watch)
@@ -44,7 +44,7 @@ def compare_texts(state: ReadableState, one: KnownPage, other: KnownPage, watch:
 
 
 def _text(settings: Settings, event: CrawlEvent | NotThere, found: ComparedPage | None) -> str | NotThere:
-    """The text that was compared: extracted as the run did it, and known by its content hash."""
+    """The text that was compared: extracted as in the run, and verified by its content hash."""
     from dustream.core.intake import text_of
     from dustream.core.text.signature import sign
 
@@ -54,9 +54,9 @@ def _text(settings: Settings, event: CrawlEvent | NotThere, found: ComparedPage 
         return NotThere("it has not been compared yet: let the run come to rest")
     text = text_of(event, settings.text_source)
     if text is None or found.shingle_count == 0:
-        return NotThere("there is no text in what was fetched")
+        return NotThere("the fetched page has no text")
     if sign(text).content_hash != found.signature.content_hash:
-        return NotThere("what stands at its place in the input now is another text")
+        return NotThere("the input now has another text at this position")
     return text
 
 

@@ -1,8 +1,8 @@
 """How two pages relate: duplicates of each other, members of one group, or why not.
 
-That two pages are no duplicates has one reason in the end: their shingle sets are not similar enough. What comes before
-that may be that there is nothing to compare (gone, no text, never seen), or that the lengths alone or the bounds of the
-partition map already exclude a match, in which case they were never compared. Languages play no part.
+If two pages are not duplicates, the final reason is always that their shingle sets are not similar enough. Before that,
+there may be nothing to compare (gone, no text, never seen), or the lengths or the bounds of the partition map exclude a
+match, in which case the pages were never compared. Languages are irrelevant.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ ReasonCode = Literal[
 
 
 class Reason(Struct, frozen=True):
-    """One thing to say about the pair."""
+    """One statement about the pair."""
 
     code: ReasonCode
     words: str
 
 
 class Measures(Struct, frozen=True, kw_only=True):
-    """Two contents side by side: of the first and of the second page."""
+    """Measures of two contents; pairs are those of the first and the second page."""
 
     similarity: float
     threshold: float
     common: int
     shingles: tuple[int, int]
     similarity_max: float
-    """What their lengths allow at most."""
+    """The greatest similarity that their lengths allow."""
     homes: tuple[int, int]
     meet_in: list[int]
     languages: tuple[str, str]
@@ -97,7 +97,7 @@ def ask_pair(state: ReadableState, one_url: str, other_url: str, market: str | N
 
 
 def _decision(state: ReadableState, one: KnownPage, other: KnownPage, market: int) -> CriterionDecision | None:
-    """Who of the two is better; of pages in one another, their lengths decide that."""
+    """Which of the two is better; None if one is contained, where lengths decide."""
     if any(verdict_of(page, market).contained for page in (one, other)):
         return None
     return decision(state.settings.markets[market], one, other)
@@ -199,7 +199,7 @@ def _similarity_reasons(measures: Measures) -> list[Reason]:
 
 
 def _containment_reasons(pages: tuple[KnownPage, KnownPage], market: int) -> list[Reason]:
-    """Whom a page is contained in, be it the other one or a third."""
+    """Which page a page is contained in, the other one or a third."""
     reasons = []
     for page in pages:
         verdict = verdict_of(page, market)
@@ -210,7 +210,7 @@ def _containment_reasons(pages: tuple[KnownPage, KnownPage], market: int) -> lis
 
 
 def _verdict_reasons(pages: tuple[KnownPage, KnownPage], measures: Measures, market: int) -> list[Reason]:
-    """Of two that match, at most one is a winner; two duplicates may have different ones."""
+    """Of two pages that match, at most one is a winner; two duplicates may have different winners."""
     winners = [verdict_of(page, market).winner for page in pages]
     if measures.similarity < measures.threshold or winners[0] == winners[1]:
         return []
@@ -222,13 +222,13 @@ def _verdict_reasons(pages: tuple[KnownPage, KnownPage], measures: Measures, mar
 
 
 def similarity_shown(similarity: float, tau: float) -> str:
-    """Four digits, or as many as it takes to tell it from the threshold."""
+    """Four digits, or as many as needed to distinguish it from the threshold."""
     four = f"{similarity:.4f}"
     return four if (float(four) >= tau) == (similarity >= tau) else repr(similarity)
 
 
 def _version_reasons(pages: tuple[KnownPage, KnownPage], compared: list[ComparedPage | None]) -> list[Reason]:
-    """What is compared is the last content known, or, of a page that changed a little, the one it changed from."""
+    """Which version was compared: the last content, or for a page with a small change, the content before it."""
     reasons = []
     for page, found in zip(pages, compared, strict=True):
         if found is not None and found.vertex.content_hash != page.row.content_hash:

@@ -1,7 +1,7 @@
-"""What differs between two texts, in words: what counts for their similarity, and no more.
+"""The differences between two texts in words, limited to those that affect their similarity.
 
-Case, punctuation and spaces do not count, so they are shown as they are and compared as if not there. First lines and
-sentences are matched, then the words of those that differ: pages of megabytes take no longer than their differences.
+Case, punctuation and spaces are shown but ignored in the comparison. Lines and sentences are matched first, then the
+words of those that differ, so the time depends on the differences, not on the size of the pages.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from msgspec import Struct
 
 CONTEXT_WORDS = 6
 PASSAGES_MAX = 12
-RUN_WORDS_MAX = 40  # of what stands together, only or removed or added; longer runs are cut in the middle
-PIECE_WORDS_MAX = 1_000  # pieces that differ are compared word by word up to here
+RUN_WORDS_MAX = 40  # longer runs are shortened in the middle
+PIECE_WORDS_MAX = 1_000  # pieces that differ are compared word by word up to this size
 
 Kind = Literal["same", "removed", "added"]
 
-# A word as tokens are made (core/text/tokens.py), nearly: in scripts without spaces each letter is one.
+# A word, nearly as tokens are defined (core/text/tokens.py): in scripts without spaces each letter is one.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 _PIECE_END = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|\n+|(?<=[\u3002\uff01\uff1f])")
 
 
 class Run(Struct, frozen=True):
-    """Words that stand together in both texts, only in the first (removed), or only in the second (added)."""
+    """Consecutive words in both texts, only in the first (removed), or only in the second (added)."""
 
     kind: Kind
     text: str
 
 
 class WordDiff(Struct, frozen=True):
-    """Passages around the differences, each a list of runs, and how much there is in all."""
+    """Passages around the differences, each a list of runs, and the total number of differences."""
 
     passages: list[list[Run]]
     words_removed: int
@@ -49,7 +49,7 @@ class _Word(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """Words [start, end) of the first text give way to [new_start, new_end) of the second."""
+    """Words [start, end) of the first text are replaced by [new_start, new_end) of the second."""
 
     start: int
     end: int
@@ -58,7 +58,7 @@ class _Change(NamedTuple):
 
 
 def word_diff(one: str, other: str) -> WordDiff:
-    """From the first text to the second."""
+    """The changes from the first text to the second."""
     before, after = _pieces(one), _pieces(other)
     old, new = [word for piece in before for word in piece], [word for piece in after for word in piece]
     changes = list(_changes(before, after))
@@ -70,13 +70,13 @@ def word_diff(one: str, other: str) -> WordDiff:
 
 
 def _pieces(text: str) -> list[list[_Word]]:
-    """Lines and sentences that have words."""
+    """Lines and sentences with words."""
     pieces = (_words(piece) for piece in _PIECE_END.split(text))
     return [piece for piece in pieces if piece]
 
 
 def _words(piece: str) -> list[_Word]:
-    """The words of a piece, each with what stands behind it up to the next."""
+    """The words of a piece, each with the text up to the next word."""
     found = list(_WORD.finditer(piece))
     if not found:
         return []
@@ -87,7 +87,7 @@ def _words(piece: str) -> list[_Word]:
 
 
 def _changes(before: list[list[_Word]], after: list[list[_Word]]) -> Iterator[_Change]:
-    """Pieces first; those between equal ones word by word, if they are not too long."""
+    """Compare pieces first; those between equal ones word by word, if they are not too long."""
     keys = [[tuple(word.key for word in piece) for piece in pieces] for pieces in (before, after)]
     starts = [_starts(pieces) for pieces in (before, after)]
     for tag, i, j, k, m in SequenceMatcher(None, keys[0], keys[1]).get_opcodes():
@@ -105,7 +105,7 @@ def _changes(before: list[list[_Word]], after: list[list[_Word]]) -> Iterator[_C
 
 
 def _starts(pieces: list[list[_Word]]) -> list[int]:
-    """The number of the first word of each piece, and of the one after the last."""
+    """The index of the first word of each piece, and the total."""
     starts = [0]
     for piece in pieces:
         starts.append(starts[-1] + len(piece))
@@ -113,7 +113,7 @@ def _starts(pieces: list[list[_Word]]) -> list[int]:
 
 
 def _near_changes(changes: list[_Change]) -> list[list[_Change]]:
-    """Changes whose contexts touch make one passage."""
+    """Group changes whose contexts touch into passages."""
     groups: list[list[_Change]] = []
     for change in changes:
         if groups and change.start - groups[-1][-1].end <= 2 * CONTEXT_WORDS:

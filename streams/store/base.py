@@ -10,21 +10,21 @@ Change = tuple[bytes, bytes | None]
 
 
 class Store(Protocol):
-    """What an engine needs of a database. Keys are ordered by their bytes."""
+    """The database interface of an engine. Keys are ordered by their bytes."""
 
     def get(self, key: bytes) -> bytes | None: ...
 
     def put(self, key: bytes, value: bytes) -> None: ...
 
     def delete(self, key: bytes) -> None:
-        """Delete a key; a key that is not there is no error."""
+        """Delete a key; a missing key is not an error."""
 
     def scan(self, prefix: bytes = b"", after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """All pairs whose key starts with `prefix` and is greater than `after`, in key order, as they were when the
-        scan began. A scan costs what it yields, wherever it starts."""
+        """All pairs whose key starts with `prefix` and is greater than `after`, in key order, as of the start of the
+        scan. The cost depends on the pairs read, wherever the scan starts."""
 
     def write(self, changes: Iterable[Change]) -> None:
-        """Apply all changes or none, also when the process is killed in between. A later change of a key wins."""
+        """Apply all changes or none, even if the process is killed meanwhile. The last change of a key counts."""
 
     def close(self) -> None:
-        """Release the files. Closing twice is no error."""
+        """Release the files. Closing twice is not an error."""

@@ -1,8 +1,8 @@
-"""A state that knows how much it holds: a file beside RocksDB's own says how many batches are in it.
+"""Detects lost batches: a file beside RocksDB's own stores how many batches the state must have.
 
-RocksDB takes a MANIFEST that was cut short for that of an earlier state, perhaps an empty one. A batch therefore
-carries its number, and the file says the number of the last one that is safely on the disk. A store that has fewer has
-lost some, and is refused.
+RocksDB accepts a truncated MANIFEST as that of an earlier state, perhaps an empty one. So each batch is numbered, and
+the file has the number of the last one that is synced to disk. A store with fewer batches has lost some, and is not
+opened.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from dustream.streams.store.rocks import RocksStore
 
 EXTENT_FILE = "EXTENT.json"
 BATCHES_KEY = b"meta/batches"
-SYNC_INTERVAL_S = 2.0  # syncing each of many small batches would take longer than writing them
+SYNC_INTERVAL_S = 2.0  # syncing every small batch would take longer than writing it
 
 
 class Extent(Struct, frozen=True):
-    """What a state holds at least."""
+    """The least number of batches that a state has."""
 
     batches: int
 
 
 def read_extent(path: Path) -> Extent:
-    """What the state in a folder says of itself; one that says nothing holds nothing. To be read before the store is
-    opened: a run may be writing it."""
+    """The extent of the state in a folder; 0 batches if it has none. Read it before opening the store: a run may be
+    writing it."""
     try:
         return msgspec.json.decode((path / EXTENT_FILE).read_bytes(), type=Extent)
     except (FileNotFoundError, NotADirectoryError):
@@ -43,12 +43,12 @@ def read_extent(path: Path) -> Extent:
         raise StateMismatch(f"{path / EXTENT_FILE} is damaged: {_REMEDY}") from None
 
 
-def require_whole(path: Path, said: Extent, store: RocksStore) -> int:
-    """The batches in a store; StateMismatch if there were more."""
+def require_whole(path: Path, expected: Extent, store: RocksStore) -> int:
+    """The number of batches in a store; StateMismatch if some are missing."""
     found = int(store.get(BATCHES_KEY) or b"0")
-    if found < said.batches:
+    if found < expected.batches:
         raise StateMismatch(
-            f"the state in {path} has lost something: it held {said.batches:,} batches, and {found:,} are found. "
+            f"the state in {path} has lost something: it had {expected.batches:,} batches, and {found:,} are found. "
             f"Its files are damaged or cut short: {_REMEDY}"
         )
     return found
@@ -58,11 +58,11 @@ _REMEDY = "restore the folder from a copy, or use a fresh --state and run the in
 
 
 def open_to_read(path: Path) -> RocksStore:
-    """The state in a folder, whole, to be read only."""
-    said = read_extent(path)
+    """The state in a folder, checked for lost batches, opened read-only."""
+    expected = read_extent(path)
     store = RocksStore(path, read_only=True)
     try:
-        require_whole(path, said, store)
+        require_whole(path, expected, store)
     except StateMismatch:
         store.close()
         raise
@@ -70,19 +70,19 @@ def open_to_read(path: Path) -> RocksStore:
 
 
 class MeasuredStore:
-    """A RocksDB store that numbers its batches and writes down how many are safe."""
+    """A RocksDB store that numbers its batches and records how many are synced."""
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
         self._clock = clock
-        said = read_extent(path)
+        expected = read_extent(path)
         self._store = RocksStore(path)
         try:
-            self._batches = require_whole(path, said, self._store)
+            self._batches = require_whole(path, expected, self._store)
         except StateMismatch:
             self._store.close()
             raise
-        self._safe = said.batches
+        self._safe = expected.batches
         self._synced_at = clock()
         self._open = True
 
@@ -114,7 +114,7 @@ class MeasuredStore:
             self._store.close()
 
     def _sync(self) -> None:
-        """First the batches, then their number: what the file says is never more than what a power failure leaves."""
+        """First the batches, then their number: the file never has more than a power failure leaves."""
         self._synced_at = self._clock()
         if self._safe == self._batches:
             return
@@ -124,7 +124,7 @@ class MeasuredStore:
 
 
 def _write_safely(path: Path, data: bytes) -> None:
-    """The whole file or the one before, also after a power failure."""
+    """Replace the file atomically, also in case of a power failure."""
     new = path.with_suffix(".new")
     try:
         with new.open("wb") as file:

@@ -1,4 +1,4 @@
-"""The store in memory: for tests and for runs whose state nobody wants to keep."""
+"""The store in memory: for tests and for runs whose state is not kept."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MemoryStore:
     def scan(self, prefix: bytes = b"", after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         start = max(bisect_left(self._keys, prefix), bisect_right(self._keys, after) if after else 0)
         found = []
-        for at in range(start, len(self._keys)):  # by number: to skip what precedes would cost as much as to read it
+        for at in range(start, len(self._keys)):  # by index: islice would read all keys before `start`
             key = self._keys[at]
             if not key.startswith(prefix):
                 break

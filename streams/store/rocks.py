@@ -1,4 +1,4 @@
-"""The store on disk: RocksDB. A batch is one record of its log, so a killed process leaves all of it or nothing."""
+"""The store on disk: RocksDB. A batch is one record of its log, so it is atomic even if the process is killed."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from dustream.streams.store.base import Change
 
 WRITE_BUFFER_BYTES = 32 << 20
 BLOCK_CACHE_BYTES = 64 << 20
-BLOOM_BITS_PER_KEY = 10  # most look-ups are for URLs never seen: one false disk read in a hundred
+BLOOM_BITS_PER_KEY = 10  # most lookups are for URLs never seen: one unnecessary disk read in a hundred
 
 
 class RocksStore:
-    """RocksDB in a folder of its own. One process may write; others may open it read-only meanwhile."""
+    """RocksDB in a folder. One process may write; others may open it read-only meanwhile."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self._path = path
         self._db: Rdict | None = None
         if read_only and not (path / "CURRENT").exists():
             raise StateMismatch(
-                f"there is no state in {path}: name the --state (or --out) folder of a run; one with --once keeps none"
+                f"there is no state in {path}: name the --state (or --out) folder of a run; --once keeps no state"
             )
         make_folder(path)
         access = AccessType.read_only() if read_only else AccessType.read_write()
@@ -60,7 +60,7 @@ class RocksStore:
         end = _end_of(prefix)
         bound = ReadOptions()
         if end is not None:
-            # without it the way to the next row leads over all deleted rows that follow, of other tables, too
+            # without it, the iterator would step over all deleted rows that follow, also of other tables
             bound.set_iterate_upper_bound(end)
         try:
             pairs = self._open_db.items(from_key=start, read_opt=bound)
@@ -81,14 +81,14 @@ class RocksStore:
             raise self._failure(error) from error
 
     def sync(self) -> None:
-        """All that was written survives a power failure from here on."""
+        """Make all writes so far survive a power failure."""
         try:
             self._open_db.flush_wal(True)
         except Exception as error:
             raise self._failure(error) from error
 
     def _failure(self, error: Exception) -> Exception:
-        """Of the disk, or of the caller, who closed the store."""
+        """The error as that of the disk, or of the caller if the store is closed."""
         return error if isinstance(error, StateMismatch) else DiskFailure(describe(error, self._path))
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class RocksStore:
 
 
 def _end_of(prefix: bytes) -> bytes | None:
-    """The least key greater than all with the prefix, if there is one."""
+    """The smallest key greater than all with the prefix, if there is one."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes([head[-1] + 1]) if head else None
 

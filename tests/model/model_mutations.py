@@ -17,8 +17,10 @@ from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.groups.searches import Searches
 from dustream.core.pages import status as page_status
 from dustream.core.pages.processor import PagesProcessor
+from dustream.core.pages.publisher import PagePublisher
 from dustream.core.pages.revisits import Revisits
 from dustream.core.pages.site_pages import SiteHoldRow, SitePages
+from dustream.core.pages.tokens import TokenHomes
 from dustream.core.sites import processor as breaker
 from dustream.core.tier2 import containers
 from dustream.core.tier2 import processor as tier2_processor
@@ -52,7 +54,7 @@ def _star_of_any_epoch(self: Any, message: Any) -> None:
     page = self._pages.get(url_of(message.vertex))
     if page is not None and page.kind == "content":
         verdicts = (*page.verdicts[: message.market], message.verdict, *page.verdicts[message.market + 1 :])
-        self._save(url_of(message.vertex), page, replace(page, verdicts=verdicts))
+        self._publisher.save(url_of(message.vertex), page, replace(page, verdicts=verdicts))
 
 
 def _placed_of_any_epoch(self: Any, message: Any) -> None:
@@ -273,7 +275,7 @@ def _last_word(row: Any, decision: Any) -> Any:
     return replace(row, decided_at=decision.version, released=decision.released)
 
 
-_SYNC = PagesProcessor._sync
+_SYNC = TokenHomes.sync
 _ANSWER = PagesProcessor._answer
 _PLACED = PagesProcessor._placed
 _SEND_PLACED = Tier2Processor._send_placed
@@ -286,11 +288,11 @@ _WEIGHT = Containers._weight
 _BEST = containers._best
 _INDEX = CandidateIndex.__init__
 _REKEY = Tier2Processor._rekey
-_DECISION = PagesProcessor._decision
+_DECISION = TokenHomes.decision
 _ADD = SitePages._add
 _SET_HELD = SitePages.set_held
 _REPRESENTATIVE_TO_CONSULT = PagesProcessor._representative_to_consult
-_SPREAD = PagesProcessor._spread
+_SPREAD = PagePublisher._spread
 _ENTER = GroupsProcessor._enter
 _CHECK_JOIN = GroupsProcessor._check_join
 _NOTIFY = Stars._notify
@@ -298,16 +300,16 @@ _LEAVE = Stars.leave
 _RELEASE = Stars._release
 
 MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
-    "a request that comes back is dropped, not parked": [(PagesProcessor, "_park", lambda self, page, *request: page)],
-    "a leave that comes back is dropped": [(PagesProcessor, "_bounce_leave", _nothing)],
-    "the last Sync counts, not the highest": [(PagesProcessor, "_sync", _sync_any)],
-    "what changed while a page was entering is not said": [(PagesProcessor, "_sync", _forgets_unsaid)],
-    "the dying do not hear where their token went": [(PagesProcessor, "_sync_dying", _nothing)],
-    "the dead do not answer": [(PagesProcessor, "_answer_dead", _nothing)],
-    "a token given back is lost": [(PagesProcessor, "_returned", _nothing)],
-    "a vertex that dies on its way into a group stays there": [(PagesProcessor, "_dies_on_the_way", _nothing)],
+    "a request that comes back is dropped, not parked": [(TokenHomes, "_park", lambda self, page, *request: page)],
+    "a leave that comes back is dropped": [(TokenHomes, "_bounce_leave", _nothing)],
+    "the last Sync counts, not the highest": [(TokenHomes, "sync", _sync_any)],
+    "what changed while a page was entering is not said": [(TokenHomes, "sync", _forgets_unsaid)],
+    "the dying do not hear where their token went": [(TokenHomes, "_sync_dying", _nothing)],
+    "the dead do not answer": [(TokenHomes, "_answer_dead", _nothing)],
+    "a token given back is lost": [(TokenHomes, "returned", _nothing)],
+    "a vertex that dies on its way into a group stays there": [(TokenHomes, "_dies_on_the_way", _nothing)],
     "a vertex enters though whom it matches is elsewhere": [(GroupsProcessor, "_enter", _enters_anyway)],
-    "two tokens go after each other": [(PagesProcessor, "_send_after", _waits)],
+    "two tokens go after each other": [(TokenHomes, "_send_after", _waits)],
     "a star is taken by a later epoch": [(PagesProcessor, "_star", _star_of_any_epoch)],
     "what was found for a former version counts": [(PagesProcessor, "_placed", _placed_of_any_epoch)],
     "a page that nobody matches is not answered": [(Tier2Processor, "_send_placed", _answers_no_lone_page)],
@@ -319,8 +321,8 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "answering in steps is not gone on with": [(Revisits, "answer_on", _answers_on_nobody)],
     "who asks no more is still answered": [(Revisits, "unask", lambda self, message, page: page)],
     "what a page found by a revisit is passed on": [(Revisits, "note_revisit", _nothing)],
-    "followers are not told": [(PagesProcessor, "_notify_followers", _nothing)],
-    "a spread does not start over": [(PagesProcessor, "_spread", _spreads_on)],
+    "followers are not told": [(PagePublisher, "_notify_followers", _nothing)],
+    "a spread does not start over": [(PagePublisher, "_spread", _spreads_on)],
     "a leave does not split": [(GroupsProcessor, "_unlink", _unlinks_only)],
     "searches that meet stay two": [(Searches, "_look", _never_meets)],
     "half-edges to the dead stay": [(GroupsProcessor, "_dead", _nothing)],
@@ -346,9 +348,9 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "a site's counts are not taken back": [(SitePages, "_add", _counts_up_only)],
     "a page lost under a hold is not held": [(SitePages, "_held", lambda self, site: 0)],
     "telling a site's pages does not start over": [(SitePages, "set_held", _goes_on_telling)],
-    "a decision on a page not yet seen is dropped": [(PagesProcessor, "_decision", _known_pages_only)],
+    "a decision on a page not yet seen is dropped": [(TokenHomes, "decision", _known_pages_only)],
     "the last decision on a site counts, not the latest": [(breaker, "_decided", _last_word)],
-    "a new group does not hear what was decided": [(PagesProcessor, "_pass_from", _nothing)],
+    "a new group does not hear what was decided": [(TokenHomes, "_pass_from", _nothing)],
     "a page that goes stays posted": [(Containers, "leave", _nothing)],
     "a page is taken back from one partition of its terms": [(Containers, "_withdraw", _withdraws_once)],
     "a page that became a duplicate stays posted": [(Containers, "_follow", _follows_no_fall)],
@@ -357,7 +359,7 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "a container that falls or rises is not told of": [(Containers, "_notify_dependents", _nothing)],
     "who depends on a container is not remembered": [(Containers, "_weight", _weighs_without_dependence)],
     "a container is not released": [(Containers, "release", _nothing)],
-    "that a page is dropped for its container is not told": [(PagesProcessor, "_report_dropped", _nothing)],
+    "that a page is dropped for its container is not told": [(PagePublisher, "_report_dropped", _nothing)],
     "who is contained contains": [(Containers, "_standing", _keeps_the_dropped)],
     "a new place in the order of containers is not told": [(Tier2Processor, "_rekey", _rekeys_in_silence)],
     "any container, not the best": [(containers, "_best", _worst_container)],

@@ -21,6 +21,7 @@ from dustream.core.groups.processor import TABLES as GROUPS_TABLES
 from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.pages.processor import TABLES as PAGES_TABLES
 from dustream.core.pages.processor import PagesProcessor
+from dustream.core.pages.publisher import PagesLimits
 from dustream.core.processor import Processor, Resting, Send
 from dustream.core.sites.processor import TABLES as SITES_TABLES
 from dustream.core.sites.processor import SitesProcessor
@@ -165,11 +166,13 @@ class Network:
                 self.markets,
                 site_of,
                 small_changes=history.small_changes,
-                redirect_hops_max=limits.redirect_hops,
-                followers_notified_max=limits.followers_told,
-                unparked_max=limits.followers_told,
-                former_max=len(history.contents),
-                site_pages_updated_max=limits.site_pages_told,
+                limits=PagesLimits(
+                    redirect_hops_max=limits.redirect_hops,
+                    followers_notified_max=limits.followers_told,
+                    unparked_max=limits.followers_told,
+                    former_max=len(history.contents),
+                    site_pages_updated_max=limits.site_pages_told,
+                ),
             )
         if name == "sites":
             return lambda: SitesProcessor(

@@ -9,7 +9,7 @@ from model_pipeline import Pipeline, digest, gone, page, redirect, revisit
 from msgspec.structs import replace
 
 from dustream.core.pages.former import FORMER_MAX
-from dustream.core.pages.processor import FOLLOWERS_NOTIFIED_MAX
+from dustream.core.pages.publisher import FOLLOWERS_NOTIFIED_MAX, PagesLimits
 from dustream.core.pages.small_changes import ByAnchor, ByRepresentative
 from dustream.core.winners import Market
 from dustream.schemas.pages import Crawl
@@ -188,7 +188,8 @@ class TestRevisits:
 
     def test_many_who_ask_are_answered_in_steps(self) -> None:
         urls = [f"http://asker.example/{number}" for number in range(50)]
-        pipeline = Pipeline(pages={"followers_notified_max": 7}).feed(*(revisit(url, 5, A) for url in urls))
+        limits = PagesLimits(followers_notified_max=7)
+        pipeline = Pipeline(pages={"limits": limits}).feed(*(revisit(url, 5, A) for url in urls))
         pipeline.feed(page(A, 1, TEXT), page(A, 3, OTHER), page(C, 1, OTHER))
         assert {pipeline.statuses()[url].group for url in urls} == {A}
 

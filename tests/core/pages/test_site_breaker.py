@@ -9,6 +9,7 @@ import pytest
 from model_pipeline import Pipeline, gone, page, redirect
 
 from dustream.core.pages.processor import PagesProcessor
+from dustream.core.pages.publisher import PagesLimits
 from dustream.core.processor import Send
 from dustream.schemas.pages import ContinueSite, Crawl, Decision, SiteHeld
 
@@ -161,7 +162,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Watched]]:
 
 
 def test_many_pages_hear_of_a_hold_in_bounded_steps(watched: type[Watched]) -> None:
-    options = {"site_pages_updated_max": 7, "update_members_max": 5}
+    options = {"limits": PagesLimits(site_pages_updated_max=7, update_members_max=5)}
     pipeline = Pipeline(sites=LIMITS, pages=options).feed(*sources(100), *copies(100))
     assert roles_on(pipeline, COPY) == {"held": 100}
     watched.told.clear()
@@ -172,7 +173,7 @@ def test_many_pages_hear_of_a_hold_in_bounded_steps(watched: type[Watched]) -> N
 
 def test_a_new_winner_of_many_goes_out_in_few_bounded_updates(watched: type[Watched]) -> None:
     count, at_most = 300, 50
-    pipeline = Pipeline(pages={"update_members_max": at_most})
+    pipeline = Pipeline(pages={"limits": PagesLimits(update_members_max=at_most)})
     pipeline.feed(*(page(f"http://{COPY}/{n}", 1 + n, range(100)) for n in range(count)))
     watched.members.clear()
     pipeline.feed(page(f"http://{SOURCE}/", 9000, range(100), popularity=1e6))

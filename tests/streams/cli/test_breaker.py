@@ -143,7 +143,7 @@ def test_a_decision_on_what_is_not_known_stands_and_is_remarked_on(tmp_path: Pat
         (("release", "www.small.example"), "did you mean 'small.example'"),
         (("split", "small.example", "--pass-from", "0.9"), "only a group can be split"),
         (("split", "http://a.example/"), "split_group needs pass_from"),
-        (("split", "http://a.example/", "--pass-from", "1.5"), "no similarity"),
+        (("split", "http://a.example/", "--pass-from", "1.5"), "not a similarity"),
         (("release", "http://a.example/", "--pass-from", "0.9"), "release_group has no pass_from"),
         (("release", "ftp://a.example/"), "only http and https"),
         (("list", "a.example"), "takes no NAME"),

@@ -239,7 +239,7 @@ def test_compare_says_what_it_took_a_name_for(tmp_path: Path) -> None:
     begun = time.monotonic()
     typo = dustream("compare", tmp_path / "out", "nosuch", "--bootstrap", "127.0.0.1:1")
     assert time.monotonic() - begun < 15, "where nobody listens, a client of Kafka tries for half a minute"
-    assert typo.returncode == 2 and b"no file or folder nosuch; taken for the name of an application" in typo.stderr
+    assert typo.returncode == 2 and b"no file or folder nosuch, and as the name of an application" in typo.stderr
     empty = dustream("compare", tmp_path / "out", tmp_path / "empty")
     assert empty.returncode == 2 and b"no status.jsonl" in empty.stderr
 

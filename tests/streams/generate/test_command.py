@@ -40,7 +40,7 @@ def test_json_is_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 def test_a_place_that_cannot_be_written_is_explained(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadSetting, match="is a file, and a folder is needed: name another"):
+    with pytest.raises(BadSetting, match="is a file, not a folder: name another"):
         run("--out", str(tmp_path / "file" / "web.jsonl"))
 
 

@@ -46,8 +46,8 @@ from dustream.streams.kafka.records import (
     LinkBatch,
     Outbox,
     OutRecord,
-    pack_parcels,
-    read_parcels,
+    pack_link_batches,
+    read_link_batches,
     record_letter,
 )
 from dustream.streams.kafka.replay import parse_offsets
@@ -90,20 +90,20 @@ def test_damaged_or_boasting_pack_is_refused() -> None:
         unpack(stream.compress(b"x") + stream.flush())
 
 
-def test_outbox_numbers_parcels_and_records_are_cut() -> None:
+def test_outbox_numbers_batches_and_records_are_cut() -> None:
     outbox = Outbox(toy.topology(2), Application("t"), "read-0", {"words-1": 5})
     outbox.add(Send("words", 1, toy.Word("x" * (RECORD_BYTES // 3), number)) for number in range(7))
     outbox.add([Send("words", 0, toy.Word("y", 0))])
-    parcels = [parcel for (_, partition), parcel in outbox.parcels() if partition == 1]
-    numbers = [parcel.number for parcel in parcels]
+    batches = [batch for (_, partition), batch in outbox.link_batches() if partition == 1]
+    numbers = [batch.number for batch in batches]
     assert numbers == list(range(5, 5 + len(numbers))) and len(numbers) > 2
     assert outbox.sent == {"words-1": 5 + len(numbers), "words-0": 1}
     small = [LinkBatch("read-1", number, msgspec.Raw(b"\x90")) for number in range(3)]
-    values = list(pack_parcels([*parcels, *small]))
-    assert all(len(value) <= RECORD_BYTES + 100 for value in values) and len(values) < len(parcels) + 3
-    unpacked = [parcel for value in values for parcel in read_parcels(value)]
-    assert [(parcel.sender, parcel.number) for parcel in unpacked[-3:]] == [("read-1", number) for number in range(3)]
-    words = [word for parcel in unpacked for word in msgspec.msgpack.decode(parcel.messages)]
+    values = list(pack_link_batches([*batches, *small]))
+    assert all(len(value) <= RECORD_BYTES + 100 for value in values) and len(values) < len(batches) + 3
+    unpacked = [batch for value in values for batch in read_link_batches(value)]
+    assert [(batch.sender, batch.number) for batch in unpacked[-3:]] == [("read-1", number) for number in range(3)]
+    words = [word for batch in unpacked for word in msgspec.msgpack.decode(batch.messages)]
     assert [echoes for _, echoes in words] == list(range(7)), "order is kept across the cuts"
 
 
@@ -238,7 +238,7 @@ def test_libraries_complain_once_in_a_while() -> None:
     later = complain("aiokafka", 4)
     assert later is not None
     assert later.getMessage() == (
-        "no connection to node 4 (and 2 times since it was told last; the worker keeps trying)"
+        "no connection to node 4 (repeated 2 times since last logged; the worker keeps trying)"
     )
 
 

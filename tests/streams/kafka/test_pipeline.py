@@ -264,7 +264,7 @@ def test_an_event_that_no_record_holds_does_not_stop_the_rest(
     [letter] = [
         found.letter for found in read_letters(site.cluster, site.application) if found.letter.source == str(file)
     ]
-    assert (letter.position, letter.url) == (1, events[1].url) and "a record holds 1000" in letter.reason
+    assert (letter.position, letter.url) == (1, events[1].url) and "the limit is 1000" in letter.reason
 
 
 def test_what_a_broker_refuses_has_not_arrived(site: Site) -> None:

@@ -24,7 +24,7 @@ from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.local_state import LocalState
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.progress import TaskProgress, decode_progress
-from dustream.streams.kafka.records import InRecord, LinkBatch, pack_parcels, read_parcels
+from dustream.streams.kafka.records import InRecord, LinkBatch, pack_link_batches, read_link_batches
 from dustream.streams.kafka.round import Round, Written
 from dustream.streams.kafka.task import KafkaTask, Runtime
 from dustream.streams.kafka.transactions import Place, Transactions, waves
@@ -94,11 +94,11 @@ def seen(written: Written) -> Counter[str]:
 def logged(written: Written, partition: int) -> list[LinkBatch]:
     """What goes to a partition of the words log."""
     records = written.records.get(("t.words", partition), [])
-    return [parcel for record in records for parcel in read_parcels(record.value or b"")]
+    return [batch for record in records for batch in read_link_batches(record.value or b"")]
 
 
-def words_in(parcels: Sequence[LinkBatch]) -> list[str]:
-    return [word for parcel in parcels for word, _ in msgspec.msgpack.decode(parcel.messages)]
+def words_in(batches: Sequence[LinkBatch]) -> list[str]:
+    return [word for batch in batches for word, _ in msgspec.msgpack.decode(batch.messages)]
 
 
 def test_messages_between_tasks_of_a_worker_need_no_log(make_tasks: Callable[[Topology], Tasks]) -> None:
@@ -118,7 +118,7 @@ def test_tasks_of_other_workers_are_written_to(make_tasks: Callable[[Topology], 
     del tasks["words", 1]
     written = work(topology, tasks, LINES)
     abroad = logged(written, 1)
-    assert {"read-1", "count-0"} <= {parcel.sender for parcel in abroad}
+    assert {"read-1", "count-0"} <= {batch.sender for batch in abroad}
     assert len(written.records["t.words", 1]) == 1, "one record for all senders"
     assert not logged(written, 0)
     expected = toy.expected(LINES)
@@ -136,12 +136,12 @@ def test_what_waits_in_the_log_is_not_overtaken(make_tasks: Callable[[Topology],
         task.progress = TaskProgress("toy", sent={"words-1": 3})
     tasks["words", 1].progress = TaskProgress("toy", received={"read-0": 3, "read-1": 2})
     written = work(topology, tasks, LINES)
-    assert {(parcel.sender, parcel.number) for parcel in logged(written, 1)} == {("read-1", 3)}
+    assert {(batch.sender, batch.number) for batch in logged(written, 1)} == {("read-1", 3)}
     late = LinkBatch("read-1", 2, msgspec.Raw(msgspec.msgpack.encode([toy.Word("late", 0)])))
     tasks = make_tasks(topology)
     tasks["lines", 1].progress = TaskProgress("toy", sent={"words-1": 3})
     tasks["words", 1].progress = TaskProgress("toy", received={"read-1": 2})
-    record = InRecord("t.words", 1, 0, 0, None, next(pack_parcels([late])), {})
+    record = InRecord("t.words", 1, 0, 0, None, next(pack_link_batches([late])), {})
     written = work(topology, tasks, LINES, [record])
     assert not logged(written, 1), "it comes in this round, before what is new"
     assert seen(written) == toy.expected(LINES) + Counter(["late"])
@@ -151,7 +151,7 @@ def test_a_round_has_a_limit(make_tasks: Callable[[Topology], Tasks], monkeypatc
     topology = toy.topology(2)
     monkeypatch.setattr(round_module, "HANDED_OVER_MAX", 20)
     written = work(topology, make_tasks(topology), LINES)
-    over = [parcel for partition in range(2) for parcel in logged(written, partition)]
+    over = [batch for partition in range(2) for batch in logged(written, partition)]
     done = seen(written)
     left = Counter(words_in(over))
     assert left and done + left <= toy.expected(LINES)
@@ -159,15 +159,15 @@ def test_a_round_has_a_limit(make_tasks: Callable[[Topology], Tasks], monkeypatc
         assert done[word] + left[word] == toy.expected(LINES)[word], "done, or in the log"
 
 
-def test_parcels_that_come_again_are_left_out_and_missing_ones_are_told(
+def test_batches_that_come_again_are_left_out_and_missing_ones_are_told(
     make_tasks: Callable[[Topology], Tasks],
 ) -> None:
     task = make_tasks(toy.topology(2))["words", 0]
-    parcels = [LinkBatch("read-0", number, msgspec.Raw(b"\x91\x92\xa1a\x00")) for number in (0, 0, 1)]
-    again = InRecord("t.words", 0, 0, 0, None, next(pack_parcels(parcels)), {})
+    batches = [LinkBatch("read-0", number, msgspec.Raw(b"\x91\x92\xa1a\x00")) for number in (0, 0, 1)]
+    again = InRecord("t.words", 0, 0, 0, None, next(pack_link_batches(batches)), {})
     assert len(task.admit([again]).messages) == 2
-    hole = InRecord("t.words", 0, 0, 0, None, next(pack_parcels(parcels[2:])), {})
-    with pytest.raises(StateMismatch, match="lacks parcels 0 to 0 of read-0"):
+    hole = InRecord("t.words", 0, 0, 0, None, next(pack_link_batches(batches[2:])), {})
+    with pytest.raises(StateMismatch, match="lacks batches 0 to 0 of read-0"):
         task.admit([hole])
 
 

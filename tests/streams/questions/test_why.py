@@ -195,7 +195,7 @@ def test_standard_input_cannot_be_read_again(web, tmp_path: Path, ask) -> None:
     run = [*command, "run", "-", "--out", str(tmp_path), "--jobs", "1"]
     assert subprocess.run(run, input=lines, capture_output=True).returncode == 0
     said = ask("why", B, "--state", tmp_path)
-    assert "came by standard input" in said.out and "380 in common" in said.out
+    assert "came from standard input" in said.out and "380 in common" in said.out
 
 
 def test_answers_come_at_once(web, command_seconds) -> None:
