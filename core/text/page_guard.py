@@ -1,7 +1,8 @@
 """What is refused before it is parsed: pages on which the parser would run for minutes or eat the memory.
 
 Measured on lexbor and resiliparse's text writer (docs/explanation/signatures.md): time grows with the square of the
-nesting depth and of the attributes of one tag, with (tags × formatting elements left open), and in the writer with (elements × text).
+nesting depth and of the attributes of one tag, with (tags × formatting elements left open), and in the writer with
+(elements × text).
 A small page cannot go that far; a large one is scanned first, in linear time (page_scan).
 """
 

@@ -42,7 +42,7 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
     assert broken_links(page) == ["gone.md", "#none"]
 
 
-@pytest.mark.parametrize("folder", ["api", "schemas", "streams/cli", "streams/readers", "bench", "tests", "examples"])
+@pytest.mark.parametrize("folder", ["api", "core", "schemas", "streams", "bench", "tests", "examples"])
 def test_pages_named_in_the_source_exist(folder: str) -> None:
     named = {
         (str(path.relative_to(ROOT)), page)
