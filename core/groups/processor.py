@@ -1,6 +1,6 @@
 """The groups processor: keeps the connected components of the match graph. Keyed by group.
 
-A group owns tokens, one per vertex, never copied. Rules (docs/protocol.md):
+A group owns tokens, one per vertex, never copied. Rules (docs/explanation/protocol.md):
 - An edge to a vertex of another group is a half-edge. Its pending join is sent to that vertex's group. Of the two
   groups, the one with the lower priority (lower rank, then a hash of the key) moves all its tokens to the other.
   Every half-edge has one pending join until both ends are in one group or one of them is dead.

@@ -1,6 +1,6 @@
 """The pages processor: each URL's state, the home of its token, and its published status. Keyed by URL.
 
-Rules (docs/protocol.md):
+Rules (docs/explanation/protocol.md):
 - The latest fetch counts; of two with the same timestamp, the first in the log. A confirmation (`seen`) does not state
   what the page is, so it may come before or after the fetch that it confirms.
 - A page that revisited another one asks it for the content found and takes the answer as its own (revisits.py). It

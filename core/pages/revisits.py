@@ -1,6 +1,6 @@
 """Revisits: pages that found a URL's content unchanged ask that URL for the content.
 
-Rules (docs/protocol.md):
+Rules (docs/explanation/protocol.md):
 - A former or late content stays known: its fetches in this table, its signature in tier 2.
 - An asker is answered at once, and again whenever the answer changes.
 - The content is sent by its tier-2 home, other answers from here. These are two links, so answers are numbered.

@@ -1,6 +1,6 @@
 """The tier-2 processor: finds matching pages. One task per partition of page space.
 
-Rules (docs/protocol.md):
+Rules (docs/explanation/protocol.md):
 - A page is stored in its home partition and compared there; then the home probes the other partitions that may hold a
   match. Because pages are stored before they probe, at least one of two matching pages that arrive at once finds the
   other, in any interleaving.

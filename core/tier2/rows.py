@@ -9,7 +9,7 @@ from dustream.schemas.tier2 import Cover
 
 
 class StarRow(Struct, frozen=True, array_like=True):
-    """One market's view of a vertex (docs/protocol.md, stars)."""
+    """One market's view of a vertex (docs/explanation/protocol.md, stars)."""
 
     key: bytes
     winner: bool = False
