@@ -227,7 +227,7 @@ def _redirect(event: CrawlEvent, url: str) -> Finding:
     try:
         target = resolve_target(url, event.redirect_to)
     except BadEvent as error:
-        return Finding("failed", reason=f"redirect to what is no page: {error}")
+        return Finding("failed", reason=f"redirect target is not a page: {error}")
     if target == url:
         return Finding("failed", reason="redirect to itself")
     return Finding("redirect", target)
@@ -237,7 +237,7 @@ def _revisit(revisit_of: str, url: str) -> Finding:
     try:
         original = resolve_target(url, revisit_of)
     except BadEvent as error:
-        return Finding("failed", reason=f"revisit of what is no page: {error}")
+        return Finding("failed", reason=f"revisited URL is not a page: {error}")
     return Finding("seen") if original == url else Finding("revisit", original)
 
 

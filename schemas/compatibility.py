@@ -22,7 +22,7 @@ def _compare(old: Any, new: Any, old_defs: Schema, new_defs: Schema, at: str, se
         return []
     seen.add(at)
     found = [
-        f"{at or 'message'}: accepts {kind} no more"
+        f"{at or 'message'}: no longer accepts {kind}"
         for kind in sorted(_accepts(old, old_defs) - _accepts(new, new_defs))
     ]
     old_fields, new_fields = old.get("properties", {}), new.get("properties", {})

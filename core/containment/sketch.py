@@ -1,9 +1,9 @@
 """The terms by which containment candidates are found.
 
 A page's shingles with the smallest hashes are a random sample of its text, and a shingle's hash is the same in every
-page. A page *posts* its 32 smallest and *asks* with its 8 smallest. If a longer page has a share s of it, that page has
-each shingle asked with with probability s, and posts it as long as it is at most four times as long. Beyond that, some
-of the 8 are not among its 32: at 8 times the length, half of them.
+page. A page *posts* its 32 smallest and *asks* with its 8 smallest. If a longer page has a share s of it, each of the 8
+is in the longer page with probability s, and posted by it as long as it is at most four times as long. Beyond that,
+some of the 8 are not among its 32: at 8 times the length, half of them.
 
 A page with a feature code (Guo et al.) also posts and asks with character runs of its code, sampled alike: a second way
 to find candidates. Terms only propose pairs: containment is measured on shingles (core/tier2).

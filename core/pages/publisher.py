@@ -14,27 +14,14 @@ from msgspec.structs import replace
 
 from dustream.core.pages.former import FORMER_MAX
 from dustream.core.pages.resolution import REDIRECT_HOPS_MAX, contained_markets, resolution
-from dustream.core.pages.rows import (
-    UNKNOWN_VERSION,
-    FollowerRow,
-    PageRow,
-    same_vertex,
-    vertex_of,
-)
+from dustream.core.pages.rows import UNKNOWN_VERSION, FollowerRow, PageRow, same_vertex, vertex_of
 from dustream.core.pages.site_pages import PAGES_UPDATED_MAX, SiteOf, SitePages
 from dustream.core.pages.status import MEMBERS_MAX, ClusterUpdates, holds_group, looks_alike, status, view
 from dustream.core.processor import Send, Table, TaskState, rows_after
 from dustream.core.vertex import END
 from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
-from dustream.schemas.pages import (
-    ContinueSite,
-    Follow,
-    Resolved,
-    SiteHeld,
-    Spread,
-    Unfollow,
-)
+from dustream.schemas.pages import ContinueSite, Follow, Resolved, SiteHeld, Spread, Unfollow
 from dustream.schemas.tier2 import ContainmentDropped
 
 FOLLOWERS_NOTIFIED_MAX = 1_000

@@ -15,15 +15,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from dustream.core.pages.publisher import PagePublisher
-from dustream.core.pages.rows import (
-    DecisionRow,
-    DyingRow,
-    PageRow,
-    ParkedRow,
-    is_live,
-    vertex_of,
-    weight,
-)
+from dustream.core.pages.rows import DecisionRow, DyingRow, PageRow, ParkedRow, is_live, vertex_of, weight
 from dustream.core.pages.site_pages import SiteOf
 from dustream.core.processor import Send, Table, TaskState, rows_after
 from dustream.core.vertex import END, group_key, url_of

@@ -210,10 +210,10 @@ class Containers:
             self._drop_candidate(serial, container)
         for page in self._dependents.pop(serial, ()):
             self._dependent_rows.delete(_pair_key(serial, page))
-        told = self._container_rows.get(_key(serial))
-        if told is not None:
+        sent = self._container_rows.get(_key(serial))
+        if sent is not None:
             self._container_rows.delete(_key(serial))
-            for market, verdict in enumerate(told.verdicts):
+            for market, verdict in enumerate(sent.verdicts):
                 if verdict is not None and not is_gone:
                     self._notify_page(row, market, None)
 

@@ -199,7 +199,8 @@ def partition_pages_max(pages: int, partitions: int) -> int:
     """The most sample pages of a partition: whole pages, so that a node of p partitions can always be divided.
 
     An excess of the sample in a partition recurs in other pages, with sampling error on top. In a small sample a gap
-    cannot be told from a slope, and a cut that may move to the gap is more even for other pages; in a large one it can.
+    cannot be distinguished from a slope, and a cut that may move to the gap is more even for other pages; in a large
+    one it can.
     """
     mean = pages / partitions
     slack = min(UNEVENNESS_MAX - 1, UNEVENNESS_DEVIATIONS_MAX / math.sqrt(mean)) if pages else 0.0

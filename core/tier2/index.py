@@ -327,7 +327,7 @@ class SimilarityIndex:
 
     @property
     def components_met(self) -> int:
-        """How many runs and single texts the last search for one match per component met: up to one in each band."""
+        """How often the last search for one match per component met a component: up to once per component and band."""
         return int(self._walk.place[bucket_search.MET])
 
     def meets_many(self, query: Query, many: int) -> bool:
@@ -345,7 +345,8 @@ class SimilarityIndex:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """(queries, numbers, similarities) of all matches of many pages, by query and number; several times as fast.
 
-        To find all pairs of a stream, insert a batch, then search for it, and keep the smaller number of each pair.
+        To find all pairs of a stream, insert a batch, then search for it, and keep the matches with a smaller number
+        than the page.
         """
         t, empty = self._tables, np.zeros(0, dtype=np.int64)
         if not signatures:

@@ -252,9 +252,9 @@ class Tier2Processor:
         if number is None:
             return
         row = self._vertices.row(number)
-        told = message.winner or (None,) * len(row.stars)
+        flags = message.winner or (None,) * len(row.stars)
         left = [stars.leave(number, row) for stars in self._stars]
-        each = zip(left, message.keys, told, strict=True)
+        each = zip(left, message.keys, flags, strict=True)
         row = with_stars(row, tuple(replace(star, key=key, told=flag) for star, key, flag in each))
         query = self._present.query(number)
         entered = tuple([stars.enter(number, row, query) for stars in self._stars])

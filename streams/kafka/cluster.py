@@ -151,7 +151,7 @@ def why_silent(cluster: KafkaCluster, timeout_s: float = REACH_TIMEOUT_S) -> str
     from confluent_kafka.admin import AdminClient
 
     if nobody_listens(cluster):
-        return "nobody listens there"
+        return "connection refused"
     errors: list[str] = []
     try:
         admin = AdminClient(cluster.confluent() | {"error_cb": lambda error: errors.append(error.str())})

@@ -127,7 +127,7 @@ def is_no_room(error: object) -> bool:
 
 
 def no_room(data: Path, error: object) -> DiskFull:
-    return DiskFull(f"there is no room in {data} ({error}): make some, the worker goes on then")
+    return DiskFull(f"there is no room in {data} ({error}): make room, and the worker continues")
 
 
 def has_room(data: Path) -> bool:

@@ -1,7 +1,7 @@
 """Records as tasks read and write them.
 
 A record between stages has what a transaction sends to one partition (msgpack): a batch from each sending task, with
-the number of its link. A record costs the receiver a fraction of a millisecond, whatever its size. Public topics have
+the number of its link. A record has a fixed cost of a fraction of a millisecond at the receiver. Public topics have
 one JSON message per record, with its key as text. A dead letter has the original bytes in its headers.
 """
 

@@ -130,8 +130,8 @@ def _work_until(stopping: threading.Event, service: Service, health: Health) -> 
             _await_room(stopping, service.options.data, health)
         except (WorkerCrashed, StateLost, Unreachable) as error:
             delay_s = RETRY_S if time.monotonic() - started > STEADY_S else min(delay_s * 2, RETRY_S_MAX)
-            log.error("%s; beginning anew in %.0f s", error, delay_s)
-            health.rest("beginning anew")
+            log.error("%s; restarting in %.0f s", error, delay_s)
+            health.rest("restarting")
             stopping.wait(delay_s)
         health.metrics.add("restarts")
 
@@ -147,7 +147,7 @@ def _await_room(stopping: threading.Event, data: Path, health: Health) -> None:
             log.warning("still no room in %s: waiting for it", data)
     health.metrics.set("disk_full", 0)
     if not stopping.is_set():
-        log.info("there is room in %s again: going on", data)
+        log.info("there is room in %s again: continuing", data)
 
 
 def _await_broker(stopping: threading.Event, cluster: KafkaCluster) -> None:

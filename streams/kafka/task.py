@@ -311,7 +311,7 @@ class KafkaTask:
         except DustreamError:
             raise
         except Exception:
-            log.exception("%s: a message made the handler fail; the batch is done again one by one", self.name)
+            log.exception("%s: a message made the handler fail; the batch is processed again one by one", self.name)
             return self._one_by_one(messages, sources)
 
     def _one_by_one(self, messages: Sequence[Any], sources: Sequence[InRecord]) -> tuple[list[Send], list[Letter]]:
@@ -369,7 +369,7 @@ class KafkaTask:
         except DustreamError:
             raise
         except Exception:
-            log.exception("%s: what it does at rest failed; it is tried again after the next input", self.name)
+            log.exception("%s: its postponed work failed; it is retried after the next input", self.name)
             self._undo()
         self._rested_at_s = time.monotonic()
         self._rest_took_s = self._rested_at_s - started

@@ -104,7 +104,7 @@ def _changelog_config() -> dict[str, str]:
 def partition_counts(cluster: KafkaCluster) -> dict[str, int]:
     """The topics of the cluster and how many partitions each has."""
     if nobody_listens(cluster):
-        raise unreachable(cluster, "nobody listens there")
+        raise unreachable(cluster, "connection refused")
     try:
         metadata = AdminClient(cluster.confluent()).list_topics(timeout=ADMIN_TIMEOUT_S)
     except KafkaException as error:

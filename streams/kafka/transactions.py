@@ -219,7 +219,7 @@ async def _answered(request: Awaitable[Any]) -> Any:
     try:
         return await request
     except _NoAnswer as error:
-        raise InDoubt(f"{error}: the producer is opened anew") from None
+        raise InDoubt(f"{error}: the producer is reopened") from None
 
 
 class MemberProducer(AIOKafkaProducer):  # type: ignore[misc]
@@ -365,7 +365,7 @@ async def _stop(producer: AIOKafkaProducer) -> None:
     try:
         await asyncio.wait_for(producer.stop(), CLOSE_TIMEOUT_S)
     except (TimeoutError, KafkaError, OSError) as error:
-        log.info("a producer did not close in peace: %r", error)
+        log.info("a producer failed to close: %r", error)
 
 
 async def _write(producer: AIOKafkaProducer, records: Mapping[Place, Sequence[OutRecord]]) -> dict[Place, int]:

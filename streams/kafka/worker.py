@@ -338,7 +338,7 @@ class Worker:
             except DustreamError as failure:
                 self._fail(failure)
             except Exception:
-                log.exception("the supervisor stumbled; it goes on")
+                log.exception("the supervisor failed; it continues")
 
     async def _follow_assignment(self) -> None:
         membership, ours = self._read_assignment()
@@ -671,7 +671,7 @@ class Worker:
         try:
             begins = await self.app.consumer.earliest_offsets(*behind)
         except (KafkaError, OSError, TimeoutError) as error:
-            log.warning("where these logs begin is not told: %r; asking again", error)
+            log.warning("the beginnings of these logs are not known: %r; asking again", error)
             self._searched = {tp: seen for tp, seen in self._searched.items() if tp not in behind}
             return
         async with self._turn:

@@ -273,4 +273,4 @@ def test_after_once_there_is_nothing_to_ask(tmp_path: Path) -> None:
     (tmp_path / "pages.jsonl").write_bytes(page("https://a.example/1", ARTICLE))
     assert dustream("run", tmp_path / "pages.jsonl", "--out", tmp_path / "out", "--once").returncode == 0
     asked = dustream("status", "https://a.example/1", "--state", tmp_path / "out")
-    assert asked.returncode != 0 and b"--once keeps none" in asked.stderr
+    assert asked.returncode != 0 and b"--once keeps no state" in asked.stderr

@@ -25,7 +25,7 @@ def _without_marks() -> None:
         return original(task, [record._replace(since=0) for record in records])
 
     KafkaTask.admit = admit  # type: ignore[method-assign]
-    KafkaTask._is_new = lambda task, parcel, record, received: True  # type: ignore[method-assign]
+    KafkaTask._is_new = lambda task, batch, record, received: True  # type: ignore[method-assign]
 
 
 def _without_true_gaps() -> None:

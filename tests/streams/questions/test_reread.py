@@ -113,7 +113,7 @@ def test_state_that_kept_no_origins_still_answers(ask, tmp_path: Path) -> None:
     store.close()
     answer = ask("why", B, "--state", tmp_path / "out", "--json").json
     assert answer["role"] == "duplicate" and answer["decided_by"] is None
-    assert "before it was kept where texts come from" in answer["text"]["missing"][0]
+    assert "does not store where texts come from" in answer["text"]["missing"][0]
     assert ask("run", given, "--out", tmp_path / "out", "--jobs", 1, "--quiet").code == 0
 
 
