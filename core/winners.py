@@ -31,7 +31,6 @@ URL_LENGTH_STEP = 8  # coarse: page=9 and page=10 are usually in one class
 NOT_PREFERRED = 0xFFFF
 CANONICAL_PLACES: dict[CanonicalClass, int] = {"self": 0, "none": 1, "other": 2}
 # A page that names another page of its site as canonical loses to any page that matches it, however popular it is. Only
-# the user's preferred hosts come before that (docs/howto/choose-winners.md has the figures).
 # the user's preferred hosts come before that (docs/howto/choose-winners.md).
 DEFAULT_CRITERIA = ("preferred_host", "canonical", "popularity", "https", "static", "depth", "url_length", "url_hash")
 USED_BY = {"preferred_hosts": "preferred_host", "preferred_tlds": "preferred_tld", "first_seen_step_days": "first_seen"}
