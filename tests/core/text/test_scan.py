@@ -410,7 +410,7 @@ def test_time_is_linear_in_size(piece: str) -> None:
 def test_mutated_pages_stay_within_bounds() -> None:
     """With numba's bounds checks on, in a process of its own; compiled without optimisation, which is quicker."""
     env = os.environ | {"NUMBA_OPT": "0", "DUSTREAM_DATA": os.devnull}
-    program = [sys.executable, str(TESTS / "fuzz.py"), "--pages", "1000"]
+    program = [sys.executable, str(TESTS.parents[2] / "bench" / "fuzz_scanner.py"), "--pages", "1000"]
     run = subprocess.run(program, capture_output=True, text=True, timeout=600, env=env)
     assert "1000 mutated pages" in run.stdout and "no crash" in run.stdout, run.stderr[-2000:]
 
