@@ -8,13 +8,15 @@ from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from dustream._pages import Signature, sign
+from dustream._pages import Signature, extract, sign
 from dustream._records import Records, records_of
 from dustream.core.errors import BadInput, BadSetting
 from dustream.core.once.contents import Contents, MemorySpool
 from dustream.core.once.records import RecordVerdicts, judge_records
-from dustream.core.similarity import threshold_ratio
+from dustream.core.similarity import similarity_at_least, threshold_ratio
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.streams.questions.word_diff import WordDiff, word_diff
 
 RecordRole = Literal["unique", "winner", "duplicate"]
@@ -99,8 +101,6 @@ def dedupe(
 
 
 def _signature(value: Any, number: int, *, is_html: bool) -> Signature:
-    from msgspec.structs import replace
-
     if value is not None and not isinstance(value, str | bytes):
         raise BadInput(f"the text of record {number} is a {type(value).__name__}, not a string")
     found = sign(value or "", html=is_html and bool(value))
@@ -128,8 +128,8 @@ class Deduped:
         self._is_html = is_html
         self._ids: Sequence[Any] = range(len(records)) if ids is None else ids
         self._has_ids = ids is not None
-        self._found = found
-        self._is_kept = found.winners == np.arange(len(found.winners))
+        self._groups, self._winners = found
+        self._is_kept = self._winners.winners == np.arange(len(records))
         self.threshold = threshold
 
     def __len__(self) -> int:
@@ -141,9 +141,9 @@ class Deduped:
     @cached_property
     def verdicts(self) -> list[RecordVerdict]:
         """One for every record, in the order of the input."""
-        found, ids = self._found, self._ids
-        sizes = np.bincount(found.groups, minlength=len(ids))[found.groups]
-        columns = (each.tolist() for each in (found.groups, found.winners, found.similarities, found.exact, sizes))
+        ids = self._ids
+        sizes = np.bincount(self._groups, minlength=len(ids))[self._groups]
+        columns = (column.tolist() for column in (self._groups, *self._winners, sizes))
         return [
             RecordVerdict(
                 ids[number],
@@ -167,7 +167,7 @@ class Deduped:
     def clusters(self) -> Iterator[Cluster]:
         """The groups of more than one record, in the order of their first records."""
         members: dict[int, list[int]] = {}
-        for number, group in enumerate(self._found.groups.tolist()):
+        for number, group in enumerate(self._groups.tolist()):
             members.setdefault(group, []).append(number)
         for group, numbers in members.items():
             if len(numbers) > 1:
@@ -187,7 +187,7 @@ class Deduped:
         signatures = [_signature(values[each], each, is_html=self._is_html) for each in (one, other)]
         texts = [self._shown_text(values[each]) for each in (one, other)]
         similarity = signatures[0].jaccard(signatures[1])
-        same_group = bool(self._found.groups[one] == self._found.groups[other])
+        same_group = bool(self._groups[one] == self._groups[other])
         return PairReport(
             _words(signatures, similarity, self.threshold, same_group=same_group),
             similarity,
@@ -200,8 +200,6 @@ class Deduped:
 
     def _shown_text(self, value: str | bytes | None) -> str:
         if self._is_html and value:
-            from dustream._pages import extract
-
             return extract(value).text
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""
 
@@ -226,8 +224,8 @@ def _words(signatures: list[Signature], similarity: float, threshold: float, *, 
         return "not comparable: one of them has no text"
     if one.content_hash == other.content_hash:
         return "the same text"
-    numerator, denominator = threshold_ratio(threshold)
-    if similarity * denominator >= numerator:
+    mine, theirs = (shingle_array(each._signature.shingles) for each in signatures)
+    if similarity_at_least(mine, theirs, *threshold_ratio(threshold)) >= 0.0:
         return f"near-duplicates: {similarity:.4f} is at least {threshold:g}"
     linked = ", but linked by records between them" if same_group else ""
     return f"no near-duplicates: {similarity:.4f} is below {threshold:g}{linked}"

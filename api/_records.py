@@ -1,6 +1,6 @@
-"""Records and tables as users bring them, seen alike: a text for every row, and rows picked by number.
+"""One interface to all kinds of records: columns by name, rows by number.
 
-Tables are told by the package of their type, so none of those packages is imported here.
+Tables are recognised by the package of their type, so none of those packages is imported here.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 class Records(Protocol):
-    """What `dedupe` needs of its input. `is_table`: rows come back as a table of the same kind."""
-
-    is_table: bool
+    """What `dedupe` needs of its input."""
 
     def __len__(self) -> int: ...
     def column(self, name: str) -> Iterator[Any]:
@@ -46,8 +44,6 @@ def records_of(data: Any) -> Records:
 class _Rows:
     """Texts, or dicts."""
 
-    is_table = False
-
     def __init__(self, data: Iterable[Any]) -> None:
         self._rows = data if isinstance(data, list) else list(data)
 
@@ -75,8 +71,6 @@ class _Rows:
 
 class _Table(ABC):
     """What tables have in common."""
-
-    is_table = True
 
     def __init__(self, table: Any) -> None:
         self._table = table

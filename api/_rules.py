@@ -46,10 +46,12 @@ class RuleBook:
     def follow(cls, bootstrap: str | None = None, name: str = "dustream") -> RuleBook:
         """From the rules topic of an application on Kafka. `normalize` and `explain` look for new rules every few
         seconds; `refresh` looks at once. Use it in a `with` block, or call `close`."""
+        from dustream.streams.kafka.application import Application
+        from dustream.streams.kafka.cluster import read_cluster
         from dustream.streams.kafka.rule_topic import RuleTopic
 
         book = cls()
-        book._topic = RuleTopic(bootstrap, name)
+        book._topic = RuleTopic(read_cluster(bootstrap), Application(name))
         book.refresh()
         return book
 

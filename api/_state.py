@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, overload
 
-import msgspec
 from msgspec import Struct
 
 from dustream.core.errors import BadEvent, StateMismatch
+from dustream.core.events import event_of
 from dustream.core.intake import Rejected
 from dustream.core.settings import Settings, parse_settings
 from dustream.core.urls.identity import page_identity
@@ -19,13 +18,10 @@ from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import DuplicateStatus, is_kept
 from dustream.streams.embedded.session import Session
-from dustream.streams.engine.results import read_rule_sets, read_statuses
 from dustream.streams.questions.group_list import GroupAnswer, GroupRequest, list_groups
 from dustream.streams.questions.one_page import PageAnswer, ask_page
-from dustream.streams.questions.state import StoredState, read_settings, state_folder
+from dustream.streams.questions.state import EmbeddedState, StoredState, state_folder
 from dustream.streams.questions.two_pages import PairAnswer, ask_pair
-from dustream.streams.store.base import Store
-from dustream.streams.store.extent import open_to_read
 
 
 class Added(Struct, frozen=True):
@@ -62,19 +58,13 @@ class State:
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False, **settings: Any) -> None:
         folder = _folder(Path(path), read_only=read_only)
-        wanted = parse_settings(settings) if settings else None
         self._session: Session | None = None
         if read_only:
-            self._store: Store = open_to_read(folder)
-            try:
-                self._asked = StoredState(self._store, read_settings(self._store, folder))
-            except BaseException:
-                self._store.close()
-                raise
+            self._state: StoredState = EmbeddedState(folder)
             return
-        self._session = Session(folder, wanted or _known_settings(folder) or Settings())
-        self._store = self._session.store
-        self._asked = StoredState(self._store, self._session.settings)
+        wanted = parse_settings(settings) if settings else _known_settings(folder)
+        self._session = Session(folder, wanted or Settings())
+        self._state = StoredState(self._session.store, self._session.settings)
 
     def __enter__(self) -> State:
         return self
@@ -84,11 +74,11 @@ class State:
 
     def close(self) -> None:
         """Release the folder. What was added is kept."""
-        self._store.close()
+        self._state.close()
 
     @property
     def settings(self) -> Settings:
-        return self._asked.settings
+        return self._state.settings
 
     def add(self, events: Iterable[CrawlEvent | Mapping[str, Any]]) -> Added:
         """Take in crawl events: CrawlEvent objects, or dicts with the fields of a JSON line (docs/reference/inputs.md).
@@ -99,31 +89,32 @@ class State:
         """
         if self._session is None:
             raise StateMismatch("the state was opened read-only: open it without read_only to add events")
-        total, refused = 0, []
+        total, numbers, refused = 0, [], []
 
         def usable() -> Iterator[CrawlEvent]:
             nonlocal total
-            for number, event in enumerate(events):
+            for number, fields in enumerate(events):
                 total = number + 1
                 try:
-                    yield _event(event)
-                    numbers.append(number)
+                    event = event_of(fields)
                 except BadEvent as error:
-                    url = event.get("url") if isinstance(event, Mapping) else None
+                    url = fields.get("url") if isinstance(fields, Mapping) else None
                     refused.append(Rejected(number, str(url or ""), str(error)))
+                    continue
+                numbers.append(number)
+                yield event
 
-        numbers: list[int] = []
         rejected = self._session.add(usable())
         refused += [Rejected(numbers[each.index], each.url, each.reason) for each in rejected]
         return Added(total, sorted(refused, key=lambda each: each.index))
 
     def status(self, url: str) -> DuplicateStatus | None:
         """What a URL is: its role, group, winner and the similarity to it; None if it is not known."""
-        return self._asked.status(page_identity(url))
+        return self._state.status(page_identity(url))
 
     def statuses(self) -> Iterator[DuplicateStatus]:
         """The status of every URL, in the order of the URLs."""
-        return read_statuses(self._store)
+        return self._state.statuses()
 
     def keep(self) -> Iterator[str]:
         """The URLs to keep: unique pages, winners, and pages that are held for review."""
@@ -136,8 +127,8 @@ class State:
     def why(self, url: str, other: str | None = None, *, market: str | None = None) -> PageAnswer | PairAnswer:
         """Why a URL is what it is; with two URLs, how they relate, or why they do not. `words` says it shortly."""
         if other is None:
-            return ask_page(self._asked, page_identity(url), market)
-        return ask_pair(self._asked, page_identity(url), page_identity(other), market)
+            return ask_page(self._state, page_identity(url), market)
+        return ask_pair(self._state, page_identity(url), page_identity(other), market)
 
     def groups(
         self,
@@ -149,14 +140,14 @@ class State:
         market: str | None = None,
     ) -> list[GroupAnswer]:
         """The largest groups, or those changed last; with `held` those held for review, with `site` those of a site."""
-        return list_groups(self._asked, GroupRequest(top=top, by=by, held=held, site=site, market=market))
+        return list_groups(self._state, GroupRequest(top=top, by=by, held=held, site=site, market=market))
 
     def rules(self, site: str | None = None) -> list[RuleSet]:
         """The URL rules learned, of every site or of one."""
         from dustream.core.urls.sites import site_of
 
         wanted = None if site is None else site_of(site)
-        return [rules for rules in read_rule_sets(self._store) if wanted in (None, rules.site)]
+        return [rules for rules in self._state.rule_sets() if wanted in (None, rules.site)]
 
 
 def _folder(path: Path, *, read_only: bool) -> Path:
@@ -171,20 +162,5 @@ def _known_settings(folder: Path) -> Settings | None:
     """Those that an existing state was made with."""
     if not (folder / "CURRENT").exists():
         return None
-    store = open_to_read(folder)
-    try:
-        return read_settings(store, folder)
-    finally:
-        store.close()
-
-
-def _event(event: CrawlEvent | Mapping[str, Any]) -> CrawlEvent:
-    if isinstance(event, CrawlEvent):
-        return event
-    fetched_at = event.get("fetched_at")
-    if isinstance(fetched_at, datetime):
-        event = {**event, "fetched_at": fetched_at.isoformat()}
-    try:
-        return msgspec.convert(event, CrawlEvent)
-    except msgspec.ValidationError as error:
-        raise BadEvent(f"the event cannot be used: {error}") from None
+    with EmbeddedState(folder) as state:
+        return state.settings

@@ -34,12 +34,12 @@ from dustream.core.rules.evidence import Operations
 from dustream.core.rules.learn import LearnSettings, SiteUrl, by_site, learn_site, tree_proposals
 from dustream.core.rules.normalize import Normalizer, SiteRules
 from dustream.core.rules.pattern_tree import build_pattern_tree
-from dustream.core.rules.rewrite import Rewrite, pattern_rewrite, rewrite_of, rule_id
+from dustream.core.rules.rewrite import pattern_rewrite, rewrite_of, rule_id
 from dustream.core.rules.scores import Score, micro_average, score
 from dustream.core.rules.selection import select_by_graph, select_naively
 from dustream.core.rules.training import KnownUrl, TrainingSet, training_set
 from dustream.core.urls.standard import standard_form
-from dustream.schemas.rules import RuleSet, UrlRule
+from dustream.schemas.rules import Rewrite, RuleSet, UrlRule
 from dustream.streams.generate.planted_sites import PlantedSite, big_site, mislabelled, planted_site, sectioned_site
 
 TRAINED_SHARE = 5  # one in five

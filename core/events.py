@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from datetime import date, datetime
 from functools import lru_cache
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
 from msgspec import Struct
 
 from dustream.core.errors import BadEvent
@@ -54,6 +56,20 @@ class CheckedEvent(Struct, frozen=True, gc=False):
     version: int
     finding: Finding
     event: CrawlEvent
+
+
+def event_of(fields: CrawlEvent | Mapping[str, Any]) -> CrawlEvent:
+    """The event with these fields, as Python programs give them: `body` may be bytes, `fetched_at` a datetime. Raises
+    BadEvent if a field has the wrong type."""
+    if isinstance(fields, CrawlEvent):
+        return fields
+    fetched_at = fields.get("fetched_at")
+    if isinstance(fetched_at, datetime):
+        fields = {**fields, "fetched_at": fetched_at.isoformat()}
+    try:
+        return msgspec.convert(fields, CrawlEvent)
+    except msgspec.ValidationError as error:
+        raise BadEvent(f"the event cannot be used: {error}") from None
 
 
 def check_event(event: CrawlEvent) -> CheckedEvent:

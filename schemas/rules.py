@@ -48,12 +48,15 @@ class SubstringRewrite(Struct, frozen=True, tag="substring"):
     at_end: bool = False
 
 
+Rewrite = PatternRewrite | SubstringRewrite
+
+
 class UrlRule(Struct, frozen=True, kw_only=True):
     """One rewrite with its evidence. `rewrite` is applied; `text`, `pattern` and `replacement` express the same for
     people and other programs."""
 
     id: Annotated[str, Meta(description="hash of the rewrite: the same rule learned again has the same id")]
-    rewrite: PatternRewrite | SubstringRewrite
+    rewrite: Rewrite
     pattern: Annotated[str, Meta(description="regular expression that matches the whole of each URL it applies to")]
     replacement: Annotated[
         str,

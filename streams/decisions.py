@@ -14,15 +14,12 @@ import msgspec
 
 from dustream.core.errors import BadSetting
 from dustream.core.intake import take_in
-from dustream.core.pipeline import PAGES, SITES, pipeline
+from dustream.core.pipeline import PAGES, SITES
 from dustream.core.processor import Send
-from dustream.core.tier2.partition_map import map_from_bytes
 from dustream.schemas.crawl import CrawlEvent, DecisionName
-from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.embedded.session import Session
 from dustream.streams.engine.feed import Feed
 from dustream.streams.engine.results import Outcome, write_results
-from dustream.streams.engine.state_rows import MAP_KEY
-from dustream.streams.engine.states import open_state
 from dustream.streams.job import outcome_fields
 from dustream.streams.questions.state import EmbeddedState
 
@@ -31,18 +28,16 @@ def decide(path: Path, event: CrawlEvent, out: Path | None) -> None:
     """Apply a decision. When this returns, all its consequences are in the state, and in `out` if given."""
     with EmbeddedState(path) as state:
         settings = state.settings
-    store = open_state(path, settings)
+    session = Session(path, settings)
     try:
-        cells = store.get(MAP_KEY)
-        engine = EmbeddedEngine(pipeline(settings, map_from_bytes(cells) if cells else None), store)
         intake = take_in([event], settings.text_source)
         if intake.rejected:
             raise BadSetting(intake.rejected[0].reason)
-        engine.run([Feed([Send(PAGES, decision.url, decision) for decision in intake.decisions])])
+        session.engine.run([Feed([Send(PAGES, decision.url, decision) for decision in intake.decisions])])
         if out is not None:
-            _update_summary(out / "summary.json", write_results(store, out))
+            _update_summary(out / "summary.json", write_results(session.store, out))
     finally:
-        store.close()
+        session.store.close()
 
 
 def _update_summary(path: Path, outcome: Outcome) -> None:

@@ -24,7 +24,7 @@ FORBIDDEN_CALLS = {"core": {"open", "hash", "print", "input"}, "schemas": {"open
 
 ARROWS = {
     "api": {"core", "core.once", "core.rules", "core.text", "core.urls", "schemas", "streams.embedded",
-            "streams.engine", "streams.kafka", "streams.questions", "streams.rules_io", "streams.store"},
+            "streams.kafka", "streams.questions", "streams.rules_io"},
     "core": {"core.containment", "core.groups", "core.kernels", "core.pages", "core.rules", "core.sites", "core.text",
              "core.tier2", "core.urls", "schemas"},
     "core.containment": {"core", "core.kernels", "core.text", "schemas"},

@@ -264,6 +264,29 @@ def match_graph(columns: Columns, contents: Ints, sets: Sets, ratio: tuple[int, 
     return MatchGraph(roots_of(parents), of, count)
 
 
+class RankedWinners(NamedTuple):
+    """By item: the item that is kept for it (itself, if it is kept), the exact Jaccard similarity to that one, and
+    whether both have the same content."""
+
+    winners: Ints
+    similarities: NDArray[np.float64]
+    exact: NDArray[np.bool_]
+
+
+def ranked_winners(firsts: Ints, ranked: Ints, graph: MatchGraph, sets: Sets, ratio: tuple[int, int]) -> RankedWinners:
+    """The winners among items with a content each (`firsts`). `ranked`: the items, the best first. The best of several
+    items with one content stands for all."""
+    contents, places = np.unique(firsts[ranked], return_index=True)
+    by_rank = np.argsort(places)
+    order, best = contents[by_rank], ranked[places[by_rank]]
+    found, similarities = stars(order, *graph, sets, *ratio)
+    row_of = np.empty(len(graph.roots), dtype=np.int64)
+    row_of[order] = np.arange(len(order))
+    rows = row_of[firsts]
+    winner_rows = np.where(found[rows] == NOBODY, rows, found[rows])
+    return RankedWinners(best[winner_rows], similarities[rows], winner_rows == rows)
+
+
 @kernel
 def stars(
     order: Ints, roots: Ints, of: NDArray[np.int32], bucket_count: int, sets: Sets, numerator: int, denominator: int

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from dustream.core.once.contents import Contents
 from dustream.core.once.fold import Fold, FoldedPage
-from dustream.core.once.matching import NOBODY, Ints, MatchGraph, Sets, first_copies, match_graph, sets_of, stars
+from dustream.core.once.matching import MatchGraph, Sets, first_copies, match_graph, ranked_winners, sets_of
 from dustream.core.pages.resolution import REDIRECT_HOPS_MAX, resolution
 from dustream.core.pages.rows import PageRow
 from dustream.core.vertex import vertex_name
@@ -79,28 +79,13 @@ class Grouping:
             yield self._market_verdicts(numbers, [each[market] for each in keys])
 
     def _market_verdicts(self, numbers: Sequence[int], keys: list[bytes]) -> list[Verdict]:
-        ranked = sorted(range(len(numbers)), key=keys.__getitem__)
-        firsts = self._firsts[np.array(numbers, dtype=np.int64)].tolist()
-        best: dict[int, int] = {}  # the best page of each content, from the best content to the worst
-        for at in ranked:
-            best.setdefault(firsts[at], at)
-        order = np.array(list(best), dtype=np.int64)
-        winners, similarities = self._stars(order)
-        by_content = dict(zip(best, zip(winners.tolist(), similarities.tolist(), strict=True), strict=True))
-        bests = [self._urls[numbers[at]] for at in best.values()]
-        found = []
-        for first in firsts:
-            winner, similarity = by_content[first]
-            if winner == NOBODY:
-                found.append(Verdict(self._urls[numbers[best[first]]]))
-            else:
-                found.append(Verdict(bests[winner], similarity, False))
-        return found
-
-    def _stars(self, order: Ints) -> tuple[Ints, np.ndarray[tuple[int], np.dtype[np.float64]]]:
-        roots, buckets, count = self._graph
-        winners, similarities = stars(order, roots, buckets, count, self._sets, *self._ratio)
-        return winners, similarities
+        ranked = np.array(sorted(range(len(numbers)), key=keys.__getitem__), dtype=np.int64)
+        firsts = self._firsts[np.array(numbers, dtype=np.int64)]
+        found = ranked_winners(firsts, ranked, self._graph, self._sets, self._ratio)
+        return [
+            Verdict(self._urls[numbers[winner]], similarity, exact)
+            for winner, similarity, exact in zip(*(column.tolist() for column in found), strict=True)
+        ]
 
     def _vertex(self, url: str) -> str:
         page = self._fold.pages[url]

@@ -1,6 +1,6 @@
-"""Groups and winners of records that have only a text and a rank: a corpus, row by row.
+"""Groups and winners of records that have a text and a rank, and nothing else: a corpus, row by row.
 
-The match graph and its stars are those of pages (`matching`); the rank alone decides the winners.
+The match graph and its stars are those of pages (`matching`); the rank alone decides who wins.
 """
 
 from __future__ import annotations
@@ -8,45 +8,29 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dustream.core.once.contents import Contents
-from dustream.core.once.matching import NOBODY, Ints, first_copies, match_graph, sets_of, stars
+from dustream.core.once.matching import Ints, RankedWinners, first_copies, match_graph, ranked_winners, sets_of
 
 
 class RecordVerdicts(NamedTuple):
-    """By record: the first record of its group, the record kept for it (itself, if it is kept), the exact Jaccard
-    similarity to that one, and whether both have the same content."""
+    """By record: the first record of its group, and its winner."""
 
     groups: Ints
-    winners: Ints
-    similarities: NDArray[np.float64]
-    exact: NDArray[np.bool_]
+    kept: RankedWinners
 
 
 def judge_records(contents: Contents, ranked: Ints) -> RecordVerdicts:
-    """The verdict on each content. `ranked` has their numbers, the best first."""
+    """The verdict on each of the contents. `ranked` has their numbers, the best first."""
     count = len(contents)
     if not count:
         none = np.empty(0, dtype=np.int64)
-        return RecordVerdicts(none, none, np.empty(0), np.empty(0, dtype=np.bool_))
-    columns, numbers = contents.columns(), np.arange(count, dtype=np.int64)
-    firsts, sets = first_copies(columns.hashes, numbers), sets_of(columns)
-    roots, buckets, bucket_count = match_graph(columns, np.unique(firsts), sets, contents.ratio)
-    ranked_firsts, places = np.unique(firsts[ranked], return_index=True)
-    by_rank = np.argsort(places)  # of several records with one content, the best represents all
-    order, best = ranked_firsts[by_rank], ranked[places[by_rank]]
-    found, similarities = stars(order, roots, buckets, bucket_count, sets, *contents.ratio)
-    row_of = np.empty(count, dtype=np.int64)
-    row_of[order] = np.arange(len(order))
-    rows = row_of[firsts]
-    winner_rows = np.where(found[rows] == NOBODY, rows, found[rows])
-    return RecordVerdicts(
-        groups=_first_members(roots[firsts]),
-        winners=best[winner_rows],
-        similarities=similarities[rows],
-        exact=winner_rows == rows,
-    )
+        return RecordVerdicts(none, RankedWinners(none, np.empty(0), np.empty(0, dtype=np.bool_)))
+    columns = contents.columns()
+    firsts, sets = first_copies(columns.hashes, np.arange(count, dtype=np.int64)), sets_of(columns)
+    graph = match_graph(columns, np.unique(firsts), sets, contents.ratio)
+    winners = ranked_winners(firsts, ranked, graph, sets, contents.ratio)
+    return RecordVerdicts(_first_members(graph.roots[firsts]), winners)
 
 
 def _first_members(roots: Ints) -> Ints:

@@ -47,7 +47,7 @@ from dustream.core.rules.framed_text import (
     text_hash,
 )
 from dustream.core.urls.standard import standard_form
-from dustream.schemas.rules import PatternRewrite, SubstringRewrite
+from dustream.schemas.rules import PatternRewrite, Rewrite, SubstringRewrite
 
 OUTCOMES_MAX: Final = 2_000
 """How many of the URLs a rule changes are looked at, in an order that has nothing to do with their text."""
@@ -459,7 +459,7 @@ def _can_be_deployed(find: Bytes, put: Bytes) -> bool:
     return bool(len(find) > int(find[0] == framed[0]) + int(find[-1] == framed[1]))
 
 
-def is_deployable(rewrite: PatternRewrite | SubstringRewrite) -> bool:
+def is_deployable(rewrite: Rewrite) -> bool:
     """Whether a substring rule does not find itself again in what it put; rules by key do not."""
     return isinstance(rewrite, PatternRewrite) or rewrite.find not in rewrite.put
 

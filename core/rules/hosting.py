@@ -20,11 +20,6 @@ SPREAD_SHARE_MAX: Final = 0.1
 """Share of the pages with several URLs that are on several hosts, up to which hosts have contents of their own."""
 
 
-def host_of(url: str) -> str:
-    """Of a URL in standard form."""
-    return url.split("/", 3)[2] if "://" in url else ""
-
-
 def is_shared(training: TrainingSet) -> bool:
     """Whether the site is one of many hosts with contents of their own."""
     keys = [k for k, key in enumerate(training.keys) if key.startswith("host_")]

@@ -61,7 +61,7 @@ from dustream.core.rules.evidence import (
     speaking_pages,
 )
 from dustream.core.rules.growth import summary
-from dustream.core.rules.hosting import host_of, is_shared
+from dustream.core.rules.hosting import is_shared
 from dustream.core.rules.joined import (
     hosts_replaced,
     landing_values,
@@ -97,7 +97,6 @@ from dustream.core.rules.reasons import (
 from dustream.core.rules.rewrite import (
     Pattern,
     PatternRewriter,
-    Rewrite,
     Rewriter,
     Taken,
     as_regex,
@@ -116,10 +115,11 @@ from dustream.core.rules.url_table import UrlTable
 from dustream.core.rules.wording import describe
 from dustream.core.urls.canonical import canonical_of
 from dustream.core.urls.keys import is_named
+from dustream.core.urls.parts import url_parts
 from dustream.core.urls.sites import site_of
 from dustream.core.urls.standard import standard_form
 from dustream.core.winners import CANONICAL_PLACES, canonical_class
-from dustream.schemas.rules import Learner, PatternRewrite, RuleStage, SubstringRewrite, UrlRule
+from dustream.schemas.rules import Learner, PatternRewrite, Rewrite, RuleStage, SubstringRewrite, UrlRule
 
 PROPOSALS_MAX: Final = 200
 EXAMPLES_MAX: Final = 3
@@ -314,8 +314,8 @@ class SiteUrls:
     def by_host(self) -> Iterator[SiteUrls]:
         """The URLs of each host by themselves, in the order of the hosts' names."""
         urls = self.table.urls
-        hosts = np.array([host_of(urls[place]) for place in self.places.tolist()])
-        other_hosts = np.array([host_of(urls[place]) for place in self.others.tolist()], hosts.dtype)
+        hosts = np.array([url_parts(urls[place]).netloc for place in self.places.tolist()])
+        other_hosts = np.array([url_parts(urls[place]).netloc for place in self.others.tolist()], hosts.dtype)
         for host in np.unique(hosts):
             mine = hosts == host
             yield dataclasses.replace(

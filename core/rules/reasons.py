@@ -23,12 +23,10 @@ import numpy as np
 from dustream.core.rules.pattern_tree import url_position
 from dustream.core.rules.training import Ranks
 from dustream.core.winners import CANONICAL_PLACES
-from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, SubstringRewrite
+from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, Rewrite, SubstringRewrite
 
 STAYING_NAMES: Final = frozenset({"latest", "stable", "current"})
 _PARTS: Final = re.compile(r"[/?&=;:.]")
-
-Rewrite = PatternRewrite | SubstringRewrite
 
 
 class TextOrder(NamedTuple):

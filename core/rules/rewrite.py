@@ -28,9 +28,7 @@ from dustream.core.rules.training import TrainingSet
 from dustream.core.rules.url_regex import substring_regex
 from dustream.core.urls.keys import OPAQUE, Keys, compose, composer, index_of, is_named, keys_and_values
 from dustream.core.urls.standard import standard_form
-from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, SubstringRewrite
-
-Rewrite = PatternRewrite | SubstringRewrite
+from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, Rewrite, SubstringRewrite
 
 TESTS_MAX: Final = 1_024
 TEXT_CHARS_MAX: Final = 4_096

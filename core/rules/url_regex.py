@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from dustream.core.urls.keys import OPAQUE, index_of, keys_and_values
-from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, SubstringRewrite
+from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, Rewrite, SubstringRewrite
 
 _EXTENSION: Final = "[A-Za-z][A-Za-z0-9]{0,7}"
 _NO_EXTENSION: Final = r"(?![^?#]*/[^/?#;]+\.(?:{})(?:;[^/?#]*)?(?:[?#]|$))"
@@ -57,7 +57,7 @@ class UrlRegex(NamedTuple):
     replacement: str
 
 
-def rule_regex(rewrite: PatternRewrite | SubstringRewrite) -> UrlRegex:
+def rule_regex(rewrite: Rewrite) -> UrlRegex:
     """A pattern that matches the URLs a rule applies to, and the replacement if there is one that says the rest."""
     if isinstance(rewrite, SubstringRewrite):
         return substring_regex(rewrite)

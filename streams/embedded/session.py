@@ -33,7 +33,7 @@ class Session:
         self.store = open_state(path, settings)
         try:
             cells = state_map(self.store, settings, None, path)
-            self._engine = EmbeddedEngine(pipeline(settings, cells), self.store)
+            self.engine = EmbeddedEngine(pipeline(settings, cells), self.store)
         except BaseException:
             self.store.close()
             raise
@@ -44,11 +44,8 @@ class Session:
     def add(self, events: Iterable[CrawlEvent]) -> list[Rejected]:
         """Process events to completion, and return those that were rejected, by their number."""
         rejected: list[Rejected] = []
-        self._engine.run(self._feeds(iter(events), rejected))
+        self.engine.run(self._feeds(iter(events), rejected))
         return rejected
-
-    def close(self) -> None:
-        self.store.close()
 
     def _feeds(self, events: Iterator[CrawlEvent], rejected: list[Rejected]) -> Iterator[Feed]:
         first = 0

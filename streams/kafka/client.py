@@ -11,24 +11,25 @@ Keep the URLs for which `dustream.is_kept(status.role)` is true.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from dustream.core.errors import BadEvent
-from dustream.core.pipeline import STATUS, URL_RULES
+from dustream.core.events import event_of
+from dustream.core.pipeline import STATUS
 from dustream.core.topology import partition_of
 from dustream.core.urls.identity import page_identity
-from dustream.schemas import wire
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import DuplicateStatus
 from dustream.streams.kafka.application import DEFAULT_NAME, Application
-from dustream.streams.kafka.changelog import read_all_to_end, read_to_end
-from dustream.streams.kafka.cluster import Unreachable, read_cluster
+from dustream.streams.kafka.changelog import read_to_end
+from dustream.streams.kafka.cluster import read_cluster
 from dustream.streams.kafka.publish import Publisher
-from dustream.streams.kafka.topics import partition_counts
+from dustream.streams.kafka.rule_topic import RuleTopic
+from dustream.streams.kafka.topics import partitions_of
 
 FOLLOW_RECORDS = 500
 FOLLOW_WAIT_S = 0.2
@@ -51,11 +52,7 @@ class Client:
 
     def publish(self, event: CrawlEvent | dict[str, Any]) -> None:
         """Publish one event asynchronously; `flush`, or leaving the `with` block, waits until it has arrived."""
-        if isinstance(event, dict):
-            try:
-                event = msgspec.convert(event, CrawlEvent)
-            except msgspec.ValidationError as error:
-                raise BadEvent(f"the event cannot be used: {error}") from None
+        event = event_of(event)
         if self._publisher is None:
             self._publisher = Publisher(self._cluster, self._application, single=True)
         self._publisher.publish(event)
@@ -68,7 +65,7 @@ class Client:
         """Statuses in log order; a later one of a URL replaces an earlier one. Without `follow`, up to the current
         end."""
         topic = self._application.topic(STATUS)
-        partitions = self._partitions(topic)
+        partitions = partitions_of(self._cluster, topic)
         if not follow:
             for partition in range(partitions):
                 for records in read_to_end(self._cluster, topic, partition, 0, reset="earliest"):
@@ -85,7 +82,7 @@ class Client:
     def find(self, urls: Iterable[str]) -> dict[str, DuplicateStatus]:
         """The newest statuses of those URLs (as normalised by `page_identity`) that are known."""
         topic = self._application.topic(STATUS)
-        partitions = self._partitions(topic)
+        partitions = partitions_of(self._cluster, topic)
         wanted = {url.encode(): partition_of(url, partitions) for url in urls}
         found: dict[bytes, bytes] = {}
         for partition in sorted(set(wanted.values())):
@@ -99,20 +96,9 @@ class Client:
 
     def rules(self) -> dict[str, RuleSet]:
         """The newest rules of every site that has any. `RuleBook.follow` applies them, and later ones."""
-        topic = self._application.topic(URL_RULES)
-        logs = [(topic, partition) for partition in range(self._partitions(topic))]
-        found: dict[str, RuleSet] = {}
-        for records in read_all_to_end(self._cluster, logs):
-            for record in records:
-                rules = wire.decode(RuleSet, record.value())
-                found[rules.site] = rules
+        with closing(RuleTopic(self._cluster, self._application)) as topic:
+            found = {rules.site: rules for rules in topic.read()}
         return {site: rules for site, rules in sorted(found.items()) if rules.rules}
-
-    def _partitions(self, topic: str) -> int:
-        counts = partition_counts(self._cluster)
-        if topic not in counts:
-            raise Unreachable(f"the topic {topic} does not exist: run `dustream topics create` first")
-        return counts[topic]
 
     def _follow(self, topic: str, partitions: int, from_beginning: bool) -> Iterator[DuplicateStatus]:
         settings = {"group.id": "dustream-watch", "enable.auto.commit": False, "isolation.level": "read_committed",

@@ -13,21 +13,18 @@ from dustream.schemas import wire
 from dustream.schemas.rules import RuleSet
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.changelog import READ_RECORDS, READ_WAIT_S, SILENCE_S_MAX, reader
-from dustream.streams.kafka.cluster import Unreachable, read_cluster
-from dustream.streams.kafka.topics import partition_counts
+from dustream.streams.kafka.cluster import KafkaCluster, Unreachable
+from dustream.streams.kafka.topics import partitions_of
 
 
 class RuleTopic:
     """Reads the rule sets of an application, oldest first; a later one of a site replaces an earlier one."""
 
-    def __init__(self, bootstrap: str | None, name: str) -> None:
-        cluster = read_cluster(bootstrap)
-        self._topic = Application(name).topic(URL_RULES)
-        counts = partition_counts(cluster)
-        if self._topic not in counts:
-            raise Unreachable(f"the topic {self._topic} does not exist: run `dustream topics create` first")
-        places = [TopicPartition(self._topic, partition, 0) for partition in range(counts[self._topic])]
-        self._unread = {place.partition for place in places}
+    def __init__(self, cluster: KafkaCluster, application: Application) -> None:
+        self._topic = application.topic(URL_RULES)
+        partitions = range(partitions_of(cluster, self._topic))
+        places = [TopicPartition(self._topic, partition, 0) for partition in partitions]
+        self._unread = set(partitions)
         self._open = ExitStack()
         self._consumer = self._open.enter_context(reader(cluster, places, "earliest"))
 

@@ -112,6 +112,14 @@ def partition_counts(cluster: KafkaCluster) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
 
 
+def partitions_of(cluster: KafkaCluster, topic: str) -> int:
+    """The partitions of a topic; Unreachable if it does not exist."""
+    counts = partition_counts(cluster)
+    if topic not in counts:
+        raise Unreachable(f"the topic {topic} does not exist: run `dustream topics create` first")
+    return counts[topic]
+
+
 def create_topics(cluster: KafkaCluster, plans: TopicPlans, replication: int = -1) -> list[str]:
     """Create missing topics and check the others; returns the names created. Replication -1: the cluster's default."""
     there = partition_counts(cluster)

@@ -21,9 +21,10 @@ from dustream.core.sites.processor import SiteRow
 from dustream.core.tier2.rows import ContainerRow, VertexRow
 from dustream.core.topology import partition_of
 from dustream.schemas.dead_letter import DeadLetter
+from dustream.schemas.rules import RuleSet
 from dustream.schemas.signature import PageSignature
 from dustream.schemas.status import DuplicateStatus
-from dustream.streams.engine.results import find_status
+from dustream.streams.engine.results import find_status, read_rule_sets, read_statuses
 from dustream.streams.engine.state_rows import (
     COUNTS_KEY,
     STATE_KEY,
@@ -140,6 +141,16 @@ class StoredState:
     def status(self, url: str) -> DuplicateStatus | None:
         return find_status(self._store, url)
 
+    def statuses(self) -> Iterator[DuplicateStatus]:
+        """The newest status of every URL, in the order of the URLs."""
+        return read_statuses(self._store)
+
+    def rule_sets(self) -> Iterator[RuleSet]:
+        return read_rule_sets(self._store)
+
+    def close(self) -> None:
+        self._store.close()
+
     def urls(self, prefix: str) -> Iterator[str]:
         view = view_prefix("duplicate.status")
         for key, _ in self._store.scan(view + prefix.encode()):
@@ -167,7 +178,7 @@ class EmbeddedState(StoredState):
         self.in_use = is_in_use(folder)
         store = self._open(folder)
         try:
-            super().__init__(store, read_settings(store, path))
+            super().__init__(store, _read_settings(store, path))
         except StateMismatch:
             store.close()
             raise
@@ -184,7 +195,7 @@ class EmbeddedState(StoredState):
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._store.close()
+        self.close()
 
 
 def state_folder(path: Path) -> Path:
@@ -204,7 +215,7 @@ def is_in_use(folder: Path) -> bool:
     return False
 
 
-def read_settings(store: Store, path: Path) -> Settings:
+def _read_settings(store: Store, path: Path) -> Settings:
     row = store.get(STATE_KEY)
     if row is None:
         raise StateMismatch(f"the state in {path} has no settings: name the folder of a `dustream run`")

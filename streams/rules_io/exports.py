@@ -19,13 +19,13 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from dustream.core.rules.normalize import Normalizer
-from dustream.core.rules.rewrite import Rewrite, as_regex, rewriter
+from dustream.core.rules.rewrite import as_regex, rewriter
 from dustream.core.rules.url_regex import UrlRegex, url_pattern, url_regex
 from dustream.core.rules.wording import describe
 from dustream.core.urls.keys import compose, index_of
 from dustream.core.urls.sites import site_of
 from dustream.core.urls.standard import standard_form
-from dustream.schemas.rules import KeyTest, PatternRewrite, RuleSet, SubstringRewrite, UrlRule
+from dustream.schemas.rules import KeyTest, PatternRewrite, Rewrite, RuleSet, SubstringRewrite, UrlRule
 
 NUTCH_PASSES: Final = 5
 KEY_NOT_ADDRESS: Final = "A rewritten URL is a key to compare URLs by, not an address: it may not exist."

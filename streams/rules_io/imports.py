@@ -19,12 +19,12 @@ import msgspec
 from msgspec.structs import replace
 
 from dustream.core.errors import BadInput, UnreadableInput
-from dustream.core.rules.rewrite import Rewrite, check_rewrite, rule_id
+from dustream.core.rules.rewrite import check_rewrite, rule_id
 from dustream.core.rules.url_regex import rule_regex
 from dustream.core.rules.wording import describe
 from dustream.core.urls.keys import decompose
 from dustream.core.urls.sites import site_of
-from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, RuleSet, RuleStage, UrlRule
+from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, Rewrite, RuleSet, RuleStage, UrlRule
 from dustream.streams.rules_io.patterns import rule_of_pattern
 
 TEXT_CHARS_MAX: Final = 64 * 1024 * 1024

@@ -13,9 +13,8 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from dustream.core.rules.rewrite import Rewrite
 from dustream.core.urls.keys import OPAQUE, decompose
-from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, SubstringRewrite
+from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, Rewrite, SubstringRewrite
 
 _ESCAPED: Final = re.compile(r"\\([^A-Za-z0-9])")
 _SPECIAL: Final = re.compile(r"[\\^$.|?*+()\[\]{}]")

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from dustream.core.errors import BadInput
 from dustream.core.rules.learn import learn_site
 from dustream.core.rules.normalize import Normalizer
-from dustream.core.rules.rewrite import Rewrite, check_rewrite, rewriter, rule_id
+from dustream.core.rules.rewrite import check_rewrite, rewriter, rule_id
 from dustream.core.rules.scores import score
 from dustream.core.urls.keys import compose, decompose
-from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, RuleSet, SubstringRewrite, UrlRule
+from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, Rewrite, RuleSet, SubstringRewrite, UrlRule
 from dustream.streams.generate.planted_sites import planted_site
 
 KEYS = ["scheme", "host_2", "path_0", "path_1", "path_2", "ext", "?a=", "?b=", "?a= #2", ";s=", "port"]

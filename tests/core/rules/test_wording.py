@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dustream.core.rules.learn import SiteUrl, learn_site
-from dustream.core.rules.rewrite import Rewrite
 from dustream.core.rules.wording import describe
-from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, SubstringRewrite, UrlRule
+from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, Rewrite, SubstringRewrite, UrlRule
 from dustream.streams.generate.planted_sites import planted_site
 
 HOST = (KeyTest("scheme", "is", "https"), KeyTest("host_0", "is", "com"), KeyTest("host_1", "is", "x"))

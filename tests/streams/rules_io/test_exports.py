@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from dustream.core.rules.learn import learn_site
-from dustream.core.rules.rewrite import Rewrite, rewriter, rule_id
-from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, RuleSet, SubstringRewrite, UrlRule
+from dustream.core.rules.rewrite import rewriter, rule_id
+from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, Rewrite, RuleSet, SubstringRewrite, UrlRule
 from dustream.streams.generate.planted_sites import planted_site
 from dustream.streams.rules_io.exports import to_adguard, to_clearurls, to_nutch
 from dustream.streams.rules_io.imports import import_rules

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from dustream.core.rules.learn import SiteUrl, learn_site
 from dustream.core.rules.normalize import Normalizer
-from dustream.core.rules.rewrite import Rewrite, rule_id
+from dustream.core.rules.rewrite import rule_id
 from dustream.core.urls.standard import standard_form
-from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, RuleSet, SubstringRewrite, UrlRule
+from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, Rewrite, RuleSet, SubstringRewrite, UrlRule
 from dustream.streams.cli import main
 from dustream.streams.generate.planted_sites import planted_site
 from dustream.streams.rules_io.exports import nutch_differences, to_nutch
