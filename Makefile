@@ -30,6 +30,7 @@ $(RUN): requirements.lock pyproject.toml | $(BIN)/python
 	@echo "installing what dustream needs into $(VENV) ..."
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(BIN)/python -m compileall -q api core schemas streams
 	@echo "compiling the hot loops, once (a minute or two) ..."
 	$(BIN)/python -m dustream.streams.warm_up
 	@touch $@

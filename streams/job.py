@@ -29,6 +29,7 @@ from dustream.streams.engine.counts import add_counts, added
 from dustream.streams.engine.feed import Feed
 from dustream.streams.engine.rejections import Rejections
 from dustream.streams.engine.results import Outcome, Results, StoredResults, Tier2Load, write_outcome
+from dustream.streams.engine.shared_reading import ReadRequest, SharedReading, can_be_shared
 from dustream.streams.engine.signing import Chunk, SignedChunk, sign_chunks
 from dustream.streams.engine.state_rows import COUNTS_KEY, Counts
 from dustream.streams.engine.states import open_state, state_map
@@ -233,13 +234,22 @@ class _Run:
         return used > 0 or now.skipped != before.skipped or any(plan.done for plan in self._plans)
 
     def _feeds(self) -> Iterator[Feed]:
-        watcher = self._watcher
-        chunks = read_chunks(self._plans, self._request.field_map, self._refuse, watcher.notice)
-        chunks = _timed(chunks, self._read_took)
-        for signed in sign_chunks(chunks, self._request.jobs, self._request.settings.text_source):
+        for signed in self._signed():
             self._seconds["sign"] += signed.seconds
             yield self._feed(signed)
             self._report(signed.chunk)
+
+    def _signed(self) -> Iterator[SignedChunk[ChunkSpan]]:
+        request, watcher = self._request, self._watcher
+        source = request.settings.text_source
+        plans = [plan for plan in self._plans if not plan.done]
+        if request.jobs > 1 and can_be_shared(plans):
+            with SharedReading(ReadRequest(plans, request.field_map, source), request.jobs) as shared:
+                yield from shared.chunks(self._refuse, watcher.notice)
+                self._read_took(shared.read_seconds)
+        else:
+            chunks = _timed(read_chunks(plans, request.field_map, self._refuse, watcher.notice), self._read_took)
+            yield from sign_chunks(chunks, request.jobs, source)
 
     def _feed(self, signed: SignedChunk[ChunkSpan]) -> Feed:
         place, intake = signed.chunk.place, signed.intake
@@ -268,10 +278,9 @@ class _Run:
 
     def _count(self, signed: SignedChunk[ChunkSpan], letters: list[DeadLetter]) -> None:
         counts, place = self._counts, signed.chunk.place
-        used = len(signed.chunk.events) + len(place.rejections) - len(letters)
-        if used or place.skipped:
+        records = len(place.positions) + len(place.rejections)
+        if records > len(letters) or place.skipped:
             self._rejections.use(place.path)
-        records = len(signed.chunk.events) + len(place.rejections)
         add_counts(counts, records, signed.intake, letters)
         counts.skipped = added(counts.skipped, place.skipped)
 

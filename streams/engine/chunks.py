@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import count
 from typing import NamedTuple
 
@@ -14,10 +14,20 @@ from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.engine.signing import Chunk
 from dustream.streams.engine.state_rows import InputProgress, Origin, input_key, read_inputs
-from dustream.streams.readers import Fingerprint, Input, Record, Rejection, change_since, fingerprint, open_input
+from dustream.streams.readers import (
+    STRIPE_RECORDS,
+    Fingerprint,
+    Input,
+    Record,
+    Rejection,
+    Share,
+    change_since,
+    fingerprint,
+    open_input,
+)
 from dustream.streams.store.base import Change, Store
 
-CHUNK_EVENTS_MAX = 128
+CHUNK_EVENTS_MAX = STRIPE_RECORDS
 CHUNK_BYTES_MAX = 8 << 20
 CHUNK_REJECTIONS_MAX = 1_024
 READER_FAILED_CHARS_MAX = 500
@@ -103,86 +113,109 @@ def read_chunks(
         if plan.done:
             continue
         try:
-            identity = fingerprint(plan.path) if os.path.isfile(plan.path) else None
-            with open_input(plan.path, field_map=field_map) as opened:
-                builder = _Builder(opened, plan, identity, field_map)
-                for chunk in _chunks_of(opened.start_at(plan.start), builder):
-                    while opened.notices:
-                        on_notice(plan.path, opened.notices.pop(0))
-                    yield chunk
+            yield from read_share(plan, field_map, Share(), on_notice)
         except UnreadableInput as error:
             on_refused(plan.path, error)
-            letter = DeadLetter(source=plan.path, position=0, reason=str(error))
-            progress = InputProgress(None, 0, True, plan.number, field_map)
-            place = ChunkSpan(plan.path, plan.number, [], [RejectedInput(letter)], {}, progress, plan.bytes_total)
-            yield Chunk([], place)
+            yield Chunk([], refused_span(plan, field_map, error))
+
+
+def read_share(
+    plan: InputPlan, field_map: dict[str, str], share: Share, on_notice: Callable[[str, str], None]
+) -> Generator[Chunk[ChunkSpan], None, None]:
+    """A reader's share of the events of an input; no chunk has records of two stripes. The last chunk, which may be
+    empty, is `done`."""
+    identity = fingerprint(plan.path) if os.path.isfile(plan.path) else None
+    with open_input(plan.path, field_map=field_map) as opened:
+        opened.share = share
+        builder = _Builder(opened, plan, identity, field_map)
+        for chunk in _chunks_of(opened.start_at(plan.start), builder):
+            while opened.notices:
+                on_notice(plan.path, opened.notices.pop(0))
+            yield chunk
+
+
+def refused_span(plan: InputPlan, field_map: dict[str, str], error: UnreadableInput) -> ChunkSpan:
+    """In place of the records of an input that cannot be read at all."""
+    letter = DeadLetter(source=plan.path, position=0, reason=str(error))
+    progress = InputProgress(None, 0, True, plan.number, field_map)
+    return ChunkSpan(plan.path, plan.number, [], [RejectedInput(letter)], {}, progress, plan.bytes_total)
 
 
 class _Builder:
-    """Collects records until they make a chunk."""
+    """Collects the records of a reader's share into chunks, none of which has records of two stripes if there are
+    several readers."""
 
     def __init__(self, opened: Input, plan: InputPlan, identity: Fingerprint | None, field_map: dict[str, str]) -> None:
         self._opened = opened
         self._plan = plan
         self._identity = identity
         self._field_map = field_map
-        self._skipped_before: dict[str, int] = {}
+        self._is_shared = opened.share.readers > 1
         self.next_position = plan.start
+        self._finished: list[Chunk[ChunkSpan]] = []
         self._clear()
+        opened.on_skip = self.skip
 
     def _clear(self) -> None:
-        self.events: list[CrawlEvent] = []
-        self.positions: list[tuple[int, int]] = []
-        self.rejections: list[RejectedInput] = []
-        self.size = 0
+        self._events: list[CrawlEvent] = []
+        self._positions: list[tuple[int, int]] = []
+        self._rejections: list[RejectedInput] = []
+        self._skipped: dict[str, int] = {}
+        self._size = 0
 
     def add(self, item: Record | Rejection) -> None:
-        self.next_position = item.position + 1
+        self._move_to(item.position)
         if isinstance(item, Record):
-            self.events.append(item.event)
-            self.positions.append((item.position, item.offset))
-            self.size += _event_bytes(item.event)
+            self._events.append(item.event)
+            self._positions.append((item.position, item.offset))
+            self._size += _event_bytes(item.event)
         else:
-            self.rejections.append(RejectedInput(dead_letter(item), item.original, item.original_size))
-            self.size += len(item.original)
+            self._rejections.append(RejectedInput(dead_letter(item), item.original, item.original_size))
+            self._size += len(item.original)
+        if (
+            len(self._events) >= CHUNK_EVENTS_MAX
+            or self._size >= CHUNK_BYTES_MAX
+            or len(self._rejections) >= CHUNK_REJECTIONS_MAX
+        ):
+            self.finish(done=False)
 
-    @property
-    def full(self) -> bool:
-        return (
-            len(self.events) >= CHUNK_EVENTS_MAX
-            or self.size >= CHUNK_BYTES_MAX
-            or len(self.rejections) >= CHUNK_REJECTIONS_MAX
-        )
+    def skip(self, position: int, reason: str) -> None:
+        self._move_to(position)
+        self._skipped[reason] = self._skipped.get(reason, 0) + 1
 
-    def take(self, *, done: bool) -> Chunk[ChunkSpan]:
+    def _move_to(self, position: int) -> None:
+        begun = bool(self._events or self._rejections or self._skipped)
+        if self._is_shared and begun and position // STRIPE_RECORDS != (self.next_position - 1) // STRIPE_RECORDS:
+            self.finish(done=False)
+        self.next_position = position + 1
+
+    def finish(self, *, done: bool) -> None:
         plan = self._plan
         progress = InputProgress(self._identity, self.next_position, done, plan.number, self._field_map)
         place = ChunkSpan(
             plan.path,
             plan.number,
-            self.positions,
-            self.rejections,
-            self._new_skips(),
+            self._positions,
+            self._rejections,
+            self._skipped,
             progress,
             self._opened.bytes_read,
         )
-        chunk = Chunk(self.events, place)
+        self._finished.append(Chunk(self._events, place))
         self._clear()
-        return chunk
 
-    def _new_skips(self) -> dict[str, int]:
-        now = dict(self._opened.skipped)
-        new = {reason: count - self._skipped_before.get(reason, 0) for reason, count in now.items()}
-        self._skipped_before = now
-        return {reason: count for reason, count in new.items() if count}
+    def finished(self) -> list[Chunk[ChunkSpan]]:
+        """Those not yet taken."""
+        found, self._finished = self._finished, []
+        return found
 
 
 def _chunks_of(opened: Input, builder: _Builder) -> Iterator[Chunk[ChunkSpan]]:
     for item in _all_items(opened, builder):
         builder.add(item)
-        if builder.full:
-            yield builder.take(done=False)
-    yield builder.take(done=True)
+        yield from builder.finished()
+    builder.finish(done=True)
+    yield from builder.finished()
 
 
 def _all_items(opened: Input, builder: _Builder) -> Iterator[Record | Rejection]:

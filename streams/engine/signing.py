@@ -26,6 +26,7 @@ CHUNKS_IN_FLIGHT_PER_JOB = 3
 CRASHED = "the parser crashed on this page"
 
 Place = TypeVar("Place")
+Sign = Callable[[list[CrawlEvent], TextSource], Intake]
 
 _ENCODER = msgspec.msgpack.Encoder()
 _EVENTS = msgspec.msgpack.Decoder(list[CrawlEvent])
@@ -67,13 +68,13 @@ def _sign_here(chunk: Chunk[Place], source: TextSource) -> SignedChunk[Place]:
     return SignedChunk(chunk, intake, time.process_time() - started)
 
 
-def _sign_in_worker(data: bytes, source: TextSource) -> bytes:
+def _sign_in_worker(data: bytes, source: TextSource, sign: Sign) -> bytes:
     started = time.process_time()
-    intake = take_in(_EVENTS.decode(data), source)
+    intake = sign(_EVENTS.decode(data), source)
     return _ENCODER.encode((intake, time.process_time() - started))
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End the worker with its parent. Otherwise it would wait for ever and keep the parent's output files open."""
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -85,29 +86,30 @@ def _end_with_parent() -> None:
     threading.Thread(target=wait, name="end with parent", daemon=True).start()
 
 
+def _new_executor(workers: int) -> ProcessPoolExecutor:
+    # spawn, not fork: this process has threads (RocksDB's) that do not survive a fork
+    context = multiprocessing.get_context("spawn")
+    executor = ProcessPoolExecutor(workers, mp_context=context, initializer=end_with_parent)
+    with interrupts_ignored():
+        for _ in range(workers):
+            executor.submit(int)  # starts a worker if none is idle
+    return executor
+
+
 class SigningPool:
     """Worker processes. A worker that dies (a parser crash) costs the page that caused it, not the run."""
 
-    def __init__(self, jobs: int, source: TextSource, work: Callable[..., bytes] = _sign_in_worker) -> None:
+    def __init__(self, jobs: int, source: TextSource, sign: Sign = take_in) -> None:
         self._jobs = jobs
         self._source = source
-        self._work = work
-        self._executor = self._new_executor(jobs)
+        self._sign = sign
+        self._executor = _new_executor(jobs)
 
     def __enter__(self) -> SigningPool:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._executor.shutdown(wait=True, cancel_futures=True)
-
-    def _new_executor(self, workers: int) -> ProcessPoolExecutor:
-        # spawn, not fork: this process has threads (RocksDB's) that do not survive a fork
-        context = multiprocessing.get_context("spawn")
-        executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
-        with _interrupts_ignored():
-            for _ in range(workers):
-                executor.submit(int)  # starts a worker if none is idle
-        return executor
 
     def sign(self, chunks: Iterator[Chunk[Place]]) -> Iterator[SignedChunk[Place]]:
         in_flight: deque[tuple[Chunk[Place], Future[bytes]]] = deque()
@@ -127,39 +129,40 @@ class SigningPool:
     def _submit(self, events: list[CrawlEvent]) -> Future[bytes]:
         data = _ENCODER.encode(events)
         try:
-            return self._executor.submit(self._work, data, self._source)
+            return self._executor.submit(_sign_in_worker, data, self._source, self._sign)
         except BrokenProcessPool:
             self._renew()
-            return self._executor.submit(self._work, data, self._source)
+            return self._executor.submit(_sign_in_worker, data, self._source, self._sign)
 
     def _renew(self) -> None:
         self._executor.shutdown(wait=True, cancel_futures=True)
-        self._executor = self._new_executor(self._jobs)
+        self._executor = _new_executor(self._jobs)
 
     def _result(self, events: list[CrawlEvent], future: Future[bytes]) -> tuple[Intake, float]:
         try:
             return _SIGNED.decode(future.result())
         except BrokenProcessPool:
             # This chunk or another in flight killed a worker: only a separate retry can show which.
-            return self._isolate(events)
+            return sign_isolated(events, self._source, self._sign)
 
-    def _isolate(self, events: list[CrawlEvent]) -> tuple[Intake, float]:
-        """Sign events in a separate worker, halving the chunk until the page that kills it is alone."""
-        with self._new_executor(1) as executor:
-            try:
-                return _SIGNED.decode(executor.submit(self._work, _ENCODER.encode(events), self._source).result())
-            except BrokenProcessPool:
-                pass
-        if len(events) == 1:
-            return Intake([], [Rejected(0, events[0].url, CRASHED)], {}, []), 0.0
-        half = len(events) // 2
-        first, first_seconds = self._isolate(events[:half])
-        second, second_seconds = self._isolate(events[half:])
-        return _joined(first, second, half), first_seconds + second_seconds
+
+def sign_isolated(events: list[CrawlEvent], source: TextSource, sign: Sign) -> tuple[Intake, float]:
+    """Sign events in a process of their own, halving them until a page that kills it is alone."""
+    with _new_executor(1) as executor:
+        try:
+            return _SIGNED.decode(executor.submit(_sign_in_worker, _ENCODER.encode(events), source, sign).result())
+        except BrokenProcessPool:
+            pass
+    if len(events) == 1:
+        return Intake([], [Rejected(0, events[0].url, CRASHED)], {}, []), 0.0
+    half = len(events) // 2
+    first, first_seconds = sign_isolated(events[:half], source, sign)
+    second, second_seconds = sign_isolated(events[half:], source, sign)
+    return _joined(first, second, half), first_seconds + second_seconds
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
+def interrupts_ignored() -> Iterator[None]:
     """Processes started in this block ignore Ctrl-C, which a terminal sends to all its processes: the main process
     handles it and ends them."""
     if threading.current_thread() is not threading.main_thread():

@@ -3,14 +3,16 @@
 from dustream.streams.readers.field_map import parse_field_map
 from dustream.streams.readers.fingerprint import Fingerprint, change_since, fingerprint
 from dustream.streams.readers.inputs import expand_paths, open_input, open_inputs
-from dustream.streams.readers.records import Input, Item, Record, Rejection, line_bytes_max
+from dustream.streams.readers.records import STRIPE_RECORDS, Input, Item, Record, Rejection, Share, line_bytes_max
 
 __all__ = [
+    "STRIPE_RECORDS",
     "Fingerprint",
     "Input",
     "Item",
     "Record",
     "Rejection",
+    "Share",
     "change_since",
     "expand_paths",
     "fingerprint",

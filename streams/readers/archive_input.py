@@ -103,7 +103,7 @@ class ArchiveInput(Input):
 
     def _give(self, content: Content, at: int, found: Frame, after: int) -> Iterator[Item]:
         """A page, a rejection, or nothing but a count."""
-        if self.position < self.first_position:
+        if not self.gives(self.position):
             self._next_position()
             return
         try:
@@ -115,11 +115,11 @@ class ArchiveInput(Input):
         if isinstance(outcome, CrawlEvent):
             yield Record(outcome, position, NO_OFFSET if offset is None else offset)
         else:
-            self.skipped[outcome.reason] += 1
+            self.skip(position, outcome.reason)
 
     def _reject(self, lost: _Lost, reason: str, *, ends_input: bool = False) -> Iterator[Rejection]:
         position = self._next_position()
-        if position >= self.first_position:
+        if self.gives(position):
             yield self.reject_whole(position, lost.offset, reason, lost.original, size=lost.size, ends_input=ends_input)
 
     def _lost(self, content: Content, at: int, next_at: int | None) -> _Lost:

@@ -60,11 +60,11 @@ class CdxIndex(LineInput):
             for line in lines_of(_separate_blocks(read_content(self._source)), row_bytes_max):
                 if not line.content.strip() or self._is_header(line.content):
                     continue
-                if position >= self.first_position:
+                if self.gives(position):
                     yield from self._item(line, position)
                 position += 1
         except BrokenLine as error:
-            if position >= self.first_position:
+            if self.gives(position):
                 yield self.reject(position, error.offset, str(error), error.content, ends_input=True)
 
     def _is_header(self, content: bytes) -> bool:
@@ -84,7 +84,7 @@ class CdxIndex(LineInput):
         if isinstance(outcome, CrawlEvent):
             yield Record(outcome, position, line.offset)
         else:
-            self.skipped[outcome] += 1
+            self.skip(position, outcome)
 
     def _read(self, content: bytes) -> CrawlEvent | str:
         try:

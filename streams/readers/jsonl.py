@@ -51,12 +51,13 @@ class JsonLines(LineInput):
                     continue
                 if position >= self.first_position:
                     self.notices += self._unseen.look(content)
-                    yield self._item(line, content, position)
+                    if self.share.has(position):
+                        yield self._item(line, content, position)
                 position += 1
             self.notices += self._unseen.end()
         except BrokenLine as error:
             self.notices += self._unseen.end()
-            if position >= self.first_position:
+            if self.gives(position):
                 yield self.reject(position, error.offset, str(error), error.content, ends_input=True)
 
     def _item(self, line: Line, content: bytes, position: int) -> Item:

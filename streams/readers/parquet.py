@@ -67,13 +67,13 @@ class ParquetTable(Input):
             for batch in self._file.iter_batches(batch_rows, row_groups=[group], columns=columns):
                 cells = {ours: batch.column(theirs) for ours, theirs in self._sources.items()}
                 for index in range(batch.num_rows):
-                    if position >= self.first_position:
+                    if self.gives(position):
                         yield self._item(cells, index, position)
                     position += 1
                 self._rows_read = position
         except (pa.ArrowException, OSError) as error:
             reason = f"row group {group} cannot be read further, rows {position} to {end - 1} are lost ({error})"
-            if position >= self.first_position:
+            if self.gives(position):
                 yield self.reject(position, _no_offset, reason)
 
     def _item(self, cells: dict[str, pa.Array], index: int, position: int) -> Item:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import ClassVar, Final, NamedTuple, Self
 
@@ -17,6 +17,7 @@ from dustream.schemas.crawl import CrawlEvent
 line_bytes_max: Final = 96 * 1024 * 1024
 excerpt_bytes_max: Final = 256
 original_bytes_max: Final = 1024 * 1024  # of a rejected record; the rest stays in its file
+STRIPE_RECORDS: Final = 128
 
 
 class Record(NamedTuple):
@@ -45,12 +46,26 @@ class Rejection(NamedTuple):
 Item = Record | Rejection
 
 
+class Share(NamedTuple):
+    """The records that one of several readers of the same input gives out: of every `readers` stripes of consecutive
+    positions, the one with its number."""
+
+    reader: int = 0
+    readers: int = 1
+    base: int = 0
+    """Added to a position: an input inside another one counts its own."""
+
+    def has(self, position: int) -> bool:
+        return (position + self.base) // STRIPE_RECORDS % self.readers == self.reader
+
+
 class Input(ABC):
     """One input, read once, in order. A position counts every record: good, rejected or passed over.
 
     `skipped` counts by reason what is well-formed but no page (requests, images, DNS records), from the start
-    position on. `notices` says what a person should know of the input as a whole. `bytes_read` of `bytes_total` is
-    progress through the file as stored, compressed or not; `bytes_total` is None for a pipe.
+    position on; `on_skip` is called for each. `notices` says what a person should know of the input as a whole.
+    `bytes_read` of `bytes_total` is progress through the file as stored, compressed or not; `bytes_total` is None for
+    a pipe.
     """
 
     format: ClassVar[str]
@@ -58,13 +73,24 @@ class Input(ABC):
     def __init__(self, path: str) -> None:
         self.path = path
         self.first_position = 0
+        self.share = Share()
         self.skipped: Counter[str] = Counter()
+        self.on_skip: Callable[[int, str], None] = lambda position, reason: None
         self.notices: list[str] = []
 
     def start_at(self, position: int) -> Self:
         """Leave out all records before this position (one past the last that was dealt with)."""
         self.first_position = position
         return self
+
+    def gives(self, position: int) -> bool:
+        """Whether the record at this position is to be read and given out."""
+        return position >= self.first_position and self.share.has(position)
+
+    def skip(self, position: int, reason: str) -> None:
+        """Count a record that is no page."""
+        self.skipped[reason] += 1
+        self.on_skip(position, reason)
 
     def jump_to(self, position: int, offset: int) -> bool:
         """Begin with the record at this position, found before at this offset, without reading what precedes it.

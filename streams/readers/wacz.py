@@ -56,7 +56,8 @@ class WaczArchive(Input):
         except _ZIP_FAILURES as error:
             return (yield from self._damage(name, base, error))
         with WarcArchive(name, file, info.file_size) as warc:
-            warc.skipped = self.skipped
+            warc.on_skip = lambda position, reason: self.skip(base + position, reason)
+            warc.share = self.share._replace(base=base)
             try:
                 for item in warc.start_at(max(0, self.first_position - base)):
                     yield item._replace(position=base + item.position)
@@ -65,7 +66,7 @@ class WaczArchive(Input):
             return base + warc.position
 
     def _damage(self, name: str, position: int, error: Exception) -> Generator[Item, None, int]:
-        if position >= self.first_position:
+        if self.gives(position):
             yield Rejection(name, position, 0, f"this part of the zip cannot be read further ({error})")
         return position + 1
 

@@ -34,27 +34,23 @@ def test_many_processes_give_what_one_gives_in_order() -> None:
 
 HOSTILE_WORKER = """
 import os, signal
-import msgspec
 from dustream.core.intake import Intake
-from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.pages import Crawl
 
-def die_on_hostile_page(data, source):
-    pages = msgspec.msgpack.decode(data, type=list[CrawlEvent])
+def die_on_hostile_page(pages, source):
     if any("hostile" in page.url for page in pages):
         os.kill(os.getpid(), signal.SIGSEGV)
-    crawls = [Crawl(page.url, 0, "gone") for page in pages]
-    return msgspec.msgpack.encode((Intake(crawls, [], {}, list(range(len(pages)))), 0.0))
+    return Intake([Crawl(page.url, 0, "gone") for page in pages], [], {}, list(range(len(pages))))
 """
 
 
 def test_page_that_kills_its_worker_is_rejected_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hostile_worker.py").write_text(HOSTILE_WORKER)  # a module that spawned workers can import
     monkeypatch.syspath_prepend(tmp_path)
-    work = importlib.import_module("hostile_worker").die_on_hostile_page
+    sign = importlib.import_module("hostile_worker").die_on_hostile_page
     pages = [CrawlEvent(url=f"https://a.example/{n}") for n in range(12)]
     pages[5] = CrawlEvent(url="https://a.example/hostile")
-    with SigningPool(2, TextSource(), work=work) as pool:
+    with SigningPool(2, TextSource(), sign) as pool:
         signed = list(pool.sign(iter(chunks_of(pages, 4))))
     crawled = [crawl.url for each in signed for crawl in each.intake.crawls]
     assert crawled == [page.url for page in pages if "hostile" not in page.url]
