@@ -24,6 +24,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dustream._code_cache import choose_code_cache
+
 if TYPE_CHECKING:
     from dustream._client import Client
     from dustream._deduped import Cluster, Deduped, PairReport, RecordVerdict, dedupe
@@ -100,6 +102,9 @@ _MODULES = {
     "dustream.schemas.status": ("DuplicateStatus", "is_kept"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+choose_code_cache()
 
 
 def __getattr__(name: str) -> Any:

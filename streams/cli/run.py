@@ -172,6 +172,9 @@ def read_settings(args: argparse.Namespace) -> Settings:
 
 
 def run(args: argparse.Namespace) -> int:
+    from dustream.streams.engine.worker_server import start_server_for
+
+    start_server_for(args.inputs, args.jobs)  # before the imports that take long
     import msgspec
 
     from dustream.streams.cli.terminal import say_unread

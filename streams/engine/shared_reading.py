@@ -15,7 +15,6 @@ from contextlib import closing
 from math import inf
 from multiprocessing.connection import Connection
 from queue import Queue
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -34,9 +33,9 @@ from dustream.streams.engine.signing import (
     interrupts_ignored,
     sign_isolated,
 )
+from dustream.streams.engine.worker_server import SHARED_BYTES_MIN, worker_context
 from dustream.streams.readers import Share
 
-SHARED_BYTES_MIN = 8 << 20  # less is read and signed sooner by one process than it takes to start workers
 CHUNKS_AHEAD_MAX = 32  # signed by a worker and not yet taken by the parent
 
 A_PAGE = CrawlEvent(url="http://a.example/", html="<p>some words</p>")
@@ -84,13 +83,6 @@ _DECODER: msgspec.msgpack.Decoder[_Message] = msgspec.msgpack.Decoder(_Message)
 def can_be_shared(plans: list[InputPlan]) -> bool:
     """Whether workers can read these inputs for themselves (files, not pipes), and it is worth starting them."""
     return all(plan.bytes_total for plan in plans) and sum(plan.bytes_total for plan in plans) >= SHARED_BYTES_MIN
-
-
-def context() -> Any:
-    """Workers are forked from a server that has imported what they need, and has no threads."""
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload([__name__])
-    return found
 
 
 # ---------------------------------------------------------------- in a worker
@@ -151,7 +143,7 @@ class _Worker:
     def _start(self, first: int) -> None:
         ours, theirs = multiprocessing.Pipe(duplex=False)
         request = replace(self._request, plans=self._plans)
-        self._process = context().Process(
+        self._process = worker_context().Process(
             target=_work, args=(request, self._reader, self._readers, first, theirs), daemon=True
         )
         with interrupts_ignored():
@@ -161,8 +153,8 @@ class _Worker:
 
     @property
     def pid(self) -> int:
-        found: int = self._process.pid
-        return found
+        assert self._process.pid is not None
+        return self._process.pid
 
     def next(self) -> _Message:
         """The next message; if a page has taken the worker down, what can be said of the other pages around it."""

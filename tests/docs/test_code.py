@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def commands() -> list[str]:
     for path in READERS_PAGES:
         text = path.read_text().replace("\\\n", " ")
         found += re.findall(r"^    (?:\$ |\.venv/bin/)?dustream ((?!\.).*)", text, re.M)
-    found += re.findall(r"/bin/dustream (.*)", (ROOT / "docker-compose.yml").read_text())
+    found += re.findall(r"^    command: (.*)", (ROOT / "docker-compose.yml").read_text(), re.M)
     for block in re.findall(r"```text\nexamples:\n(.*?)```", (ROOT / "docs/reference/commands.md").read_text(), re.S):
         found += [line for each in block.splitlines() for line in re.findall(r"(?:^  |; )dustream ([^;|]*)", each)]
     return [line.removesuffix("&") for line in found]
@@ -48,3 +49,9 @@ def test_command_is_understood(line: str) -> None:
     for end in ("|", "<", ">", ";", "&&"):
         words = words[: words.index(end)] if end in words else words
     assert callable(build_parser().parse_args(words).run)
+
+
+def test_image_has_every_package() -> None:
+    folders = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"].values()
+    copied = re.findall(r"^COPY (\S+) \1$", (ROOT / "Dockerfile").read_text(), re.M)
+    assert sorted(copied) == sorted(folders)

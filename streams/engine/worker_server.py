@@ -1,0 +1,27 @@
+"""The process that workers are forked from. It imports what they need while the main process imports its own, and has
+no threads, which do not survive a fork."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterable
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
+
+SHARED_BYTES_MIN = 8 << 20  # less is read and signed sooner by one process than it takes to start workers
+
+_PRELOADED = ["dustream.streams.engine.shared_reading"]
+
+
+def worker_context() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    return context
+
+
+def start_server_for(paths: Iterable[str], jobs: int) -> None:
+    """Start it now, if workers will be wanted for these inputs."""
+    if jobs > 1 and sum(os.path.getsize(path) for path in paths if os.path.isfile(path)) >= SHARED_BYTES_MIN:
+        worker_context()
+        forkserver.ensure_running()
