@@ -62,7 +62,7 @@ class _Signed(Struct, frozen=True, array_like=True, tag=True):
     notices: list[str]
 
 
-class _Refused(Struct, frozen=True, array_like=True, tag=True):
+class _RefusedInput(Struct, frozen=True, array_like=True, tag=True):
     """The input cannot be read at all."""
 
     reason: str
@@ -75,7 +75,7 @@ class _Failed(Struct, frozen=True, array_like=True, tag=True):
     by_setting: bool
 
 
-_Message = _Signed | _Refused | _Failed
+_Message = _Signed | _RefusedInput | _Failed
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[_Message] = msgspec.msgpack.Decoder(_Message)
 
@@ -119,7 +119,7 @@ def _messages(request: ReadRequest, plan: InputPlan, share: Share) -> Iterator[_
             notices.clear()
             started = signed
     except UnreadableInput as error:
-        yield _Refused(str(error))
+        yield _RefusedInput(str(error))
     except BadSetting as error:
         yield _Failed(str(error), True)
     except Exception as error:
@@ -185,7 +185,7 @@ class _Worker:
                 chunk = next(chunks)
         except UnreadableInput as error:
             self._start(self._number + 1)
-            return _Refused(str(error))
+            return _RefusedInput(str(error))
         intake, seconds = sign_isolated(chunk.events, self._request.source, self._request.sign)
         progress = chunk.place.progress
         self._plans[self._number] = plan._replace(start=progress.position)
@@ -227,7 +227,7 @@ class SharedReading:
         self, plan: InputPlan, on_refused: OnRefused, on_notice: OnNotice
     ) -> Iterator[SignedChunk[ChunkSpan]]:
         heads = {number: self._next_of(number) for number in range(len(self._workers))}
-        if isinstance(heads[0], _Refused):
+        if isinstance(heads[0], _RefusedInput):
             error = UnreadableInput(heads[0].reason)
             on_refused(plan.path, error)
             yield SignedChunk(Chunk([], refused_span(plan, self._request.field_map, error)), NOTHING, 0.0)
