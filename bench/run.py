@@ -14,6 +14,7 @@ BENCHMARKS = (
     "text",
     "scanner",
     "extractors",
+    "clock",
     "pipeline",
     "once",
     "search",

@@ -1,0 +1,174 @@
+"""Whole commands by the clock: what a user waits for, with start-up, reading, rules and writing, beside what people use.
+
+    python bench/clock.py [--rounds 3] [--generated 100000,1000000] [--only real,generated,start] [--no-beautifulsoup]
+
+All commands of a collection run one after the other, `--rounds` times; the best round of each counts. *Times* is how
+many times as long as `run --once` (or `run`) with as many jobs. A run on a busy machine is refused without --busy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from pages import data_folder, read_jsonl_zst
+from result_files import Table, write_result
+
+HERE = Path(__file__).resolve().parent
+BIN = Path(sys.executable).parent
+REAL = ("A_kafka_site", "C_pages_multisite")
+PEERS = {"rensa": "resiliparse + rensa", "datasketch": "BeautifulSoup + datasketch"}
+LOAD_MAX = 0.7
+ONE_PAGE = {"url": "http://a.example/", "html": "<html><title>One</title><p>" + "some words of a page " * 20}
+
+
+class Ran(NamedTuple):
+    """One command: seconds by the clock, processor seconds, peak MB, and the stages if it is ours."""
+
+    seconds: float
+    processor: float
+    peak_mb: float
+    stages: dict[str, float]
+
+
+def ours(pages: Path, out: Path, *options: str) -> Ran:
+    shutil.rmtree(out, ignore_errors=True)
+    ran = timed([str(BIN / "dustream"), "run", str(pages), "--out", str(out), "--quiet", *options])
+    summary = json.loads((out / "summary.json").read_text())
+    stages = summary["seconds_per_stage"]
+    return ran._replace(stages={"start and end": ran.seconds - summary["seconds"], **stages})
+
+
+def peer(name: str, pages: Path, out: Path, jobs: int) -> Ran:
+    return timed([sys.executable, str(HERE / "crawl_peers.py"), name, str(pages), str(out), "--jobs", str(jobs)])
+
+
+def timed(command: list[str]) -> Ran:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    seconds = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Ran(seconds, processor, after.ru_maxrss / 1024, {})
+
+
+def best(runs: list[Ran]) -> Ran:
+    return min(runs)
+
+
+def compared(name: str, pages: Path, rounds: int, peers: list[str], work: Path) -> list[Table]:
+    """The table of a collection, and that of where the time goes."""
+    count = sum(1 for _ in pages.open("rb"))
+    commands: dict[tuple[str, int], Callable[[], Ran]] = {}
+    for jobs in (1, 2):
+        for once in ("--once", ""):
+            options = [*once.split(), "--jobs", str(jobs)]
+            commands[f"dustream run {once}".strip(), jobs] = partial(ours, pages, work / "out", *options)
+        for each in peers:
+            commands[PEERS[each], jobs] = partial(peer, each, pages, work / "keep.txt", jobs)
+    runs: dict[tuple[str, int], list[Ran]] = {}
+    for number in range(rounds):
+        for key, run in commands.items():
+            if number and key[0].startswith("BeautifulSoup"):
+                continue  # takes minutes: one round will do
+            runs.setdefault(key, []).append(run())
+            print(f"{name}, round {number + 1}: {key[0]}, {key[1]} jobs: {runs[key][-1].seconds:.1f} s", flush=True)
+    found = {key: best(each) for key, each in runs.items()}
+    columns = ["", "jobs", "s", "times --once", "times run", "times as fast as 1 job", "µs a page"]
+    rows: list[list[Any]] = []
+    for (label, jobs), ran in found.items():
+        to_ours = [ran.seconds / found[command, jobs].seconds for command in ("dustream run --once", "dustream run")]
+        to_one_job = found[label, 1].seconds / ran.seconds
+        rows.append([label, jobs, ran.seconds, *to_ours, to_one_job, 1e6 * ran.seconds / count])
+    stages = [name for name, _ in sorted(found["dustream run", 1].stages.items(), key=lambda item: -item[1])]
+    stages += [each for each in found["dustream run --once", 1].stages if each not in stages]
+    once, kept = found["dustream run --once", 1], found["dustream run", 1]
+    where = [[stage, once.stages.get(stage, ""), kept.stages.get(stage, "")] for stage in stages]
+    where.append(["everything else", *(ran.seconds - sum(ran.stages.values()) for ran in (once, kept))])
+    where.append(["by the clock", once.seconds, kept.seconds])
+    return [
+        Table(f"{name}: {count:,} pages, {pages.stat().st_size / 1e6:,.0f} MB of JSON lines", columns, rows),
+        Table(f"{name}: where the time goes, one job, s", ["stage", "dustream run --once", "dustream run"], where),
+    ]
+
+
+def start_up(work: Path, rounds: int) -> Table:
+    """A run on one page: beside Python itself."""
+    page = work / "one.jsonl"
+    page.write_text(json.dumps(ONE_PAGE) + "\n")
+    rows = []
+    bare = best([timed([sys.executable, "-c", "pass"]) for _ in range(rounds)])
+    rows.append(["python -c pass", bare.seconds, bare.processor])
+    for label, options in (("dustream run", ()), ("dustream run --once", ("--once",))):
+        ran = best([ours(page, work / "one", *options) for _ in range(rounds)])
+        peak_mb = json.loads((work / "one/summary.json").read_text())["peak_memory_mb"]
+        rows.append([label, ran.seconds, ran.processor, peak_mb])
+    rows[0].append("")
+    return Table("One page", ["command", "s", "processor s", "peak MB"], rows)
+
+
+def write_real(path: Path, folder: Path) -> None:
+    with path.open("wb") as file:
+        for name in REAL:
+            for line in read_jsonl_zst(folder / f"{name}.jsonl.zst"):
+                file.write(line)
+
+
+def write_generated(path: Path, pages: int) -> None:
+    subprocess.run(
+        [str(BIN / "dustream"), "generate", "--pages", str(pages), "--seed", "5", "--out", str(path)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--generated", default="100000,1000000")
+    parser.add_argument("--only", default="start,real,generated")
+    parser.add_argument("--no-beautifulsoup", action="store_true")
+    parser.add_argument("--busy", action="store_true")
+    args = parser.parse_args()
+    load = os.getloadavg()[0]
+    print(f"load before the run: {load:.2f}")
+    if load > LOAD_MAX and not args.busy:
+        sys.exit(f"the machine is busy (load {load:.2f}): clock times would mean nothing; --busy measures anyway")
+    tables: list[Table] = []
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        only = args.only.split(",")
+        if "start" in only:
+            tables.append(start_up(work, max(args.rounds, 5)))
+        data = data_folder()
+        if "real" in only and data is not None:
+            pages = work / "real.jsonl"
+            write_real(pages, data)
+            peers = ["rensa"] if args.no_beautifulsoup else ["rensa", "datasketch"]
+            tables += compared("Real pages", pages, args.rounds, peers, work)
+            pages.unlink()
+        for count in map(int, args.generated.split(",")) if "generated" in only else ():
+            pages = work / f"generated-{count}.jsonl"
+            write_generated(pages, count)
+            tables += compared(f"Generated web of {count:,}", pages, 1, ["rensa"], work)
+            pages.unlink()
+    for table in tables:
+        print(f"\n{table.title}\n\n{table.markdown()}")
+    write_result("clock", tables)
+
+
+if __name__ == "__main__":
+    main()
