@@ -1,4 +1,4 @@
-"""Whole commands by the clock: what a user waits for, with start-up, reading, rules and writing, beside what people use.
+"""Whole commands by the clock: what a user waits for, with start-up, reading, rules and writing, beside other tools.
 
     python bench/clock.py [--rounds 3] [--generated 100000,1000000] [--only real,generated,start] [--no-beautifulsoup]
 
