@@ -158,7 +158,7 @@ def _run_once(request: RunRequest, paths: list[str], watcher: Watcher) -> RunSum
         )
     spool = FileSpool(request.out)
     try:
-        engine = OnceEngine(request.settings, spool, on_stage=watcher.settling)
+        engine = OnceEngine(request.settings, spool, jobs=request.jobs, on_stage=watcher.settling)
         return _Run(request, paths, MemoryStore(), lambda: engine, engine, watcher).run()
     finally:
         spool.close()

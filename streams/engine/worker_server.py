@@ -11,7 +11,7 @@ from multiprocessing.context import ForkServerContext
 
 SHARED_BYTES_MIN = 8 << 20  # less is read and signed sooner by one process than it takes to start workers
 
-_PRELOADED = ["dustream.streams.engine.shared_reading"]
+_PRELOADED = ["dustream.streams.engine.shared_reading", "dustream.core.rules.processor"]
 
 
 def worker_context() -> ForkServerContext:

@@ -6,12 +6,9 @@ unchanged, each on its own: sites and rules get the final messages of `pages`.
 
 from __future__ import annotations
 
-import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -24,13 +21,8 @@ from dustream.core.pages.resolution import REDIRECT_HOPS_MAX
 from dustream.core.pages.site_pages import SitePages
 from dustream.core.pages.small_changes import ByAnchor
 from dustream.core.pages.status import ClusterUpdates, holds_group, status, view
-from dustream.core.pipeline import PAGES, RULES, SITES, containment_rules, pipeline
-from dustream.core.processor import Processor, Resting, Send
-from dustream.core.rules.known_site import RulesSettings
-from dustream.core.rules.learn import LearnSettings
-from dustream.core.rules.processor import RulesProcessor
+from dustream.core.pipeline import PAGES, RULES, SITES, containment_rules
 from dustream.core.settings import Settings
-from dustream.core.topology import ProcessorSpec
 from dustream.core.urls.sites import site_of
 from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
@@ -41,16 +33,23 @@ from dustream.schemas.sites import SiteDecision
 from dustream.schemas.status import DuplicateStatus
 from dustream.streams.engine.feed import Feed, rare_collections
 from dustream.streams.engine.tables import TaskTables
+from dustream.streams.once.alone import run_to_rest, spec_of
+from dustream.streams.once.rule_learning import learn_rules
 from dustream.streams.store.memory import MemoryStore
 
-BATCH_MESSAGES_MAX = 1_024
+Result = TypeVar("Result")
 
 
 class OnceEngine:
     """Takes the input of the topology, and has the outcome after the last feed."""
 
     def __init__(
-        self, settings: Settings, spool: Spool, *, on_stage: Callable[[str], None] = lambda stage: None
+        self,
+        settings: Settings,
+        spool: Spool,
+        *,
+        jobs: int = 1,
+        on_stage: Callable[[str], None] = lambda stage: None,
     ) -> None:
         if settings.small_changes != "anchor":
             raise BadSetting(
@@ -58,9 +57,9 @@ class OnceEngine:
                 "not follow: leave --once out"
             )
         self._settings = settings
+        self._jobs = jobs
         self._on_stage = on_stage
         self._markets = Markets(settings.markets)
-        self._topology = pipeline(settings)
         self._contents = Contents(settings.threshold, spool)
         self._fold = Fold(self._contents, ByAnchor(settings.anchor_distance))
         self._letters: list[DeadLetter] = []
@@ -161,14 +160,15 @@ class OnceEngine:
 
     def _hold_sites(self, rows: Rows) -> None:
         sites = SitePages(site_of, len(self._markets.names))
-        sites.open(TaskTables(MemoryStore(), self._spec(PAGES), 0))
+        sites.open(TaskTables(MemoryStore(), spec_of(self._settings, PAGES), 0))
         for url, row in rows.items():
             rows[url] = sites.counted(url, None, row)
         words = [
             SiteDecision(site_of(each.url), each.version, each.pass_from is not None)
             for each in self._fold.site_decisions
         ]
-        sends = self._alone(SITES, [send.message for send in sites.tallies()] + words)
+        messages = [send.message for send in sites.tallies()] + words
+        sends = self._tried(SITES, messages, lambda: list(run_to_rest(self._settings, SITES, messages)))
         newest = {send.message.site: send.message for send in sends if isinstance(send.message, Alarm)}
         self._alarms += [alarm for alarm in newest.values() if alarm.kind == "site_held"]
         held = {send.message.site: send.message.markets for send in sends if isinstance(send.message, SiteHeld)}
@@ -189,40 +189,15 @@ class OnceEngine:
         updates = ClusterUpdates()
         for url, said in self._statuses.items():
             updates.add(site_of(url), said)
-        learn = LearnSettings.of(self._settings.rules)
-        at_the_end = partial(RulesProcessor, RulesSettings(relearn_changes_min=sys.maxsize, learn=learn))
-        sends = self._alone(RULES, [send.message for send in updates.drain()], at_the_end)
-        newest = {send.message.site: send.message for send in sends}
-        self._rule_sets = [replace(rules, version=1) for rules in newest.values() if rules.rules]
+        messages = [send.message for send in updates.drain()]
+        self._rule_sets = self._tried(RULES, messages, lambda: learn_rules(messages, self._settings, self._jobs))
 
-    def _spec(self, name: str) -> ProcessorSpec:
-        return next(spec for spec in self._topology.processors if spec.name == name)
-
-    def _alone(self, name: str, messages: list[Any], make: Callable[[], Processor] | None = None) -> list[Send]:
-        """The messages of a processor run on all these messages. If it fails, the outcome is computed without it."""
-        spec = self._spec(name)
+    def _tried(self, name: str, messages: list[Any], run: Callable[[], list[Result]]) -> list[Result]:
+        """What a processor makes of these messages. If it fails, the outcome is computed without it."""
         self.messages[name] = len(messages)
         try:
-            return list(_run_to_rest(spec, (make or spec.make)(), deque(messages)))
+            return run()
         except Exception as error:
             reason = f"the {name} processor failed: {type(error).__name__}: {error}"
-            self._letters.append(DeadLetter(source=spec.input, position=-1, reason=reason))
+            self._letters.append(DeadLetter(source=spec_of(self._settings, name).input, position=-1, reason=reason))
             return []
-
-
-def _run_to_rest(spec: ProcessorSpec, processor: Processor, queue: deque[Any]) -> Iterator[Send]:
-    """All messages that a processor sends until it is at rest; those to itself are processed, too."""
-    tables = TaskTables(MemoryStore(), spec, 0)
-    processor.open(tables)
-    rested = not isinstance(processor, Resting)
-    while queue or not rested:
-        batch = [queue.popleft() for _ in range(min(len(queue), BATCH_MESSAGES_MAX))]
-        if batch:
-            sends = processor.process(tables, batch)
-        else:
-            assert isinstance(processor, Resting)
-            sends = processor.at_rest(tables)
-            rested = not sends
-        tables.accept()
-        queue += [send.message for send in sends if send.topic == spec.input]
-        yield from sends
