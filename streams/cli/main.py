@@ -7,7 +7,7 @@ import os
 import sys
 from importlib import import_module
 
-from dustream.core.errors import BadSetting, DustreamError
+from dustream.core.errors import BadSetting, DustreamError, broken_program
 from dustream.streams.disk import describe
 
 COMMANDS = (
@@ -73,6 +73,11 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         print(f"dustream: {describe(error)}", file=sys.stderr)
         _close_stdout()
+        return 1
+    except Exception as error:
+        if (broken := broken_program(error)) is None:
+            raise
+        print(f"dustream: {broken}", file=sys.stderr)
         return 1
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dustream.core.errors import BadSetting
+from dustream.core.errors import BadSetting, stop_if_fatal
 from dustream.core.once.containing import Containing, Posted
 from dustream.core.once.contents import Contents, Spool
 from dustream.core.once.fold import Fold
@@ -205,6 +205,7 @@ class OnceEngine:
         try:
             return list(_run_to_rest(spec, (make or spec.make)(), deque(messages)))
         except Exception as error:
+            stop_if_fatal(error)
             reason = f"the {name} processor failed: {type(error).__name__}: {error}"
             self._letters.append(DeadLetter(source=spec.input, position=-1, reason=reason))
             return []
