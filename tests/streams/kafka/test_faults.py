@@ -66,6 +66,18 @@ def test_what_cannot_be_used_becomes_a_dead_letter_with_its_bytes(ground: Playgr
     assert b"cannot count this" in letters[b"\x92\xa7poison1\x00"]
 
 
+def test_an_error_that_no_message_caused_ends_the_worker(ground: Playground) -> None:
+    ground.write([*words(50), "module 0", *words(50)])
+    worker = ground.start("a", "--broken")
+    assert worker.wait(60) != 0
+    assert "the program is damaged (ModuleNotFoundError: No module named 'moved')" in ground.log("a")
+    ground.workers.pop("a")
+    ground.start("a")
+    ground.settle()
+    ground.check()
+    assert ground.read("dead.letters") == []
+
+
 def apart(ground: Playground, first: int, after: int) -> None:
     """Two workers with a stage each, so that all goes by the logs; both throw some of it away."""
     for worker, stage in (("a", "read"), ("b", "count")):
