@@ -198,11 +198,6 @@ def test_standard_input_cannot_be_read_again(web, tmp_path: Path, ask) -> None:
     assert "came from standard input" in said.out and "380 in common" in said.out
 
 
-def test_answers_come_at_once(web, command_seconds) -> None:
-    for arguments in (["status", A], ["why", A, C, "--no-text"]):
-        assert command_seconds(*arguments, "--state", web) < 0.5
-
-
 def test_state_in_use_is_read_with_a_word_of_caution(web, ask, tmp_path: Path) -> None:
     state = tmp_path / "state"
     shutil.copytree(web / "state", state)
