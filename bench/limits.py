@@ -87,8 +87,9 @@ def hostile() -> Iterator[Row]:
     for name, page in REFUSED.items():
         yield (f"refuse a page: {name}", seconds(lambda page=page: extract(page)), 1)
     rules = [SubstringRewrite("", "a" * 50 + "b", "c"), PatternRewrite((), (KeyWrite("?a=", "drop"),), open=True)]
-    active = [UrlRule(rule_id("site.com", each), each, "", "", "active", "imported") for each in rules]
-    normalizer = Normalizer([RuleSet("site.com", 1, tuple(active))])
+    fields = {"pattern": "", "replacement": "", "stage": "active", "learner": "imported"}
+    active = [UrlRule(id=rule_id("site.com", each), rewrite=each, **fields) for each in rules]
+    normalizer = Normalizer([RuleSet(site="site.com", version=1, rules=tuple(active))])
 
     def normalize(url: str) -> None:
         normalizer.explain(url)

@@ -51,10 +51,12 @@ def after(slot: int, size: int) -> int:
 @inner
 def find_key(keys: Hashes, key: np.uint64) -> int:
     """The slot of the key; the empty slot where it belongs if it is absent."""
-    slot = home(key, len(keys))
+    # Unsigned: numba checks signed indexes for being negative, and this is called for every tag and attribute.
+    mask = np.uint64(len(keys) - 1)
+    slot = (key ^ (key >> np.uint64(32))) & mask
     while keys[slot] != NO_KEY and keys[slot] != key:
-        slot = after(slot, len(keys))
-    return slot
+        slot = (slot + np.uint64(1)) & mask
+    return np.int64(slot)  # type: ignore[return-value]
 
 
 @inner
@@ -96,18 +98,19 @@ def first_entry(hashed: np.uint64, slots: Ints, hashes: Hashes) -> np.int32:
 @kernel
 def numbered(hashes: Hashes) -> tuple[Ints, Ints]:
     """A number for each entry, in the order of first appearance, the same for equal hashes; and the first of each."""
-    slots = slots_by_hash(hashes)
+    slots = np.full(slot_count(len(hashes)), -1, np.int32)
     firsts = np.zeros(len(hashes), np.int32)
     numbers = np.zeros(len(hashes), np.int32)
     used = 0
     for entry in range(len(hashes)):
-        first = first_entry(hashes[entry], slots, hashes)
-        if first == entry:
+        slot = home(hashes[entry], len(slots))
+        while slots[slot] >= 0 and hashes[firsts[slots[slot]]] != hashes[entry]:
+            slot = after(slot, len(slots))
+        if slots[slot] < 0:
+            slots[slot] = used
             firsts[used] = entry
-            numbers[entry] = used
             used += 1
-        else:
-            numbers[entry] = numbers[first]
+        numbers[entry] = slots[slot]
     return numbers, firsts[:used]
 
 

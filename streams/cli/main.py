@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"dustream: {error}", file=sys.stderr)
         return 2 if isinstance(error, BadSetting) else 1
     except KeyboardInterrupt:
-        print("dustream: interrupted; what was done is kept, run the same command again to go on", file=sys.stderr)
+        print("dustream: interrupted; completed work is kept; run the same command again to resume", file=sys.stderr)
         return 130
     except BrokenPipeError:
         _close_stdout()  # the reader has gone: say nothing more

@@ -67,5 +67,5 @@ class HealthReport:
                 left = await runtime.read(unsettled, runtime.cluster, runtime.application, runtime.topology)
                 runtime.metrics.set("unsettled", sum(left.values()))
             except Exception as error:  # the broker is away, or a topic is being created: try again later
-                log.debug("whether all is settled is not known: %r", error)
+                log.debug("cannot tell whether everything is settled: %r", error)
                 runtime.metrics.drop("unsettled")

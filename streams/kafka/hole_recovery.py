@@ -58,7 +58,7 @@ class HoleRecovery:
         if await self._skip_deleted(tp, task, (await self._group.beginnings([tp]))[tp]):
             return
         log.warning(
-            "%s: records between %d and %d did not arrive: going back", task.name, task.progress.position, hole.offset
+            "%s: records between %d and %d did not arrive: seeking back", task.name, task.progress.position, hole.offset
         )
         self._runtime.metrics.add("holes", processor=task.spec.name)
         await self._tasks.seek(tp)
@@ -125,11 +125,11 @@ class HoleRecovery:
     async def _search(self, behind: dict[TP, KafkaTask]) -> None:
         """Seek to the positions of tasks. The broker is asked before the lock is taken: its answer waits behind a fetch
         that waits for records."""
-        log.info("standing still before the ends of their logs: %s", ", ".join(task.name for task in behind.values()))
+        log.info("idle before the end of the log, seeking: %s", ", ".join(task.name for task in behind.values()))
         try:
             begins = await self._group.beginnings(behind)
         except (KafkaError, OSError, TimeoutError) as error:
-            log.warning("the beginnings of these logs are not known: %r; asking again", error)
+            log.warning("cannot read where these logs begin: %r; retrying", error)
             self._searched = {tp: seen for tp, seen in self._searched.items() if tp not in behind}
             return
         async with self._tasks.turn:

@@ -37,7 +37,7 @@ PACK_BYTES = 1 << 20  # before compression; web pages shrink to a fifth
 CHUNKS_PER_SYNC = 32
 COMPRESSION_LEVEL = 1
 EVENT_BYTES_MAX = RECORD_BYTES_MAX - 2 * PACK_BYTES  # as sent; leaves room for the rest of its pack
-NO_REGULAR_FILE = "no regular file, not read (name it to read it)"
+NO_REGULAR_FILE = "not a regular file, skipped (name it to read it)"
 ESCAPE_FACTOR = 6  # bytes that a character may take as JSON
 
 

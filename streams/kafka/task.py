@@ -166,7 +166,7 @@ class KafkaTask:
         if writer == transactions.transactional_id:
             await transactions.open()
         else:
-            log.warning("%s: its former owner %s has a transaction open: shutting it out", self.name, writer)
+            log.warning("%s: its former owner %s has a transaction open: fencing it", self.name, writer)
             await transactions.shut_out(writer)
 
     def _catch_up(self) -> None:

@@ -151,7 +151,7 @@ class Worker:
         try:
             await asyncio.wait_for(self._tasks.close_all(), timeout_s)
         except TimeoutError:
-            log.warning("not all tasks ended within %.0f s: their open batches will be done again", timeout_s)
+            log.warning("not all tasks ended within %.0f s: their open batches will be repeated", timeout_s)
         await self._runtime.transactions.close()
         with suppress(TimeoutError, asyncio.CancelledError, Exception):
             await asyncio.wait_for(self._group.stop(), timeout_s)
@@ -167,7 +167,7 @@ def leave_after(seconds: float) -> None:
 
 
 def _leave() -> None:
-    log.warning("not stopped in time: leaving; what was not committed will be done again")
+    log.warning("not stopped in time: exiting; uncommitted work will be repeated")
     logging.shutdown()
     os._exit(1)
 

@@ -81,7 +81,7 @@ def open_input(path: str, *, field_map: FieldMap | None = None) -> Input:
         if not isinstance(error, Exception):
             raise
         stop_if_fatal(error)
-        # whatever a parser says of a file whose directory or schema is damaged
+        # any error of a parser on a damaged directory or schema
         raise refuse(path, str(error) if isinstance(error, BrokenSource) else f"damaged ({error!r})") from None
 
 
