@@ -274,6 +274,7 @@ def search_and_insert(index: SimilarityIndex, first: int, count: int, family_pag
 
 
 def growth(pages_max: int) -> Table:
+    search_and_insert(SimilarityIndex(0.8, lambda page: synthetic_shingles(page, FAMILY_PAGES)), 0, 100, FAMILY_PAGES)
     index = SimilarityIndex(0.8, lambda page: synthetic_shingles(page, FAMILY_PAGES))
     sizes = [size for size in (10_000, 30_000, 100_000, 300_000, 1_000_000) if size <= pages_max]
     base, done, found = 0.0, 0, []

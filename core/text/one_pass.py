@@ -1,7 +1,7 @@
 """Bytes to signature in one call of compiled code: read a page's text, sign a text, or both.
 
-What the code works in and what it gives stands in one memory that is kept from page to page, cut into parts: each array
-that goes through the door of compiled code costs a microsecond or more, a page of a kilobyte costs two.
+Passing an array from Python to compiled code costs a microsecond or more, a page of a kilobyte takes two in all. So
+working memory and results are parts of one array, declared below and reused from page to page.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ def _one_pass(
         _tell_language(text, memory, tables)
 
 
-# --- its door
+# --- called by Python
 
 EntryPoint = Callable[[NDArray[np.uint8], str, int, NDArray[np.uint8], NDArray[np.uint8]], None]
 

@@ -293,7 +293,7 @@ class KafkaTask:
                 "application"
             )
         if batch.number < expected:
-            self._runtime.metrics.add("repeated_parcels", processor=self.spec.name)
+            self._runtime.metrics.add("repeated_batches", processor=self.spec.name)
             return False
         received[batch.sender] = expected + 1
         return True

@@ -36,7 +36,7 @@ def test_undisturbed_and_stopped_in_peace(ground: Playground) -> None:
     ground.settle()
     ground.check()
     assert ground.stop() == 0
-    repeated = re.findall(r"dustream_repeated_parcels_total\S* (\d+)", ground.log("a"))
+    repeated = re.findall(r"dustream_repeated_batches_total\S* (\d+)", ground.log("a"))
     assert repeated and set(repeated) == {"0"}, "a stop in peace repeats nothing"
 
 
