@@ -304,7 +304,8 @@ def losses(corpus: str, pages: Sequence[Page]) -> Table:
         lost = sum(len(codes[one]) * (1 - repeatability(codes[one], codes[other])) for one, other in pairs)
         dropped = [len(codes[one]) for one, _ in pairs]
         most = information_loss_max(delta, dropped)
-        rows.append([f"{delta:.2f}", f"{lost / sum(dropped):.2%}", f"{most / sum(dropped):.0%}"])
+        total = max(1, sum(dropped))
+        rows.append([f"{delta:.2f}", f"{lost / total:.2%}", f"{most / total:.0%}"])
     return printed(Table(f"{corpus}: what the codes of dropped pages lose", ["δ", "lost", "bound of III.D"], rows))
 
 
