@@ -13,11 +13,17 @@ Remove the near-duplicates of a corpus, a table or a data set:
 >>> list(found.kept())
 ['a text', 'another text']
 
-Keep the groups of a crawl up to date while pages arrive, change and die: `dustream.open`. Rewrite URLs by rules learned
-from duplicates: `dustream.learn`, `dustream.RuleBook`, `dustream.normalize`. Talk to an application on Kafka:
-`dustream.Client`.
+By task:
 
-Everything listed here is public and typed. Everything else in the package is internal and may change.
+    sign, extract               the signature of a text or page; the title, language and main text of a page
+    dedupe                      the near-duplicates of a corpus, a table or a data set
+    open                        the groups of a crawl, kept up to date while pages arrive, change and die
+    learn, RuleBook, normalize  URL rewrite rules: learned from duplicates, loaded, applied
+    Client                      an application on Kafka: publish events, read statuses and rules
+    DustreamError               the base of all errors; `str(error)` states what to do
+
+`help(dustream.dedupe)` describes one of them. Everything listed here is public and typed. Everything else in the
+package is internal and may change.
 """
 
 from __future__ import annotations
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
         BadEvent,
         BadInput,
         BadSetting,
+        BrokenProgram,
         DiskFailure,
         DustreamError,
         Interrupted,
@@ -53,6 +60,7 @@ __all__ = [
     "BadEvent",
     "BadInput",
     "BadSetting",
+    "BrokenProgram",
     "Client",
     "Cluster",
     "CrawlEvent",
@@ -91,6 +99,7 @@ _MODULES = {
         "BadEvent",
         "BadInput",
         "BadSetting",
+        "BrokenProgram",
         "DiskFailure",
         "DustreamError",
         "Interrupted",

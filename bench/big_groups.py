@@ -1,6 +1,6 @@
 """Giant groups on the embedded engine: what joining, leaving, a winner's death and its return cost.
 
-    python bench/big_groups.py [--members 300000] [--chain 100000] [--quick] [--json] [--only near,copies,hub,chain]
+    python bench/big_groups.py [--members 300000] [--chain 100000] [--quick] [--only near,copies,hub,chain]
 
 Four shapes, each in a process of its own (so that peak memory is its own), on RocksDB:
 - near: near duplicates, each matches each (100 shingles in common, one of its own);
@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import result_files
 from numpy.typing import NDArray
 
 from dustream.core.pipeline import GROUPS, PAGES, RULES, TIER2, pipeline
@@ -358,40 +359,47 @@ HEAD = (
 )  # fmt: skip
 
 
-def show(line: Line) -> str:
-    cpu = f"{line.cpu_us_a_page:,.0f} | {line.rules_us_a_page:,.0f}"
-    return (
-        f"| {line.operation} | {line.pages:,} | {cpu} | {line.messages_a_page:,.1f} | {line.step_rows:,} | {line.step} "
-        f"| {line.step_ms:,} | {line.step_sends:,} | {line.message_bytes:,} | {line.peak_mb:,} |"
-    )
-
-
-def run_one(shape: Shape, partitions: int, *, as_json: bool) -> None:
-    if not as_json:
-        print(f"\n### {shape.name}, {shape.members:,} pages\n\n| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD))
+def run_one(shape: Shape, partitions: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for line in lines(shape, Path(folder), partitions):
-            print(json.dumps({"shape": shape.name} | line._asdict()) if as_json else show(line), flush=True)
+            print(json.dumps(list(line)), flush=True)
 
 
-def main() -> int:
+def run_in_process(name: str, pages: int, partitions: int) -> result_files.Table:
+    """Each shape in a process of its own: its peak of memory is its own, too."""
+    sizes = ["--members", str(pages), "--chain", str(pages), "--partitions", str(partitions)]
+    command = [sys.executable, __file__, "--one", name, *sizes]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    rows = []
+    for line in process.stdout:
+        rows.append(json.loads(line))
+        print(f"{name}: {rows[-1]}", flush=True)
+    if process.wait():
+        raise SystemExit(f"{name} failed")
+    return result_files.Table(f"{name}, {pages:,} pages", list(HEAD), rows)
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--members", type=int, default=300_000, help="pages of near, copies and hub")
     parser.add_argument("--chain", type=int, default=100_000, help="pages of the chain")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--only", default="near,copies,hub,chain", help="shapes, with commas between them")
-    parser.add_argument("--quick", action="store_true", help="3,000 pages each")
-    parser.add_argument("--json", action="store_true", help="one line of JSON per operation")
+    parser.add_argument("--quick", action="store_true", help="3,000 pages each, no result file")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    members, chain = (3_000, 3_000) if args.quick else (args.members, args.chain)
-    names = args.only.split(",")
-    if len(names) == 1:
-        run_one(Shape(names[0], chain if names[0] == "chain" else members), args.partitions, as_json=args.json)
-        return 0
-    more = ["--json"] if args.json else []
-    sizes = ["--members", str(members), "--chain", str(chain), "--partitions", str(args.partitions)]
-    return max(subprocess.call([sys.executable, __file__, "--only", name, *sizes, *more]) for name in names)
+    if args.one:
+        run_one(Shape(args.one, args.members), args.partitions)
+        return
+    tables = []
+    for name in args.only.split(","):
+        pages = 3_000 if args.quick else args.chain if name == "chain" else args.members
+        tables.append(run_in_process(name, pages, args.partitions))
+        print(f"\n{tables[-1].title}\n\n{tables[-1].markdown()}\n", flush=True)
+    if not args.quick:
+        result_files.write_result("big_groups", tables)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from code_search.code_index import ContainmentIndex
 from pages import data_folder, real_pages
+from result_files import Table, write_result
 
 from dustream.core.text.code_parameters import DEFAULT_ANCHORS
 from dustream.core.text.feature_code import feature_code, purified_paragraphs
@@ -266,40 +267,46 @@ def generated_reprints(count: int, seed: int = 3) -> list[Page]:
 # Output
 
 
-def print_table(name: str, pages: Sequence[Page], methods: dict[str, Method]) -> None:
-    print(f"{name}: {'':<{32 - len(name)}} effective  dropped  removal  precision     lost  µs a page")
+COLUMNS = ["method", "effective", "dropped", "removal", "precision", "lost", "µs a page"]
+
+
+def measured(corpus: str, name: str, pages: Sequence[Page], methods: dict[str, Method]) -> Table:
+    rows = []
     for label, method in methods.items():
         found = method(pages)
         right = sum(is_right(pages, *pair) for pair in found.pairs)
-        precision = f"{right / len(found.pairs):9.2%}" if found.pairs else "        -"
+        precision = f"{right / len(found.pairs):.2%}" if found.pairs else "-"
         some = found.pairs[:: max(1, len(found.pairs) // LOSS_PAIRS)]
         lost = sum(lost_share(pages, *pair) for pair in some) / max(1, len(some))
         rate, each = len(found.pairs) / max(found.effective, 1), found.seconds / len(pages) * 1e6
-        counts = f"{found.effective:9d} {len(found.pairs):8d} {rate:8.2%}"
-        print(f"  {label:<32} {counts}  {precision} {lost:8.2%} {each:10.0f}")
-    print(flush=True)
+        shown = " ".join(label.split())
+        rows.append([shown, found.effective, len(found.pairs), f"{rate:.2%}", precision, f"{lost:.2%}", round(each)])
+    return printed(Table(f"{corpus}, {len(pages):,} pages: {name}", COLUMNS, rows))
 
 
-def print_tables(name: str, pages: Sequence[Page]) -> None:
-    print(f"--- {name}: {len(pages)} pages\n")
+def printed(table: Table) -> Table:
+    print(f"\n{table.title}\n\n{table.markdown()}", flush=True)
+    return table
+
+
+def tables_of(corpus: str, pages: Sequence[Page]) -> list[Table]:
     fuzzy(0.75)(pages[:50])  # compiled before it is timed
-    print_table("Table II", pages, TABLE_II)
-    print_table("Table III", pages, TABLE_III)
-    print_table("Table IV", pages, TABLE_IV)
-    print_losses(pages)
+    named = {"Table II": TABLE_II, "Table III": TABLE_III, "Table IV": TABLE_IV}
+    return [measured(corpus, name, pages, methods) for name, methods in named.items()] + [losses(corpus, pages)]
 
 
-def print_losses(pages: Sequence[Page]) -> None:
+def losses(corpus: str, pages: Sequence[Page]) -> Table:
     """Section III.D: what is lost of the codes of dropped pages, and what may be lost at most."""
     codes = [code_of(page) for page in pages]
-    told = []
+    rows = []
     for delta in DELTAS:
         pairs = fuzzy(delta)(pages).pairs
         lost = sum(len(codes[one]) * (1 - repeatability(codes[one], codes[other])) for one, other in pairs)
         dropped = [len(codes[one]) for one, _ in pairs]
         most = information_loss_max(delta, dropped)
-        told.append(f"δ = {delta:.2f}: {lost / sum(dropped):.2%} of {most / sum(dropped):.0%}")
-    print(f"lost of the dropped pages' codes, of the most that section III.D allows: {', '.join(told)}\n", flush=True)
+        total = max(1, sum(dropped))
+        rows.append([f"{delta:.2f}", f"{lost / total:.2%}", f"{most / total:.0%}"])
+    return printed(Table(f"{corpus}: what the codes of dropped pages lose", ["δ", "lost", "bound of III.D"], rows))
 
 
 def random_codes(count: int, seed: int) -> Iterator[str]:
@@ -308,9 +315,8 @@ def random_codes(count: int, seed: int) -> Iterator[str]:
         yield prose.characters(prose.chance.randrange(12, 60))
 
 
-def print_growth(sizes: Sequence[int], asked: int = 2_000) -> None:
-    print("--- search and change as codes grow (12 to 59 characters, µs of processor each)\n")
-    print("     codes   search      put   remove  compared  bytes a code")
+def growth(sizes: Sequence[int], asked: int = 2_000) -> Table:
+    rows = []
     index, number, stream = ContainmentIndex(0.75), 0, random_codes(max(sizes), 1)
     for size in sizes:
         while number < size:
@@ -329,20 +335,20 @@ def print_growth(sizes: Sequence[int], asked: int = 2_000) -> None:
         times.append(time.process_time())
         each = [(end - start) / asked * 1e6 for start, end in pairwise(times)]
         met = (index.compared - compared) / asked
-        print(
-            f"{size:10d} {each[0]:8.1f} {each[1]:8.1f} {each[2]:8.1f} {met:9.2f} {index.bytes_used / size:13.0f}",
-            flush=True,
-        )
+        rows.append([size, *(round(us, 1) for us in each), round(met, 2), round(index.bytes_used / size)])
+    columns = ["codes", "search", "put", "remove", "compared", "bytes a code"]
+    return printed(Table("Codes of 12 to 59 characters, µs of processor each", columns, rows))
 
 
 def main() -> None:
     quick = "--quick" in sys.argv
-    print_tables("generated reprints", generated_reprints(2_000 if quick else 20_000))
+    tables = tables_of("Generated reprints", generated_reprints(2_000 if quick else 20_000))
     if data_folder() is not None:
         for name in REAL_CHINESE:
-            print_tables(f"Chinese pages of {name}", chinese_pages(name))
-    sizes = (1_000, 10_000) if quick else (10_000, 30_000, 100_000, 300_000, 1_000_000)
-    print_growth(sizes)
+            tables += tables_of(f"Chinese pages of {name}", chinese_pages(name))
+    tables.append(growth((1_000, 10_000) if quick else (10_000, 30_000, 100_000, 300_000, 1_000_000)))
+    if not quick:
+        write_result("codes", tables)
 
 
 if __name__ == "__main__":

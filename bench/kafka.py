@@ -3,15 +3,15 @@
     python bench/kafka.py [--pages 10000] [--partitions 8] [--workers 1 2] [--repeat 3]
     python bench/kafka.py --recovery 100000
 
-Prints pages a second of one and two workers as shares of the embedded engine's with --jobs 1, who took the processor,
-messages per page and µs per message by stage, and how long a worker takes to rebuild its state from the changelogs.
-Time counts from when all tasks are open and all pages published to the last status; workers are held meanwhile, because
-who publishes has other machines.
+Measures pages a second of one and two workers as shares of the embedded engine's with --jobs 1, processor time by
+process, messages per page and µs per message by stage, and how long a worker takes to rebuild its state from the
+changelogs. Time runs from when all tasks are open and all pages are published to the last status; workers are stopped
+while pages are published, because a publisher would run on another machine.
 
-One run says little, because other things happen on the machine, too. So the engines take turns, several times, and a
-ratio is that of two runs of one turn: the median, the least and the most. What everything else took of the processors
-meanwhile is told beside each run. All is told by processor time as well: workers and broker on two cores of their own
-take at least as long as the busiest of them, and half of what they take together.
+The engines take turns, several times, because a single run is noisy. A ratio compares two runs of one turn; median,
+least and most are reported, and beside each run the processor time of everything else on the machine. Ratios by
+processor time assume that workers and broker have two cores of their own: they take at least as long as the busiest of
+them, and half of what they take together.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import msgspec
 from pages import sample_pages
+from result_files import Table, write_result
 
 from dustream.core.settings import Settings
 from dustream.core.topology import Topology
@@ -54,7 +56,6 @@ STAGES = ("intake", "pages", "tier2", "groups", "sites", "containment", "rules")
 WAIT_S_MAX = 3600.0
 POLL_S = 0.2
 QUIET_S = 0.5
-RECOVERY_PAGES = 100_000
 RECOVERY_MARKUP_BYTES = 2_000  # markup is parsed, not kept: it takes no part in recovery
 CORES = 2
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -233,23 +234,23 @@ def recover(cluster: KafkaCluster, application: Application, folder: Path, setti
         return Recovery(took, cpu, rows)
 
 
-def stage_table(measured: Measured, pages: int) -> str:
-    lines = [f"{'stage':<12} {'messages/page':>14} {'µs/message':>11} {'rows/page':>10} {'messages/batch':>15}"]
+def stage_table(title: str, measured: Measured, pages: int) -> Table:
+    rows: list[list[Any]] = []
     for stage in STAGES:
         value = {name: measured.metrics.get(f'dustream_{name}_total{{processor="{stage}"}}', 0.0)
                  for name in ("messages", "handling_seconds", "state_rows", "batches")}  # fmt: skip
         messages = max(value["messages"], 1)
-        lines.append(
-            f"{stage:<12} {messages / pages:>14.2f} {value['handling_seconds'] / messages * 1e6:>11.0f} "
-            f"{value['state_rows'] / pages:>10.2f} {messages / max(value['batches'], 1):>15.1f}"
-        )
+        rows.append([
+            stage, round(messages / pages, 2), round(value["handling_seconds"] / messages * 1e6),
+            round(value["state_rows"] / pages, 2), round(messages / max(value["batches"], 1), 1),
+        ])  # fmt: skip
     total = {name: measured.metrics.get(f"dustream_{name}_total", 0.0)
              for name in ("transactions", "writing_seconds", "handed_over")}  # fmt: skip
-    lines.append(
-        f"\n{total['transactions'] * 1000 / pages:.1f} transactions per 1,000 pages, {total['writing_seconds']:.1f} s "
+    title += (
+        f"; {total['transactions'] * 1000 / pages:.1f} transactions per 1,000 pages, {total['writing_seconds']:.1f} s "
         f"in them; {total['handed_over'] / pages:.2f} messages/page went from task to task without a log"
     )
-    return "\n".join(lines)
+    return Table(title, ["stage", "messages/page", "µs/message", "rows/page", "messages/batch"], rows)
 
 
 def write_pages(events: Iterable[CrawlEvent], path: Path) -> None:
@@ -321,8 +322,8 @@ def bench_workers(count: int, workers: list[int], repeat: int, settings: Setting
             for turn in range(repeat)
         ]
         recovery = recover(cluster, application_of(workers[0], 0), folder, settings)
-    show(f"{what}, {settings.partitions} partitions, {repeat} turns", len(events), turns)
-    show_recovery(recovery, len(events))
+    tables = tables_of(f"{what}, {settings.partitions} partitions, {repeat} turns", len(events), turns)
+    publish_result("kafka", [*tables, recovery_table(recovery, len(events))])
 
 
 def bench_recovery(count: int, settings: Settings, folder: Path) -> None:
@@ -334,7 +335,7 @@ def bench_recovery(count: int, settings: Settings, folder: Path) -> None:
         recovery = recover(cluster, application_of(1, 0), folder, settings)
     cpu = ", ".join(f"{name} {seconds:.0f}" for name, seconds in measured.cpu.items())
     print(f"{count:,} generated pages worked through in {measured.seconds:.0f} s (processor seconds: {cpu})")
-    show_recovery(recovery, count)
+    publish_result("kafka_recovery", [recovery_table(recovery, count)])
 
 
 @contextmanager
@@ -347,34 +348,48 @@ def running_broker(folder: Path) -> Iterator[tuple[KafkaCluster, int]]:
         broker.stop()
 
 
-def show(what: str, pages: int, turns: list[Turn]) -> None:
-    print(f"{what}\n")
+def tables_of(what: str, pages: int, turns: list[Turn]) -> list[Table]:
+    same = all(run.state_hash == turn.embedded.state_hash for turn in turns for run in turn.by_count.values())
+    what += f"; statuses {'equal those of the embedded run' if same else 'DIFFER from those of the embedded run'}"
+    return [
+        Table(what, ["turn", "engine", "seconds", "pages/s", "processor seconds"], list(run_rows(pages, turns))),
+        Table("Median, least to most", ["", "wall", "processor"], list(ratio_rows(turns))),
+        *(
+            stage_table(f"{name_of(count)}, the last turn", measured, pages)
+            for count, measured in turns[-1].by_count.items()
+        ),
+    ]
+
+
+def run_rows(pages: int, turns: list[Turn]) -> Iterator[list[Any]]:
     for number, turn in enumerate(turns, 1):
-        show_run(f"{number}. embedded, --jobs 1", pages, turn.embedded.seconds, f"{turn.embedded.cpu:.1f}")
+        embedded = turn.embedded
+        rate = round(pages / embedded.seconds)
+        yield [number, "embedded, --jobs 1", round(embedded.seconds, 2), rate, f"{embedded.cpu:.1f}"]
         for count, measured in turn.by_count.items():
             cpu = ", ".join(f"{name} {seconds:.1f}" for name, seconds in measured.cpu.items())
-            others = f"all else on this machine {measured.others_cpu:.1f}"
-            show_run(f"{number}. {name_of(count)}", pages, measured.seconds, f"{cpu}; {others}")
+            cpu += f"; all else on this machine {measured.others_cpu:.1f}"
+            yield [number, name_of(count), round(measured.seconds, 2), round(pages / measured.seconds), cpu]
+
+
+def ratio_rows(turns: list[Turn]) -> Iterator[list[Any]]:
     first, *more = turns[0].by_count
-    print(f"\n{'median, least to most':<38} {'wall':>20} {'processor':>20}")
     for count in (first, *more):
         runs = [turn.by_count[count] for turn in turns]
         wall = [turn.embedded.seconds / run.seconds for turn, run in zip(turns, runs, strict=True)]
         processor = [turn.embedded.cpu / run.least_seconds for turn, run in zip(turns, runs, strict=True)]
-        print(f"{f'{name_of(count)}: share of embedded':<38} {spread(wall):>20} {spread(processor):>20}")
+        yield [f"{name_of(count)}: share of embedded", spread(wall), spread(processor)]
     for count in more:
         pairs = [(turn.by_count[first], turn.by_count[count]) for turn in turns]
         wall = [one.seconds / run.seconds for one, run in pairs]
         processor = [one.least_seconds / run.least_seconds for one, run in pairs]
-        print(f"{f'{name_of(count)}: times {name_of(first)}':<38} {spread(wall):>20} {spread(processor):>20}")
-    same = all(run.state_hash == turn.embedded.state_hash for turn in turns for run in turn.by_count.values())
-    print(f"\nstatuses {'equal those of the embedded run' if same else 'DIFFER from those of the embedded run'}")
-    for count, measured in turns[-1].by_count.items():
-        print(f"\n{name_of(count)}, the last turn\n{stage_table(measured, pages)}")
+        yield [f"{name_of(count)}: times {name_of(first)}", spread(wall), spread(processor)]
 
 
-def show_run(name: str, pages: int, seconds: float, cpu: str) -> None:
-    print(f"{name:<24} {seconds:>5.2f} s {pages / seconds:>8,.0f} pages/s   processor seconds: {cpu}")
+def publish_result(name: str, tables: list[Table]) -> None:
+    for table in tables:
+        print(f"\n{table.title}\n\n{table.markdown()}")
+    write_result(name, tables)
 
 
 def name_of(count: int) -> str:
@@ -385,11 +400,10 @@ def spread(values: list[float]) -> str:
     return f"{median(values):.2f}, {min(values):.2f} to {max(values):.2f}"
 
 
-def show_recovery(recovery: Recovery, pages: int) -> None:
-    took = f"{recovery.seconds:.1f} s ({recovery.cpu_seconds:.1f} s of processor)"
-    print(f"\nrecovery from an empty folder: {took} for {pages:,} pages and {recovery.rows:,.0f} changelog records")
-    if pages < RECOVERY_PAGES:
-        print(f"for {RECOVERY_PAGES:,} pages: python bench/kafka.py --recovery {RECOVERY_PAGES}")
+def recovery_table(recovery: Recovery, pages: int) -> Table:
+    columns = ["pages", "changelog records", "seconds", "processor seconds"]
+    row = [pages, round(recovery.rows), round(recovery.seconds, 1), round(recovery.cpu_seconds, 1)]
+    return Table("Recovery of a worker from an empty folder", columns, [row])
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ BENCHMARKS = (
     "big_groups",
     "breaker",
     "recrawl",
+    "limits",
 )
 QUICK = ("codes", "containment", "partitions", "big_groups", "recrawl", "rules", "rules_lei")
 

@@ -14,12 +14,13 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from datasketch import MinHashLSH
 from numba import njit
 from pages import sample_pages
+from result_files import Table, write_result
 
 from dustream.core.errors import BadInput
 from dustream.core.kernels.mix64 import mix64
@@ -209,24 +210,27 @@ def compiled_verifier(corpus: Corpus, tau: float) -> Callable[[int, int], bool]:
     return lambda page, other: similarity_at_least(corpus.shingles(page), corpus.shingles(other), *ratio) >= 0.0
 
 
-def report(name: str, pairs: np.ndarray, truth: np.ndarray, spent: float, pages: int) -> None:
+def row(name: str, pairs: np.ndarray, truth: np.ndarray, spent: float, our_spent: float, pages: int) -> list[Any]:
     right = np.isin(pairs, truth).sum()
     recall, precision = right / max(1, len(truth)), right / max(1, len(pairs))
-    print(f"  {name:24} recall {recall:.6f}  precision {precision:.6f}  {spent / pages * 1e6:7.1f} µs a page")
+    us_a_page = round(spent / pages * 1e6, 1)
+    print(f"  {name:24} recall {recall:.6f}  precision {precision:.6f}  {us_a_page:7.1f} µs a page")
+    return [name, f"{recall:.6f}", f"{precision:.6f}", us_a_page, round(spent / our_spent, 1)]
 
 
-def compare(corpus: Corpus, tau: float) -> None:
+def compare(corpus: Corpus, tau: float) -> Table:
     pages = len(corpus.content_hashes)
     our_pairs(corpus_of([corpus.shingles(page) for page in range(10)]), tau)  # compiles
     truth = exact_pairs(corpus, tau)
     ours, our_spent = our_pairs(corpus, tau)
     index = SimilarityIndex(tau, corpus.shingles)
     print(f"τ = {tau}: {pages} pages, {len(truth)} pairs, {index.bands} bands of {index.rows}")
-    report("dustream", ours, truth, our_spent, pages)
+    rows = [row("dustream", ours, truth, our_spent, our_spent, pages)]
     for verifier, what in ((python_verifier, "Python sets"), (compiled_verifier, "our Jaccard")):
         theirs, spent = datasketch_pairs(corpus, tau, index.bands, index.rows, verifier(corpus, tau))
-        report(f"datasketch + {what}", theirs, truth, spent, pages)
-        print(f"    dustream is {spent / our_spent:.1f} times as fast")
+        rows.append(row(f"datasketch + {what}", theirs, truth, spent, our_spent, pages))
+    title = f"τ = {tau}: {pages:,} pages, {len(truth):,} pairs, {index.bands} bands of {index.rows}"
+    return Table(title, ["search", "recall", "precision", "µs a page", "times"], rows)
 
 
 # ---- growth
@@ -269,10 +273,11 @@ def search_and_insert(index: SimilarityIndex, first: int, count: int, family_pag
     return float(spent.mean()), float(spent.max())
 
 
-def growth(pages_max: int) -> None:
+def growth(pages_max: int) -> Table:
+    search_and_insert(SimilarityIndex(0.8, lambda page: synthetic_shingles(page, FAMILY_PAGES)), 0, 100, FAMILY_PAGES)
     index = SimilarityIndex(0.8, lambda page: synthetic_shingles(page, FAMILY_PAGES))
     sizes = [size for size in (10_000, 30_000, 100_000, 300_000, 1_000_000) if size <= pages_max]
-    base, done, rate = 0.0, 0, 0.0
+    base, done, found = 0.0, 0, []
     print("growth, synthetic pages in families of four, τ = 0.8: search (one match per component) and insertion")
     for size in sizes:
         rows = list(synthetic_rows(done, size - 2000))
@@ -281,11 +286,15 @@ def growth(pages_max: int) -> None:
         rate = len(rows) / (time.perf_counter() - started)
         mean, longest = search_and_insert(index, size - 2000, 2000, FAMILY_PAGES)
         base, done = base or mean, size
-        print(
-            f"  {size:9} pages  {mean * 1e6:6.1f} µs a page ({mean / base:.2f} × the first row)  longest "
-            f"{longest * 1e3:5.1f} ms  {index.resident_bytes / size:4.0f} bytes a page  rebuilt {rate:,.0f} pages/s"
-        )
-    print(f"  longest call while {done} grow by a third: {longest_pause(index, done) * 1e3:.0f} ms")
+        found.append([
+            size, round(mean * 1e6, 1), round(mean / base, 2), round(longest * 1e3, 1),
+            round(index.resident_bytes / size), round(rate),
+        ])  # fmt: skip
+        print("  " + " ".join(f"{each:>12}" for each in found[-1]))
+    pause_ms = longest_pause(index, done) * 1e3
+    print(f"  longest call while {done} grow by a third: {pause_ms:.0f} ms")
+    columns = ["pages", "µs a page", "times the first row", "longest ms", "bytes a page", "rebuilt, pages/s"]
+    return Table(f"Growth; longest call while {done:,} pages grow by a third: {pause_ms:.0f} ms", columns, found)
 
 
 def longest_pause(index: SimilarityIndex, size: int) -> float:
@@ -299,18 +308,20 @@ def longest_pause(index: SimilarityIndex, size: int) -> float:
     return longest
 
 
-def template(pages: int) -> None:
+def template(pages: int) -> Table:
     """One template shared by all pages, none an exact copy."""
     index = SimilarityIndex(0.8, lambda page: synthetic_shingles(page, TEMPLATE_PAGES))
     print("a template shared by all pages: search and insertion")
+    found = []
     for first in range(0, pages, pages // 4):
         before = index.comparisons
         mean, longest = search_and_insert(index, first, pages // 4, TEMPLATE_PAGES)
         compared = (index.comparisons - before) / (pages // 4)
         size = first + pages // 4
-        print(
-            f"  {size:9} pages  {mean * 1e6:6.1f} µs, {compared:.2f} comparisons a page, longest {longest * 1e3:.1f} ms"
-        )
+        found.append([size, round(mean * 1e6, 1), round(compared, 2), round(longest * 1e3, 1)])
+        print("  " + " ".join(f"{each:>12}" for each in found[-1]))
+    columns = ["pages", "µs a page", "comparisons a page", "longest ms"]
+    return Table("A template shared by all pages", columns, found)
 
 
 def main() -> None:
@@ -319,12 +330,9 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=100_000)
     parser.add_argument("--growth-pages", type=int, default=1_000_000)
     options = parser.parse_args()
-    steps: list[Callable[[], None]] = [lambda: growth(options.growth_pages), lambda: template(options.pages)]
-    if options.pages:
-        corpus = corpus_of_size(options.pages)
-        steps = [lambda: compare(corpus, 0.8), lambda: compare(corpus, 0.9), *steps]
-    for step in steps:
-        step()
+    corpus = corpus_of_size(options.pages)
+    tables = [compare(corpus, 0.8), compare(corpus, 0.9), growth(options.growth_pages), template(options.pages)]
+    write_result("search", tables)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ DustreamError
 ├── BadSetting            a setting or argument is wrong: correct it and run again
 ├── StateMismatch         the state on disk was made by other settings or another version: use a fresh state
 ├── DiskFailure           a disk is full or fails: make room or check it, and run the same command again
+├── BrokenProgram         a module is missing, compiled code does not fit, memory is exhausted: repair, run again
 └── Interrupted           stopped by the user: run the same command again to resume
 """
 
@@ -41,5 +42,31 @@ class DiskFailure(DustreamError):
     """A disk is full or fails; everything committed is kept."""
 
 
+class BrokenProgram(DustreamError):
+    """The program itself fails, whatever the input is: no record may be rejected for it."""
+
+
 class Interrupted(DustreamError):
     """Stopped by the user; completed work is kept."""
+
+
+def stop_if_fatal(error: Exception) -> None:
+    """Called where any error of a handler becomes a dead letter: raise those that are not about the message."""
+    if isinstance(error, DustreamError):
+        raise error
+    if (broken := broken_program(error)) is not None:
+        raise broken from error
+
+
+def broken_program(error: BaseException) -> BrokenProgram | None:
+    """The error to report if the program is to blame, not its input."""
+    what = f"{type(error).__name__}: {error}"
+    if isinstance(error, MemoryError):
+        return BrokenProgram(f"out of memory ({what}): free some, or use fewer --jobs, and run the same command again")
+    if isinstance(error, ImportError) or type(error).__module__.partition(".")[0] in ("numba", "llvmlite"):
+        folder = __file__.rpartition("errors")[0]
+        return BrokenProgram(
+            f"the program is damaged ({what}): compiled functions of another version may be left. Delete the files "
+            f"*.nbi and *.nbc below {folder}, or install dustream again, and run the same command again"
+        )
+    return None

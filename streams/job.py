@@ -133,7 +133,7 @@ class RunSummary(Struct, frozen=True):
 def run_job(request: RunRequest, watcher: Watcher | None = None) -> RunSummary:
     """Run the job; on the same state again, only new input is processed."""
     if request.jobs < 1:
-        raise BadSetting(f"--jobs {request.jobs} is too few: use 1 or more")
+        raise BadSetting(f"--jobs {request.jobs}: use 1 or more")
     watcher = watcher or Watcher()
     paths = expand_paths(request.inputs, watcher.passed_over)
     make_folder(request.out)  # fail early, not when the results are written
@@ -154,7 +154,7 @@ def _run_once(request: RunRequest, paths: list[str], watcher: Watcher) -> RunSum
     if (kept := request.out / STATE_FOLDER).exists():
         raise BadSetting(
             f"{kept} is the state of an earlier run, which the results beside it belong to: with --once use another "
-            "--out, or leave --once out to go on from that state"
+            "--out, or leave --once out to continue from that state"
         )
     spool = FileSpool(request.out)
     try:
@@ -223,7 +223,7 @@ class _Run:
         text = msgspec.json.format(msgspec.json.encode(summary), indent=2)
         (self._request.out / "summary.json").write_bytes(text + b"\n")
         if self._refused and not self._read_any:
-            raise UnreadableInput("none of the inputs could be read: see above, and rejected.jsonl")
+            raise UnreadableInput("no input could be read: see above, and rejected.jsonl")
         return summary
 
     @property

@@ -11,6 +11,8 @@ import dustream.core.errors as anchor
 
 ROOT = Path(anchor.__file__).parents[1]
 SOURCES = sorted(path for part in ("api", "core", "schemas", "streams") for path in (ROOT / part).rglob("*.py"))
+COMPILED = {"kernel", "inlined_kernel", "inner", "inlined", "merged", "intrinsic"}
+PARAMETERS_MAX = 8
 GLOSSARY = ROOT / "docs" / "explanation" / "glossary.md"
 
 
@@ -27,6 +29,28 @@ def glossary_words() -> list[str]:
 
 def test_no_class_name_is_used_twice() -> None:
     assert [name for name, count in Counter(defined_classes()).items() if count > 1] == []
+
+
+def test_functions_have_at_most_eight_parameters() -> None:
+    """Compiled functions are exempt: numba counts references to each array of a tuple at every access."""
+    long = [f"{path.name}: {function.name}" for path in SOURCES for function in _long_functions(path)]
+    assert long == []
+
+
+def _long_functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    nodes = ast.walk(ast.parse(path.read_text()))
+    functions = (node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return [each for each in functions if _parameter_count(each) > PARAMETERS_MAX and not _is_compiled(each)]
+
+
+def _parameter_count(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    arguments = function.args
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    return len([name for name in names if name not in ("self", "cls")])
+
+
+def _is_compiled(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(isinstance(each, ast.Name) and each.id in COMPILED for each in function.decorator_list)
 
 
 def test_no_word_of_the_glossary_is_defined_twice() -> None:

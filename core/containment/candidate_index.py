@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dustream.core.containment.sketch import ASK, CODE, POST, Terms
 from dustream.core.kernels.compile import kernel
-from dustream.core.text.tokens import fmix64
+from dustream.core.kernels.hash_slots import home
 
 TERM_CAP, CODE_CAP = 64, 16
 
@@ -93,11 +93,6 @@ def _note_all(
 
 
 @kernel
-def _slot(heads: Links, term: np.uint64) -> np.uint64:
-    return fmix64(term) & np.uint64(heads.size - 1)
-
-
-@kernel
 def _link_in(
     heads: Links, links: Links, link_terms: Terms, link_kinds: Kinds, free: int, ids: Numbers, sizes: Links,
     masks: Masks, owners: Links, terms: Terms, kinds: Kinds, term_cap: int, code_cap: int,
@@ -109,7 +104,7 @@ def _link_in(
     met, met_kinds = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.uint8)
     for i in range(terms.size):
         term, cap = terms[i], code_cap if kinds[i] & CODE else term_cap
-        slot = _slot(heads, term)
+        slot = home(term, len(heads))
         members, link = 0, heads[slot]
         while link != _NONE and members <= cap:
             if link_terms[link] == term:
@@ -139,7 +134,7 @@ def _link_out(
     """Unlink pages from terms that are not common. Returns the first free link and the changes; fills `owners`."""
     found, count = np.empty((64, 3), dtype=np.int64), 0
     for i in range(terms.size):
-        term, slot = terms[i], _slot(heads, terms[i])
+        term, slot = terms[i], home(terms[i], len(heads))
         before, link, mine, mine_before = _NONE, heads[slot], _NONE, _NONE
         while link != _NONE:
             if link_terms[link] == term and ids[links[link, _OWNER]] == pages[i]:
@@ -159,7 +154,7 @@ def _link_out(
 
 
 @kernel
-def _unlink(heads: Links, links: Links, free: int, slot: np.uint64, link: int, before: int) -> int:
+def _unlink(heads: Links, links: Links, free: int, slot: int, link: int, before: int) -> int:
     if before == _NONE:
         heads[slot] = links[link, _NEXT]
     else:
@@ -174,7 +169,7 @@ def _take_chain(
     kinds: Kinds,
 ) -> tuple[int, int]:  # fmt: skip
     """Unlink all owners of a term. Returns the first free link and the number of owners."""
-    slot, count = _slot(heads, term), 0
+    slot, count = home(term, len(heads)), 0
     before, link = _NONE, heads[slot]
     while link != _NONE:
         after = links[link, _NEXT]
@@ -192,7 +187,7 @@ def _take_chain(
 def _rehash(heads: Links, links: Links, link_terms: Terms, used: int) -> int:
     """Chain the first `used` links again and all others as free. Returns the first free link."""
     for link in range(used):
-        slot = _slot(heads, link_terms[link])
+        slot = home(link_terms[link], len(heads))
         links[link, _NEXT], heads[slot] = heads[slot], link
     for link in range(used, len(links)):
         links[link, _OWNER], links[link, _NEXT] = _NONE, link + 1

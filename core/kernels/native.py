@@ -11,12 +11,12 @@ from numba.core import cgutils
 from numba.core.event import Event, Listener, install_listener
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
-from numba.np.numpy_support import carray
+from numba.np.numpy_support import as_dtype
 
 __all__ = [
     "Event",
     "Listener",
-    "carray",
+    "as_dtype",
     "cgutils",
     "config",
     "install_listener",

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.hash_slots import after, home, slot_count
 from dustream.core.once.contents import Columns
 from dustream.core.similarity import similarity_at_least
 from dustream.core.tier2.crowd import Crowd, core_of
@@ -30,7 +31,6 @@ CORE_SAMPLE_MAX = 512
 CROWD_MIN = 128  # components in one bucket
 HEAVY = 2  # the content is in a crowd, and heavy
 LIGHT = 1  # the content is in a crowd, and not heavy
-FILLED_MAX = 0.5  # load factor of a hash table
 
 
 class Sets(NamedTuple):
@@ -60,13 +60,13 @@ def sets_of(columns: Columns) -> Sets:
 @kernel
 def first_copies(hashes: Words, present: Ints) -> Ints:
     """For each content in `present`, the first one there with the same content hash."""
-    slots = np.full(max(8, int(len(present) / FILLED_MAX)), -1, dtype=np.int64)
+    slots = np.full(slot_count(len(present)), -1, dtype=np.int64)
     firsts = np.empty(len(present), dtype=np.int64)
     for row in range(len(present)):
         content = present[row]
-        slot = int(np.int64((hashes[content, 0] ^ hashes[content, 1]) % np.uint64(len(slots))))
+        slot = home(hashes[content, 0], len(slots))
         while slots[slot] >= 0 and not np.all(hashes[slots[slot]] == hashes[content]):
-            slot = slot + 1 if slot + 1 < len(slots) else 0
+            slot = after(slot, len(slots))
         if slots[slot] < 0:
             slots[slot] = content
         firsts[row] = slots[slot]

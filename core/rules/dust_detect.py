@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dustream.core.kernels.compile import inlined_kernel, kernel
-from dustream.core.kernels.hash_slots import Ints, slot_count
+from dustream.core.kernels.hash_slots import NO_KEY, NOT_FOUND, Ints, find_key, find_key_within, slot_count
 from dustream.core.kernels.mix64 import mix64
 from dustream.core.rules.dust_list import (
     A_LENGTH,
@@ -31,6 +31,7 @@ from dustream.core.rules.framed_text import (
 
 RULE_SLOTS_MAX: Final = 1 << 22
 RULE_SLOTS_PER_URL: Final = 128
+PROBES_MAX: Final = 64
 RULES_MAX: Final = 30_000
 MATES_MAX: Final = 128
 """URLs with one sketch, where they are compared pair by pair before their substrings are."""
@@ -297,12 +298,10 @@ def _core(
 @kernel
 def _counted_key(keys: U64s, counts: Ints, key: np.uint64, times: int) -> int:
     """The slot of the key, where it is counted."""
-    slot = np.int64(mix64(key) & np.uint64(len(keys) - 1))
-    while keys[slot] != 0 and keys[slot] != key:
-        slot = (slot + 1) & (len(keys) - 1)
+    slot = find_key(keys, key)
     keys[slot] = key
     counts[slot] += times
-    return int(slot)
+    return slot
 
 
 @kernel
@@ -485,12 +484,11 @@ def _count_rule(
     keys: U64s, support: Ints, places: Ints, key: np.uint64, a: int, a_length: int, b: int, b_length: int
 ) -> bool:
     """One more instance of a rule; True if its place in the table could not be found in a bounded search."""
-    slot, left = np.int64(mix64(key) & np.uint64(len(keys) - 1)), 64
-    while left and keys[slot] != key and keys[slot] != 0:
-        slot, left = (slot + 1) & (len(keys) - 1), left - 1
-    if left and keys[slot] == 0:
+    slot = find_key_within(keys, key, PROBES_MAX)
+    if slot == NOT_FOUND:
+        return True
+    if keys[slot] == NO_KEY:
         keys[slot] = key
         places[slot, 0], places[slot, 1], places[slot, 2], places[slot, 3] = a, a_length, b, b_length
-    if left:
-        support[slot] += 1
-    return left == 0
+    support[slot] += 1
+    return False

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dustream.core.kernels.compile import kernel
-from dustream.core.kernels.hash_slots import slot_count
+from dustream.core.kernels.hash_slots import find_key, slot_count
 from dustream.core.kernels.mix64 import mix64
 from dustream.core.rules.dust_list import (
     A_LENGTH,
@@ -69,9 +69,7 @@ def next_with_same_difference(sums: U64s, rules: I64s) -> I64s:
         a, b = rules[i, A_START], rules[i, B_START]
         more = sums[a + rules[i, A_LENGTH]] - sums[a] - (sums[b + rules[i, B_LENGTH]] - sums[b])
         key = mix64(more) | np.uint64(1)
-        slot = np.int64(mix64(key) & np.uint64(len(keys) - 1))
-        while keys[slot] != 0 and keys[slot] != key:
-            slot = (slot + 1) & (len(keys) - 1)
+        slot = find_key(keys, key)
         keys[slot] = key
         if last[slot] >= 0:
             following[last[slot]] = i

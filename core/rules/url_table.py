@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dustream.core.kernels.compile import kernel
-from dustream.core.kernels.hash_slots import Hashes, Ints, numbered, slot_count, slot_of
+from dustream.core.kernels.hash_slots import Hashes, Ints, after, home, numbered, slot_count
 from dustream.core.urls.keys import Keys, keys_and_values
 from dustream.core.urls.standard import standard_form
 
@@ -212,12 +212,12 @@ def _numbered_spans(data: Bytes, begins: npt.NDArray[np.int64], stops: npt.NDArr
     used = 0
     for i in range(len(begins)):
         hashes[i] = _hashed(data, begins[i], stops[i])
-        slot = slot_of(hashes[i], slots)
+        slot = home(hashes[i], len(slots))
         while slots[slot] >= 0:
             other = firsts[slots[slot]]
             if hashes[other] == hashes[i] and _equal(data, begins[i], stops[i], begins[other], stops[other]):
                 break
-            slot = (slot + 1) & (len(slots) - 1)
+            slot = after(slot, len(slots))
         if slots[slot] < 0:
             slots[slot] = used
             firsts[used] = i

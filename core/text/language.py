@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from resiliparse.parse.lang import detect_fast
 
 from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.hash_slots import find_key, key_table
 from dustream.core.text.function_words import FUNCTION_WORDS
 from dustream.core.text.tokens import hash_of_word, token_hashes
 
@@ -48,7 +49,6 @@ _SCRIPT_SHARE_MIN = 0.1
 _SUBTAG = re.compile(r"\s*([A-Za-z]{2,3})(?![A-Za-z0-9])")
 
 LANGUAGES = tuple(FUNCTION_WORDS)
-_SLOTS = 4096  # of the table of little words, a quarter full
 
 
 @lru_cache(maxsize=TAGS_CACHED_MAX)
@@ -106,16 +106,12 @@ def _by_letters(sample: str) -> str:
 
 @cache
 def word_table() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """Open addressing by a token's lowest bits: the little words, and in which languages they are (a bit for each)."""
-    keys, languages = np.zeros(_SLOTS, dtype=np.uint64), np.zeros(_SLOTS, dtype=np.uint32)
+    """The little words, and in which languages they are (a bit for each)."""
+    languages: dict[int, int] = {}
     for number, words in enumerate(FUNCTION_WORDS.values()):
         for token in map(hash_of_word, words.split()):
-            slot = token % _SLOTS
-            while keys[slot] not in (0, token):
-                slot = (slot + 1) % _SLOTS
-            keys[slot] = token
-            languages[slot] |= np.uint32(1 << number)
-    return keys, languages
+            languages[token] = languages.get(token, 0) | 1 << number
+    return key_table(languages, np.uint32)
 
 
 @kernel
@@ -127,9 +123,7 @@ def language_of_tokens(
     sampled = min(token_count, SAMPLE_TOKENS)
     for i in range(sampled):
         token = tokens[i]
-        slot = np.int64(token & np.uint64(_SLOTS - 1))
-        while keys[slot] != np.uint64(0) and keys[slot] != token:
-            slot = (slot + 1) & (_SLOTS - 1)
+        slot = find_key(keys, token)
         if keys[slot] == token:
             for language in range(count):
                 hits[language] += (languages[slot] >> np.uint32(language)) & np.uint32(1)

@@ -1,7 +1,7 @@
 """Bytes to signature in one call of compiled code: read a page's text, sign a text, or both.
 
-What the code works in and what it gives stands in one memory that is kept from page to page, cut into parts: each array
-that goes through the door of compiled code costs a microsecond or more, a page of a kilobyte costs two.
+Passing an array from Python to compiled code costs a microsecond or more, a page of a kilobyte takes two in all. So
+working memory and results are parts of one array, declared below and reused from page to page.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.kernels.compile import entry_point, inner, kernel, merged
+from dustream.core.kernels.layout import ALIGNMENT, LayoutError, MemoryLayout
 from dustream.core.kernels.native import types
 from dustream.core.text.kept import KEPT_BYTES_MAX, Kept
 from dustream.core.text.language import LANGUAGES, language_of_tokens, may_have_script, word_table
@@ -52,7 +53,7 @@ from dustream.core.text.scan_features import (
     PLACES as PAGE_PLACES,
 )
 from dustream.core.text.scan_main import choose, join_into, score_blocks
-from dustream.core.text.scan_memory import ALIGNMENT, borrowed, laid_out, part_of
+from dustream.core.text.scan_memory import borrowed
 from dustream.core.text.scan_model import model
 from dustream.core.text.scan_tables import ATTRIBUTES, name_tables
 from dustream.core.text.scan_tokenizer import is_letter
@@ -73,23 +74,52 @@ READ, MAIN, SIGN, TELL_LANGUAGE, DECODED, CHECK = 1, 2, 4, 8, 16, 32
 NOT_NAMED, NAMED_ODDLY = 0, -1
 TAG_BYTES_MAX = 35  # of a language tag as people write them (RFC 5646, section 4.4.1)
 
-_bytes, _int8s, _bools, _int16s, _int32s, _uint32s, _int64s, _uint64s = (
-    part_of(types.uint8), part_of(types.int8), part_of(types.boolean), part_of(types.int16), part_of(types.int32),
-    part_of(types.uint32), part_of(types.int64), part_of(types.uint64),
-)  # fmt: skip
-_sums, _shapes = part_of(types.int32, SUMS), part_of(types.uint8, SHAPES)
-_containers = part_of(types.int32, CONTAINER_COLUMNS)
-_rows32, _rows64, _pairs, _memo = (
-    part_of(types.int32, 4), part_of(types.int64, 4), part_of(types.int64, 2), part_of(types.uint64, MEMO_COLUMNS),
-)  # fmt: skip
+# The parts of the memory. Python reads the first four as one record, `_RESULT`.
+_memory = MemoryLayout()
+NUMBERS_PART = _memory.part(types.int64)
+LENGTHS_PART = _memory.part(types.int64)
+CONTENT_HASH = _memory.part(types.uint64)
+MINHASH = _memory.part(types.uint32)
+FACTS_PART = _memory.part(types.int64, columns=2)
+TEXT = _memory.part(types.uint8)
+JOINED = _memory.part(types.uint8)
+BLOCKS = _memory.part(types.int32, columns=4)
+CONTAINERS = _memory.part(types.int32, columns=CONTAINER_COLUMNS)
+FOUND = _memory.part(types.int64, columns=2)
+STACK = _memory.part(types.int64, columns=4)
+COUNTS_PART = _memory.part(types.int32)
+STATE_PART = _memory.part(types.int64)
+MEMO = _memory.part(types.uint64, columns=MEMO_COLUMNS)
+SUMS_PART = _memory.part(types.int32, columns=SUMS)
+MASKS_PART = _memory.part(types.int32, columns=MASKS)
+SHAPES_PART = _memory.part(types.uint8, columns=SHAPES)
+IS_PARAGRAPH = _memory.part(types.boolean)
+TOTALS_PART = _memory.part(types.int64, columns=TOTALS)
+OWN = _memory.part(types.uint8)
+PAGE_PLACES_PART = _memory.part(types.int64)
+SEEN = _memory.part(types.int32)
+TILE_PART = _memory.part(types.uint8)
+SCORES = _memory.part(types.int16)
+CHOSEN = _memory.part(types.boolean)
+TOKENS = _memory.part(types.uint64)
+SHINGLES = _memory.part(types.uint64)
+SPARE = _memory.part(types.uint64)
+PLACES_PART = _memory.part(types.uint32)
+UTF8 = _memory.part(types.uint8)
+_part = _memory.reader()
+if tuple(range(4)) != (NUMBERS_PART, LENGTHS_PART, CONTENT_HASH, MINHASH):
+    raise LayoutError("numbers, lengths, content hash and MinHash are the first parts, in this order")
 
-# The parts of the memory, and of that of the tables.
-(
-    NUMBERS_PART, LENGTHS_PART, CONTENT_HASH, MINHASH, FACTS_PART, TEXT, JOINED, BLOCKS, CONTAINERS, FOUND, STACK,
-    COUNTS_PART, STATE_PART, MEMO, SUMS_PART, MASKS_PART, SHAPES_PART, IS_PARAGRAPH, TOTALS_PART, OWN, PAGE_PLACES_PART,
-    SEEN, TILE_PART, SCORES, CHOSEN, TOKENS, SHINGLES, SPARE, PLACES_PART, UTF8,
-) = range(30)  # fmt: skip
-KEYS, VALUES, CHARS, WORDS, WORD_LANGUAGES, MODEL_QUESTIONS, MODEL_ANSWERS = range(7)
+# The tables, in a memory of their own.
+_table_memory = MemoryLayout()
+KEYS = _table_memory.part(types.uint64)
+VALUES = _table_memory.part(types.int64, columns=2)
+CHARS = _table_memory.part(types.uint32)
+WORDS = _table_memory.part(types.uint64)
+WORD_LANGUAGES = _table_memory.part(types.uint32)
+MODEL_QUESTIONS = _table_memory.part(types.uint8)
+MODEL_ANSWERS = _table_memory.part(types.int8)
+_table = _table_memory.reader()
 
 
 # Numbers, lengths, content hash and MinHash as they stand, one behind the other.
@@ -123,19 +153,17 @@ class Room(NamedTuple):
 def _room_for(page_bytes: int) -> Room:
     text, rows = text_bytes_max(page_bytes), rows_max(page_bytes)
     tokens = tokens_max(text)
-    memory, parts = laid_out([
-        (NUMBERS, "<i8"), (DIMENSIONS, "<i8"), (2, "<u8"), (PERMUTATIONS, "<u4"), (2 * FACTS, "<i8"), (text, "u1"),
-        (text, "u1"), (4 * rows, "<i4"), (CONTAINER_COLUMNS * rows, "<i4"), (2 * len(ATTRIBUTES), "<i8"),
-        (4 * OPEN_MAX, "<i8"),
-        (COUNTS, "<i4"), (STATE, "<i8"), (MEMO_ROWS * MEMO_COLUMNS, "<u8"), (SUMS * rows, "<i4"),
-        (MASKS * rows, "<i4"), (SHAPES * rows, "u1"), (rows, "?"), (TOTALS * (rows + 1), "<i8"),
-        (len(OWN_FEATURES) * (rows + 2 * MARGIN), "u1"),
-        (PAGE_PLACES, "<i8"), (2 * TILE, "<i4"), (len(FEATURES) * TILE, "u1"), (rows + TILE, "<i2"), (rows, "?"),
-        (tokens, "<u8"), (tokens, "<u8"), (tokens, "<u8"), (PLACES, "<u4"), (page_bytes + WIDTH, "u1"),
-    ])  # fmt: skip
+    memory, parts = _memory.allocate({
+        NUMBERS_PART: NUMBERS, LENGTHS_PART: DIMENSIONS, CONTENT_HASH: 2, MINHASH: PERMUTATIONS, FACTS_PART: 2 * FACTS,
+        TEXT: text, JOINED: text, BLOCKS: 4 * rows, CONTAINERS: CONTAINER_COLUMNS * rows, FOUND: 2 * len(ATTRIBUTES),
+        STACK: 4 * OPEN_MAX, COUNTS_PART: COUNTS, STATE_PART: STATE, MEMO: MEMO_ROWS * MEMO_COLUMNS,
+        SUMS_PART: SUMS * rows, MASKS_PART: MASKS * rows, SHAPES_PART: SHAPES * rows, IS_PARAGRAPH: rows,
+        TOTALS_PART: TOTALS * (rows + 1), OWN: len(OWN_FEATURES) * (rows + 2 * MARGIN), PAGE_PLACES_PART: PAGE_PLACES,
+        SEEN: 2 * TILE, TILE_PART: len(FEATURES) * TILE, SCORES: rows + TILE, CHOSEN: rows, TOKENS: tokens,
+        SHINGLES: tokens, SPARE: tokens, PLACES_PART: PLACES, UTF8: page_bytes + WIDTH,
+    })  # fmt: skip
     parts[FACTS_PART] = parts[FACTS_PART].reshape(-1, 2)
-    starts = memory[: 16 * len(parts)].view(np.int64)[::2].tolist()
-    result_at, shingles_at = starts[NUMBERS_PART], starts[SHINGLES]
+    result_at, shingles_at = _memory.offset(memory, NUMBERS_PART), _memory.offset(memory, SHINGLES)
     return Room(memory, parts, parts[FACTS_PART], parts[JOINED], memory.data, result_at, shingles_at)
 
 
@@ -148,11 +176,11 @@ _kept = Kept(_room_for)
 @inner
 def _scan(page: NDArray[np.uint8], no_controls: bool, memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> int:
     """Fill TEXT, BLOCKS and CONTAINERS: the size of the text."""
-    state = _int64s(memory, STATE_PART)
+    state = _part(memory, STATE_PART)
     scan_into(
-        page, _bytes(memory, TEXT), _rows32(memory, BLOCKS), _containers(memory, CONTAINERS),
-        _pairs(memory, FACTS_PART), _pairs(memory, FOUND), _rows64(memory, STACK), _int32s(memory, COUNTS_PART), state,
-        _memo(memory, MEMO), _uint64s(tables, KEYS), _pairs(tables, VALUES), no_controls,
+        page, _part(memory, TEXT), _part(memory, BLOCKS), _part(memory, CONTAINERS),
+        _part(memory, FACTS_PART), _part(memory, FOUND), _part(memory, STACK), _part(memory, COUNTS_PART), state,
+        _part(memory, MEMO), _table(tables, KEYS), _table(tables, VALUES), no_controls,
     )  # fmt: skip
     return max(0, int(state[AT_BLOCK]) - 1)
 
@@ -160,17 +188,17 @@ def _scan(page: NDArray[np.uint8], no_controls: bool, memory: NDArray[np.uint8],
 @merged
 def _choose(memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> int:
     """Write the main text of a scanned page to JOINED: its size."""
-    state, text = _int64s(memory, STATE_PART), _bytes(memory, TEXT)
-    blocks, chosen = _rows32(memory, BLOCKS)[: state[AT_BLOCKS]], _bools(memory, CHOSEN)
-    containers, scores = _containers(memory, CONTAINERS)[: state[AT_CONTAINERS]], _int16s(memory, SCORES)
+    state, text = _part(memory, STATE_PART), _part(memory, TEXT)
+    blocks, chosen = _part(memory, BLOCKS)[: state[AT_BLOCKS]], _part(memory, CHOSEN)
+    containers, scores = _part(memory, CONTAINERS)[: state[AT_CONTAINERS]], _part(memory, SCORES)
     score_blocks(
-        text, blocks, containers, _sums(memory, SUMS_PART), _rows32(memory, MASKS_PART), _shapes(memory, SHAPES_PART),
-        _bools(memory, IS_PARAGRAPH), _rows64(memory, TOTALS_PART), _bytes(memory, OWN),
-        _int64s(memory, PAGE_PLACES_PART), _int32s(memory, SEEN), _bytes(memory, TILE_PART),
-        _bytes(tables, MODEL_QUESTIONS), _int8s(tables, MODEL_ANSWERS), scores,
+        text, blocks, containers, _part(memory, SUMS_PART), _part(memory, MASKS_PART), _part(memory, SHAPES_PART),
+        _part(memory, IS_PARAGRAPH), _part(memory, TOTALS_PART), _part(memory, OWN),
+        _part(memory, PAGE_PLACES_PART), _part(memory, SEEN), _part(memory, TILE_PART),
+        _table(tables, MODEL_QUESTIONS), _table(tables, MODEL_ANSWERS), scores,
     )  # fmt: skip
     choose(blocks, containers, scores, chosen)
-    return join_into(text, blocks, chosen, _bytes(memory, JOINED))
+    return join_into(text, blocks, chosen, _part(memory, JOINED))
 
 
 @merged
@@ -178,12 +206,12 @@ def _read(page: NDArray[np.uint8], is_main: bool, memory: NDArray[np.uint8], tab
     """Write a page's main text, or all of it, to JOINED: its size. All of it is without controls of forms, unless the
     page is mostly these."""
     size = _scan(page, not is_main, memory, tables)
-    if not is_main and size < _int64s(memory, STATE_PART)[AT_LEFT_OUT]:
+    if not is_main and size < _part(memory, STATE_PART)[AT_LEFT_OUT]:
         size = _scan(page, False, memory, tables)
     main_size = _choose(memory, tables) if is_main else 0
     if main_size > 0:
         return main_size
-    text, joined = _bytes(memory, TEXT), _bytes(memory, JOINED)
+    text, joined = _part(memory, TEXT), _part(memory, JOINED)
     for i in range(size):
         joined[i] = text[i]
     return size
@@ -192,22 +220,22 @@ def _read(page: NDArray[np.uint8], is_main: bool, memory: NDArray[np.uint8], tab
 @merged
 def _sign(text: NDArray[np.uint8], memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> None:
     """Content hash, shingle set, MinHash and lengths of a text, each to its part."""
-    numbers, content_hash = _int64s(memory, NUMBERS_PART), _uint64s(memory, CONTENT_HASH)
-    tokens, shingles = _uint64s(memory, TOKENS), _uint64s(memory, SHINGLES)
-    count, low, high, may_compose = hash_tokens(text, _uint32s(tables, CHARS), tokens)
+    numbers, content_hash = _part(memory, NUMBERS_PART), _part(memory, CONTENT_HASH)
+    tokens, shingles = _part(memory, TOKENS), _part(memory, SHINGLES)
+    count, low, high, may_compose = hash_tokens(text, _table(tables, CHARS), tokens)
     content_hash[0], content_hash[1] = low, high
     windows_into(tokens, count, shingles)
-    distinct = sort_distinct(shingles, count, _uint64s(memory, SPARE), _uint32s(memory, PLACES_PART))
-    mixed = _uint32s(memory, SPARE)  # sorting is done with it
-    minima_into(shingles[:distinct], mixed, MULTIPLIERS_32, ADDENDS_32, _uint32s(memory, MINHASH))
-    lengths_into(shingles[:distinct], _int64s(memory, LENGTHS_PART))
+    distinct = sort_distinct(shingles, count, _part(memory, SPARE), _part(memory, PLACES_PART))
+    mixed = _part(memory, SPARE).view(np.uint32)  # sorting is done with it
+    minima_into(shingles[:distinct], mixed, MULTIPLIERS_32, ADDENDS_32, _part(memory, MINHASH))
+    lengths_into(shingles[:distinct], _part(memory, LENGTHS_PART))
     numbers[TOKENS_FOUND], numbers[SHINGLES_FOUND], numbers[MAY_COMPOSE] = count, distinct, may_compose
 
 
 @merged
 def _tell_language(text: NDArray[np.uint8], memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> None:
-    numbers, words, languages = _int64s(memory, NUMBERS_PART), _uint64s(tables, WORDS), _uint32s(tables, WORD_LANGUAGES)
-    tokens, count = _uint64s(memory, TOKENS), numbers[TOKENS_FOUND]
+    numbers, words, languages = _part(memory, NUMBERS_PART), _table(tables, WORDS), _table(tables, WORD_LANGUAGES)
+    tokens, count = _part(memory, TOKENS), numbers[TOKENS_FOUND]
     numbers[HAS_SCRIPT] = may_have_script(text)
     numbers[BY_WORDS] = language_of_tokens(tokens, count, words, languages, len(LANGUAGES))
 
@@ -228,7 +256,7 @@ def _subtag(page: NDArray[np.uint8], start: int, end: int) -> int:
 @merged
 def _note_head(page: NDArray[np.uint8], memory: NDArray[np.uint8]) -> None:
     """What Python asks of the head of every page: whether it leads elsewhere, and its language."""
-    numbers, facts = _int64s(memory, NUMBERS_PART), _pairs(memory, FACTS_PART)
+    numbers, facts = _part(memory, NUMBERS_PART), _part(memory, FACTS_PART)
     numbers[HAS_REFRESH] = facts[FACT_REFRESH, 0] >= 0  # they are noted one behind the other
     fact = FACT_LANG if facts[FACT_LANG, 0] >= 0 else FACT_XML_LANG
     numbers[LANGUAGE] = _subtag(page, facts[fact, 0], facts[fact, 1]) if facts[fact, 0] >= 0 else NOT_NAMED
@@ -240,14 +268,14 @@ def _one_pass(
 ) -> None:
     page, memory, tables = borrowed(page), borrowed(memory), borrowed(tables)
     if task & DECODED:
-        page = utf8_in(decoded, _bytes(memory, UTF8))
-    numbers, text = _int64s(memory, NUMBERS_PART), page
+        page = utf8_in(decoded, _part(memory, UTF8))
+    numbers, text = _part(memory, NUMBERS_PART), page
     numbers[LANGUAGE], numbers[NOT_UTF8] = NOT_NAMED, task & CHECK != 0 and not is_utf8_in(page)
     if numbers[NOT_UTF8]:
         return
     if task & READ:
         numbers[TEXT_BYTES] = _read(page, task & MAIN != 0, memory, tables)
-        text = _bytes(memory, JOINED)[: numbers[TEXT_BYTES]]
+        text = _part(memory, JOINED)[: numbers[TEXT_BYTES]]
         _note_head(page, memory)
     if task & SIGN:
         _sign(text, memory, tables)
@@ -255,7 +283,7 @@ def _one_pass(
         _tell_language(text, memory, tables)
 
 
-# --- its door
+# --- called by Python
 
 EntryPoint = Callable[[NDArray[np.uint8], str, int, NDArray[np.uint8], NDArray[np.uint8]], None]
 
@@ -271,11 +299,11 @@ def _entry() -> EntryPoint:
 
 @cache
 def _tables() -> NDArray[np.uint8]:
-    tables = [table.reshape(-1) for table in (*name_tables(), char_table(), *word_table(), *model())]
-    memory, parts = laid_out([(table.size, table.dtype.str) for table in tables])
-    for part, table in zip(parts, tables, strict=True):
-        part[:] = table
-    return memory
+    (keys, values), (words, languages), (questions, answers) = name_tables(), word_table(), model()
+    return _table_memory.filled({
+        KEYS: keys, VALUES: values, CHARS: char_table(), WORDS: words, WORD_LANGUAGES: languages,
+        MODEL_QUESTIONS: questions, MODEL_ANSWERS: answers,
+    })  # fmt: skip
 
 
 def one_pass(page: NDArray[np.uint8], task: int) -> Room:

@@ -7,12 +7,14 @@ counts an element as open.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.hash_slots import find_key, key_table
 
 
 class PageScan(NamedTuple):
@@ -126,7 +128,6 @@ _GROUPS = (
 ) = (np.uint32(1 << bit) for bit in range(len(_GROUPS)))
 
 _FNV_OFFSET, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
-_SLOTS = 512
 
 
 def _fnv1a(name: str) -> int:
@@ -136,21 +137,14 @@ def _fnv1a(name: str) -> int:
     return h
 
 
+@cache
 def _name_table() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """Open addressing: hashes of the names above, and what they are."""
-    hashes, kinds = np.zeros(_SLOTS, dtype=np.uint64), np.zeros(_SLOTS, dtype=np.uint32)
+    """Hashes of the names above, and what they are."""
+    kinds: dict[int, int] = {}
     for bit, names in enumerate(_GROUPS):
-        for name in names.split():
-            h = _fnv1a(name)
-            slot = h % _SLOTS
-            while hashes[slot] not in (0, h):
-                slot = (slot + 1) % _SLOTS
-            hashes[slot] = h
-            kinds[slot] |= 1 << bit
-    return hashes, kinds
-
-
-_HASHES, _KINDS = _name_table()
+        for h in map(_fnv1a, names.split()):
+            kinds[h] = kinds.get(h, 0) | 1 << bit
+    return key_table(kinds, np.uint32)
 
 
 @kernel
@@ -186,12 +180,7 @@ def _name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
 
 @kernel
 def _kind(name: np.uint64, hashes: NDArray[np.uint64], kinds: NDArray[np.uint32]) -> np.uint32:
-    slot = name % np.uint64(_SLOTS)
-    while hashes[slot] != np.uint64(0):
-        if hashes[slot] == name:
-            return kinds[slot]  # type: ignore[no-any-return]
-        slot = (slot + np.uint64(1)) % np.uint64(_SLOTS)
-    return np.uint32(0)
+    return kinds[find_key(hashes, name)]  # type: ignore[no-any-return]  # an empty slot has no kind
 
 
 @kernel
@@ -439,4 +428,4 @@ def _scan(
 
 def scan_page(page: bytes, nesting_max: int) -> PageScan:
     """Scan a page in UTF-8."""
-    return PageScan(*_scan(np.frombuffer(page, dtype=np.uint8), nesting_max, _HASHES, _KINDS))
+    return PageScan(*_scan(np.frombuffer(page, dtype=np.uint8), nesting_max, *_name_table()))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.kernels.compile import inner
+from dustream.core.kernels.hash_slots import find_key, key_table
 from dustream.core.text.main_model import WORDS
 from dustream.core.text.scan_entities import REFERENCES
 
@@ -133,7 +134,6 @@ FNV_PRIME = 0x100000001B3
 WORD_PRIME = 0x9E3779B185EBCA87
 _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 
-SLOTS = 8192
 TAG_ID_SHIFT = 32
 # The second value of a reference: length of its characters in UTF-8, and this bit if it needs no semicolon.
 BARE_REFERENCE = 8
@@ -155,12 +155,8 @@ def mix_word(h: np.uint64, word: np.uint64) -> np.uint64:
 @inner
 def slot_of(keys: NDArray[np.uint64], h: np.uint64) -> int:
     """Where the name of this hash stands; -1 if it is not known."""
-    slot = np.int64((h ^ (h >> np.uint64(32))) & np.uint64(SLOTS - 1))
-    while keys[slot] != np.uint64(0):
-        if keys[slot] == h:
-            return slot  # type: ignore[return-value]
-        slot = (slot + 1) & (SLOTS - 1)
-    return -1
+    slot = find_key(keys, h)
+    return slot if keys[slot] == h else -1
 
 
 def name_hash(name: str, domain: int) -> int:
@@ -225,10 +221,4 @@ def _entries() -> dict[int, tuple[int, int]]:
 @cache
 def name_tables() -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """(hashes, two values each)."""
-    keys, values = np.zeros(SLOTS, dtype=np.uint64), np.zeros((SLOTS, 2), dtype=np.int64)
-    for h, value in _entries().items():
-        slot = (h ^ (h >> 32)) & (SLOTS - 1)
-        while keys[slot]:
-            slot = (slot + 1) & (SLOTS - 1)
-        keys[slot], values[slot] = h, value
-    return keys, values
+    return key_table(_entries(), np.int64)

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.hash_slots import after
 
 # Columns of `runs`. The run of a text's copies is not in a bucket: its OWNER is the text.
 CELL, EXTENT, NEXT, PREVIOUS, OWNER = 0, 1, 2, 3, 3
@@ -130,9 +131,7 @@ def find_slot(table: Words, keys: Words, runs: Shorts, cells: Shorts, column: in
     while table[index] != EMPTY:
         if table[index] >> HALF == key >> HALF and keys[text_in(runs, cells, table[index]), column] == key:
             return index
-        index += 1
-        if index == len(table):
-            index = 0
+        index = after(index, len(table))
     return -1 - index
 
 
@@ -141,7 +140,7 @@ def clear_slot(table: Words, hole: int) -> None:
     """Linear probing without tombstones: later slots move back if their home allows (Knuth 6.4, algorithm R)."""
     capacity, index = len(table), hole
     while True:
-        index = index + 1 if index + 1 < capacity else 0
+        index = after(index, capacity)
         if table[index] == EMPTY:
             break
         distance = (index - home(table[index], capacity) + capacity) % capacity
@@ -152,14 +151,14 @@ def clear_slot(table: Words, hole: int) -> None:
 
 
 @kernel
-def copy_slots(before: Words, after: Words) -> None:
+def copy_slots(smaller: Words, larger: Words) -> None:
     """Fill a larger, empty table."""
-    for slot in before:
+    for slot in smaller:
         if slot != EMPTY:
-            index = home(slot, len(after))
-            while after[index] != EMPTY:
-                index = index + 1 if index + 1 < len(after) else 0
-            after[index] = slot
+            index = home(slot, len(larger))
+            while larger[index] != EMPTY:
+                index = after(index, len(larger))
+            larger[index] = slot
 
 
 # ---- cells and runs
@@ -290,15 +289,15 @@ def unchain(
 ) -> int:
     """Remove a run from its bucket and free it. Returns a run that is left. Its first cell must still contain a text of
     the bucket, by which the key is found."""
-    before, after = int(np.int64(runs[run, PREVIOUS])), int(np.int64(runs[run, NEXT]))
-    if not before:
-        table[find_slot(table, keys, runs, cells, column, key)] = slot_of_run(key, after)
+    previous, following = int(np.int64(runs[run, PREVIOUS])), int(np.int64(runs[run, NEXT]))
+    if not previous:
+        table[find_slot(table, keys, runs, cells, column, key)] = slot_of_run(key, following)
     else:
-        runs[before, NEXT] = after
-    if after:
-        runs[after, PREVIOUS] = before
+        runs[previous, NEXT] = following
+    if following:
+        runs[following, PREVIOUS] = previous
     free_run(runs, cells, counts, run)
-    return before if before else after
+    return previous if previous else following
 
 
 @kernel

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.hash_slots import NO_KEY, after, find_key, home
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -29,30 +30,19 @@ Words = NDArray[np.uint64]
 ENTRIES_MAX = 64  # sets under one shingle; a shingle with this many joins the core
 SLOTS_MIN = 1 << 10
 LOAD_MAX = 0.6
-_EMPTY = np.uint64(0)
 _NOBODY = -1
 
 
 @kernel
-def slot_of(shingle: np.uint64, slots: int) -> int:
-    return int(np.int64(((shingle * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & np.uint64(slots - 1)))
-
-
-@kernel
 def spelled(shingle: np.uint64) -> np.uint64:
-    """The shingle as stored in tables: 0 marks an empty slot, so 0 is stored as 1."""
-    return shingle if shingle != _EMPTY else np.uint64(1)
+    """The shingle as stored in tables, where 0 marks an empty slot: 0 is stored as 1."""
+    return shingle if shingle != NO_KEY else np.uint64(1)
 
 
 @kernel
 def is_core(core: Words, shingle: np.uint64) -> bool:
     shingle = spelled(shingle)
-    slot = slot_of(shingle, len(core))
-    while core[slot] != _EMPTY:
-        if core[slot] == shingle:
-            return True
-        slot = (slot + 1) & (len(core) - 1)
-    return False
+    return bool(core[find_key(core, shingle)] == shingle)
 
 
 @kernel
@@ -61,10 +51,8 @@ def add_core(core: Words, shingles: Words) -> int:
     added = 0
     for each in shingles:
         shingle = spelled(each)
-        slot = slot_of(shingle, len(core))
-        while core[slot] != _EMPTY and core[slot] != shingle:
-            slot = (slot + 1) & (len(core) - 1)
-        added += core[slot] == _EMPTY
+        slot = find_key(core, shingle)
+        added += core[slot] == NO_KEY
         core[slot] = shingle
     return added
 
@@ -85,12 +73,12 @@ def enter(keys: Words, holders: NDArray[np.int32], own: Words, holder: int, full
     made, filled = 0, 0
     for each in own:
         shingle, entries, is_entered = spelled(each), 0, False
-        slot = slot_of(shingle, len(keys))
-        while keys[slot] != _EMPTY:
+        slot = home(shingle, len(keys))
+        while keys[slot] != NO_KEY:
             if keys[slot] == shingle and holders[slot] != _NOBODY:
                 entries += 1
                 is_entered = is_entered or holders[slot] == holder
-            slot = (slot + 1) & (len(keys) - 1)
+            slot = after(slot, len(keys))
         if not is_entered:
             keys[slot], holders[slot] = shingle, holder
             made += 1
@@ -106,12 +94,12 @@ def withdraw(keys: Words, holders: NDArray[np.int32], own: Words, holder: int) -
     gone = 0
     for each in own:
         shingle = spelled(each)
-        slot = slot_of(shingle, len(keys))
-        while keys[slot] != _EMPTY:
+        slot = home(shingle, len(keys))
+        while keys[slot] != NO_KEY:
             if keys[slot] == shingle and holders[slot] == holder:
                 holders[slot] = _NOBODY
                 gone += 1
-            slot = (slot + 1) & (len(keys) - 1)
+            slot = after(slot, len(keys))
     return gone
 
 
@@ -121,24 +109,24 @@ def holders_of(keys: Words, holders: NDArray[np.int32], own: Words) -> Ints:
     found, count = np.empty(64, dtype=np.int64), 0
     for each in own:
         shingle = spelled(each)
-        slot = slot_of(shingle, len(keys))
-        while keys[slot] != _EMPTY:
+        slot = home(shingle, len(keys))
+        while keys[slot] != NO_KEY:
             if keys[slot] == shingle and holders[slot] != _NOBODY:
                 if count == len(found):
                     found = np.concatenate((found, np.empty_like(found)))
                 found[count] = holders[slot]
                 count += 1
-            slot = (slot + 1) & (len(keys) - 1)
+            slot = after(slot, len(keys))
     return found[:count]
 
 
 @kernel
 def copy_entries(keys: Words, holders: NDArray[np.int32], new_keys: Words, new_holders: NDArray[np.int32]) -> None:
     for at in range(len(keys)):
-        if keys[at] != _EMPTY and holders[at] != _NOBODY:
-            slot = slot_of(keys[at], len(new_keys))
-            while new_keys[slot] != _EMPTY:
-                slot = (slot + 1) & (len(new_keys) - 1)
+        if keys[at] != NO_KEY and holders[at] != _NOBODY:
+            slot = home(keys[at], len(new_keys))
+            while new_keys[slot] != NO_KEY:
+                slot = after(slot, len(new_keys))
             new_keys[slot], new_holders[slot] = keys[at], holders[at]
 
 
@@ -228,7 +216,7 @@ class Crowd:
             size *= 2
         if size > len(self._core):
             known, self._core = self._core, np.zeros(size, dtype=np.uint64)
-            add_core(self._core, known[known != _EMPTY])
+            add_core(self._core, known[known != NO_KEY])
 
     def _make_room(self, more: int) -> None:
         size = SLOTS_MIN

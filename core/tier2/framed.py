@@ -1,8 +1,8 @@
 """The kernels that are called once or more for every page, with all arrays of an index as one argument.
 
 Passing an array from Python costs a microsecond or two when it is not in the processor's cache, and an index has
-eighteen. A *frame* is one array with the addresses and sizes of the others. It is valid until one of them is enlarged
-or replaced: then the owner of the arrays builds a new one (`frame_of`). The owner keeps the arrays alive.
+eighteen. A *frame* is one array with the addresses and sizes of the others, in the order of `LAYOUT`. It is valid until
+one of them is enlarged or replaced: then the owner of the arrays builds a new one (`frame_of`).
 
 For the same reason a page is passed as one array of *words*: whether it is bare, its content hash, the sketch of its
 set, the keys of its columns, then its shingles (`page_words`).
@@ -10,13 +10,12 @@ set, the keys of its columns, then its shingles (`page_words`).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.kernels.compile import kernel
-from dustream.core.kernels.native import carray, cgutils, intrinsic, types
+from dustream.core.kernels.layout import ArrayOf, FrameLayout
+from dustream.core.kernels.native import types
 from dustream.core.similarity import similarity_at_least
 from dustream.core.tier2.bands import band_key, is_without_shingles
 from dustream.core.tier2.bucket_search import (
@@ -30,13 +29,32 @@ from dustream.core.tier2.bucket_search import (
     similarities_to,
     walk_components,
 )
-from dustream.core.tier2.buckets import OWNER, PAGES, RUN, Ints, Shorts, Tables, Words, remove_page
+from dustream.core.tier2.buckets import OWNER, PAGES, RUN, Ints, Tables, Words, remove_page
 from dustream.core.tier2.odd_sketch import SKETCH_WORDS, odd_sketch
 from dustream.core.tier2.shingle_cache import ShingleCache, is_cached, remember
 
-# Per array: its address, then its extent in up to three dimensions. After the arrays: the threshold as a ratio.
-FIELDS = 4
-ARRAYS = 18
+LAYOUT = FrameLayout(
+    {
+        Tables: {
+            "slots": ArrayOf(types.uint64, 2),
+            "slots_before": ArrayOf(types.uint64, 2),
+            "content_slots": ArrayOf(types.uint64),
+            "keys": ArrayOf(types.uint64, 2),
+            "place": ArrayOf(types.int32, 3),
+            "label": ArrayOf(types.int64),
+            "content": ArrayOf(types.uint64, 2),
+            "marks": ArrayOf(types.int32, 2),
+            "runs": ArrayOf(types.int32, 2),
+            "cells": ArrayOf(types.int32),
+            "page_place": ArrayOf(types.int32, 3),
+            "counts": ArrayOf(types.int64),
+        },
+        ShingleCache: {"ring": ArrayOf(types.uint64), "place": ArrayOf(types.int64), "head": ArrayOf(types.int64)},
+        Walk: {"place": ArrayOf(types.int64), "found": ArrayOf(types.float64, 2), "met": ArrayOf(types.int64, 2)},
+    },
+    numbers=2,  # the threshold as a ratio
+)
+_RATIO_AT = LAYOUT.numbers_at
 
 # Offsets in the words of a page; its shingles follow its keys.
 BARE_WORD, CONTENT_WORDS, SKETCH_AT = 0, 1, 3
@@ -46,12 +64,8 @@ NOT_PRESENT = -2
 
 
 def frame_of(tables: Tables, cache: ShingleCache, walk: Walk, ratio: tuple[int, int]) -> Ints:
-    """The current addresses of the arrays, in the order in which `tables_in`, `cache_in` and `walk_in` read them."""
-    rows: list[int] = []
-    for array in (*tables, *cache, *walk):
-        extents = (*array.shape, 0, 0)[: FIELDS - 1]
-        rows += (array.__array_interface__["data"][0], *extents)
-    return np.array([*rows, *ratio], dtype=np.int64)
+    """The current addresses of the arrays, and the threshold."""
+    return LAYOUT.frame((tables, cache, walk), ratio)
 
 
 @kernel
@@ -76,95 +90,27 @@ def page_words(
     return words
 
 
-def _address_as_pointer(typing_context: Any, address: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
-
-    return types.voidptr(types.int64), codegen
-
-
-_pointer: Any = intrinsic(_address_as_pointer)
-
-
-@kernel
-def _words(frame: Ints, array: int) -> Words:
-    at = FIELDS * array
-    return carray(_pointer(frame[at]), (frame[at + 1],), np.uint64)
-
-
-@kernel
-def _word_rows(frame: Ints, array: int) -> Words:
-    at = FIELDS * array
-    return carray(_pointer(frame[at]), (frame[at + 1], frame[at + 2]), np.uint64)
-
-
-@kernel
-def _ints(frame: Ints, array: int) -> Ints:
-    at = FIELDS * array
-    return carray(_pointer(frame[at]), (frame[at + 1],), np.int64)
-
-
-@kernel
-def _int_rows(frame: Ints, array: int) -> Ints:
-    at = FIELDS * array
-    return carray(_pointer(frame[at]), (frame[at + 1], frame[at + 2]), np.int64)
-
-
-@kernel
-def _shorts(frame: Ints, array: int) -> Shorts:
-    at = FIELDS * array
-    return carray(_pointer(frame[at]), (frame[at + 1],), np.int32)
-
-
-@kernel
-def _short_rows(frame: Ints, array: int) -> Shorts:
-    at = FIELDS * array
-    return carray(_pointer(frame[at]), (frame[at + 1], frame[at + 2]), np.int32)
-
-
-@kernel
-def _short_pairs(frame: Ints, array: int) -> Shorts:
-    at = FIELDS * array
-    return carray(_pointer(frame[at]), (frame[at + 1], frame[at + 2], frame[at + 3]), np.int32)
-
-
-@kernel
-def _float_rows(frame: Ints, array: int) -> NDArray[np.float64]:
-    at = FIELDS * array
-    return carray(_pointer(frame[at]), (frame[at + 1], frame[at + 2]), np.float64)
+_tables_in, _cache_in, _walk_in = (LAYOUT.reader(kind) for kind in (Tables, ShingleCache, Walk))
 
 
 @kernel
 def tables_in(frame: Ints) -> Tables:
-    return Tables(
-        _word_rows(frame, 0),
-        _word_rows(frame, 1),
-        _words(frame, 2),
-        _word_rows(frame, 3),
-        _short_pairs(frame, 4),
-        _ints(frame, 5),
-        _word_rows(frame, 6),
-        _short_rows(frame, 7),
-        _short_rows(frame, 8),
-        _shorts(frame, 9),
-        _short_pairs(frame, 10),
-        _ints(frame, 11),
-    )
+    return _tables_in(frame)  # type: ignore[no-any-return]
 
 
 @kernel
 def cache_in(frame: Ints) -> ShingleCache:
-    return ShingleCache(_words(frame, 12), _ints(frame, 13), _ints(frame, 14))
+    return _cache_in(frame)  # type: ignore[no-any-return]
 
 
 @kernel
 def walk_in(frame: Ints) -> Walk:
-    return Walk(_ints(frame, 15), _float_rows(frame, 16), _int_rows(frame, 17))
+    return _walk_in(frame)  # type: ignore[no-any-return]
 
 
 @kernel
 def ratio_in(frame: Ints) -> tuple[int, int]:
-    return frame[FIELDS * ARRAYS], frame[FIELDS * ARRAYS + 1]
+    return frame[_RATIO_AT], frame[_RATIO_AT + 1]
 
 
 @kernel

@@ -207,7 +207,7 @@ class Tier2Processor:
         matches = _matches(self._present.entries, query, order_key(message.vertex))
         if not matches:
             return
-        stars = tuple([StarRow(key, told=told) for key, told in zip(message.keys, message.winner, strict=True)])
+        stars = tuple([StarRow(key, flag_sent=flag) for key, flag in zip(message.keys, message.winner, strict=True)])
         row = VertexRow(message.vertex, False, message.home, (), content.content_hash, stars)
         self._add(row, query, matches)
 
@@ -255,7 +255,7 @@ class Tier2Processor:
         flags = message.winner or (None,) * len(row.stars)
         left = [stars.leave(number, row) for stars in self._stars]
         each = zip(left, message.keys, flags, strict=True)
-        row = with_stars(row, tuple(replace(star, key=key, told=flag) for star, key, flag in each))
+        row = with_stars(row, tuple(replace(star, key=key, flag_sent=flag) for star, key, flag in each))
         query = self._present.query(number)
         entered = tuple([stars.enter(number, row, query) for stars in self._stars])
         self._vertices.put(number, with_stars(row, entered))
@@ -276,7 +276,7 @@ class Tier2Processor:
             row = self._vertices.row(number)
             star = row.stars[item.market]
             if isinstance(item, Win) and not row.entry:
-                star = replace(star, told=item.winner)
+                star = replace(star, flag_sent=item.winner)
             elif isinstance(item, Covered) and row.entry:
                 star = replace(star, remote=_with_cover(star, message.source, item))
             else:

@@ -13,9 +13,11 @@ class StarRow(Struct, frozen=True, array_like=True):
 
     key: bytes
     winner: bool = False
-    told: bool | None = None  # entry: the flag last sent to the partitions it probed; visitor: last received from home
+    flag_sent: bool | None = None
+    """Of an entry: the winner flag last sent to the partitions it probed. Of a visitor: the one last received."""
     local: Cover | None = None  # the best winner present that is better and matches
-    said: Cover | None = None  # entry: the cover last sent to its page; visitor: the local cover last sent to its home
+    cover_sent: Cover | None = None
+    """Of an entry: the cover last sent to its page. Of a visitor: the local cover last sent to its home."""
     remote: dict[int, Cover] = {}  # entry: by partition, the winner that covers it there
 
 

@@ -132,7 +132,7 @@ class Stars:
         if star.winner or self.is_cut:
             self._note(key, AgendaRow(release=True))
         star = self._with_local(number, star, None)
-        return StarRow(key, False, star.told, None, star.said, star.remote)
+        return StarRow(key, False, star.flag_sent, None, star.cover_sent, star.remote)
 
     def look_again(self, number: int) -> None:
         self._note(self._vertices.row(number).stars[self._market].key, AgendaRow(look=True))
@@ -230,7 +230,7 @@ class Stars:
         if item.lost:
             star = self._with_local(number, star, self._best_winner(self._query(number), row, star.key))
         cover = self._cover_of(row, star)
-        winner = cover is None if row.entry else bool(star.told)
+        winner = cover is None if row.entry else bool(star.flag_sent)
         if winner != star.winner:
             self._set_winner(number, self._query(number) if winner else None)
             item = _COVER if winner else _RELEASE
@@ -258,18 +258,18 @@ class Stars:
 
     def _notify(self, row: VertexRow, star: StarRow, winner: bool, cover: Cover | None) -> StarRow:
         """Record the changes to send, and return the updated star."""
-        told = star.told
-        if row.entry and told != winner:
-            if told is not None:  # a new entry, or one with a new key, sends its flag with its probes
+        flag_sent = star.flag_sent
+        if row.entry and flag_sent != winner:
+            if flag_sent is not None:  # a new entry, or one with a new key, sends its flag with its probes
                 for partition in row.probes:
                     self._notices.append(StarNotice(partition, Win(row.vertex, self._market, winner)))
-            told = winner
-        if star.said != cover:
+            flag_sent = winner
+        if star.cover_sent != cover:
             if row.entry:
                 self._notices.append(StarNotice(None, Star(row.vertex, self._market, self._verdict(row, cover))))
             else:
                 self._notices.append(StarNotice(row.home, Covered(row.vertex, self._market, cover)))
-        return StarRow(star.key, winner, told, star.local, cover, star.remote)
+        return StarRow(star.key, winner, flag_sent, star.local, cover, star.remote)
 
     def _verdict(self, row: VertexRow, cover: Cover | None) -> Verdict:
         if cover is None:
@@ -355,7 +355,7 @@ class Stars:
             self._duplicates.put(name, _DUPLICATE)
             self._released.written(name)
             self._count(cover.key, 1)
-        return StarRow(star.key, star.winner, star.told, cover, star.said, star.remote)
+        return StarRow(star.key, star.winner, star.flag_sent, cover, star.cover_sent, star.remote)
 
     def _count(self, key: bytes, change: int) -> None:
         count = self._duplicate_counts.get(key, 0) + change

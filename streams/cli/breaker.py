@@ -122,7 +122,7 @@ def _decide_here(args: argparse.Namespace, event: CrawlEvent) -> None:
     changes = _role_changes(before.roles, after.roles)
     print(f"{args.action} {args.target}: {changes} ({before.held:,} pages of it were held, now {after.held:,})")
     if folder == args.state:
-        print("the results of the run were not written anew: run `dustream run` with the same --state for that")
+        print("the result files are unchanged: run `dustream run` with the same --state to update them")
 
 
 class _Known(NamedTuple):
@@ -183,7 +183,7 @@ def _publish(args: argparse.Namespace, event: CrawlEvent) -> None:
     publisher = Publisher(cluster, application, single=True)
     publisher.publish(event)
     publisher.flush()
-    print(encode(event).decode() if args.json else f"{args.action} {args.target}: told to {application.name}")
+    print(encode(event).decode() if args.json else f"{args.action} {args.target}: published to {application.name}")
 
 
 def _list(args: argparse.Namespace) -> int:

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     from dustream.streams.questions.one_page import market_number
 
     if args.top < 1:
-        raise BadSetting(f"--top {args.top} makes no sense: use 1 or more")
+        raise BadSetting(f"--top {args.top}: use 1 or more")
     site = None if args.site is None else site_of(args.site)
     request = GroupRequest(top=args.top, by=args.by, held=args.held, site=site, market=args.market)
     with open_asked(args) as state, _progress() as on_progress:

@@ -7,7 +7,7 @@ import os
 import sys
 from importlib import import_module
 
-from dustream.core.errors import BadSetting, DustreamError
+from dustream.core.errors import BadSetting, DustreamError, broken_program
 from dustream.streams.disk import describe
 
 COMMANDS = (
@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"dustream: {error}", file=sys.stderr)
         return 2 if isinstance(error, BadSetting) else 1
     except KeyboardInterrupt:
-        print("dustream: interrupted; what was done is kept, run the same command again to go on", file=sys.stderr)
+        print("dustream: interrupted; completed work is kept; run the same command again to resume", file=sys.stderr)
         return 130
     except BrokenPipeError:
         _close_stdout()  # the reader has gone: say nothing more
@@ -73,6 +73,11 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         print(f"dustream: {describe(error)}", file=sys.stderr)
         _close_stdout()
+        return 1
+    except Exception as error:
+        if (broken := broken_program(error)) is None:
+            raise
+        print(f"dustream: {broken}", file=sys.stderr)
         return 1
 
 

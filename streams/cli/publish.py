@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dustream.core.errors import UnreadableInput
-    from dustream.streams.engine.chunks import ChunkSpan, InputPlan
     from dustream.streams.kafka.application import Application
     from dustream.streams.kafka.cluster import KafkaCluster
     from dustream.streams.kafka.publish import Published
@@ -79,6 +77,7 @@ def publish_shown(
     args: argparse.Namespace, cluster: KafkaCluster, application: Application, state: Path, *, single: bool = False
 ) -> Published:
     """Publish the inputs with a progress bar; the counts."""
+    from dustream.streams.cli.publish_bar import PublishBar
     from dustream.streams.kafka.publish import publish_files
     from dustream.streams.readers import parse_field_map
 
@@ -91,49 +90,7 @@ def publish_shown(
             state,
             field_map=parse_field_map(args.map),
             single=single,
-            on_plans=bar.plans,
-            on_progress=bar.progress,
-            on_refused=bar.refused,
-            on_notice=bar.notice,
+            listener=bar,
         )
     finally:
         bar.close()
-
-
-class PublishBar:
-    """Progress on the terminal."""
-
-    def __init__(self, *, show: bool) -> None:
-        self._show = show
-        self._bar: Any = None
-        self._read: dict[str, int] = {}
-
-    def plans(self, plans: list[InputPlan]) -> None:
-        for plan in plans:
-            if plan.done:
-                print(f"dustream: {plan.path}: already published, not read again", file=sys.stderr)
-            elif plan.start:
-                print(f"dustream: {plan.path}: going on at record {plan.start}", file=sys.stderr)
-        if self._show:
-            from tqdm import tqdm
-
-            total = sum(plan.bytes_total for plan in plans if not plan.done)
-            self._bar = tqdm(total=total or None, unit="B", unit_scale=True, unit_divisor=1024, leave=False)
-
-    def progress(self, place: ChunkSpan, events: int) -> None:
-        if self._bar is not None:
-            self._read[place.path] = place.bytes_read
-            self._bar.set_description(f"{events} events")
-            self._bar.update(sum(self._read.values()) - self._bar.n)
-
-    def refused(self, path: str, error: UnreadableInput) -> None:
-        print(f"dustream: refused: {error}", file=sys.stderr)
-
-    def notice(self, path: str, text: str) -> None:
-        from dustream.streams.cli.terminal import shown
-
-        print(f"dustream: {shown(path)}: {text}", file=sys.stderr)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()

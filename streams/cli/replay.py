@@ -133,7 +133,7 @@ def _feed(
     target, settings, partition_map = Application(args.into), read_settings(args), read_map(args.partition_map)
     topology = planned_topology(settings, cluster, target)
     if args.inputs:
-        expand_paths(args.inputs)  # what is not there is told before anything is made
+        expand_paths(args.inputs)  # fails on a missing file before anything is created
         prepare(cluster, target, topology, settings, partition_map, fresh=args.fresh)
         return target, topology, f"{_publish(args, cluster, target, data / 'published'):,} events"
     log = source.topic(CRAWL_PAGES)
@@ -172,7 +172,7 @@ def _work(args: argparse.Namespace, cluster: KafkaCluster, target: Application, 
         while left := unsettled(cluster, target, topology):
             bar.set_description("to do: " + ", ".join(f"{count:,} {topic}" for topic, count in sorted(left.items())))
             if any(worker.poll() is not None for worker in workers):
-                raise DustreamError("a worker ended before the work was done: see above")
+                raise DustreamError("a worker ended before it was finished: see above")
             time.sleep(POLL_S)
     finally:
         bar.close()

@@ -46,7 +46,7 @@ state.
 Exit status 0: all inputs were read. 1: nothing could be read at all, or the run failed. 2: wrong settings. 3: done, but
 nothing could be read of some inputs; they are named.
 
---once computes the final result directly and keeps no state: the same results, several times sooner, for a corpus that
+--once computes the final result directly and keeps no state: the same results, several times faster, for a corpus that
 is deduplicated once. Pages cannot be added later, and `dustream why`, `status` and `groups` need a state.
 """
 
@@ -80,7 +80,7 @@ def add_parser(subparsers: Any) -> None:
     add_settings(parser)
     kept = parser.add_mutually_exclusive_group()
     kept.add_argument("--state", type=Path, metavar="DIR", help="where the state is kept (default: OUT/state)")
-    kept.add_argument("--once", action="store_true", help="keep no state: the same outcome, several times sooner")
+    kept.add_argument("--once", action="store_true", help="keep no state: the same outcome, several times faster")
     add_partition_map(parser)
     parser.add_argument("--json", action="store_true", help="print summary.json instead of text")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -231,7 +231,7 @@ class TerminalWatcher:
             if plan.done:
                 self._say(f"{plan.path}: already in the state, not read again")
             elif plan.start:
-                self._say(f"{plan.path}: going on at record {plan.start}")
+                self._say(f"{plan.path}: resuming at record {plan.start}")
         if self._show_bar:
             from tqdm import tqdm
 
@@ -261,7 +261,7 @@ class TerminalWatcher:
     def passed_over(self, path: str) -> None:
         from dustream.streams.cli.terminal import shown
 
-        self._say(f"{shown(path)}: no regular file, not read (name it to read it)")
+        self._say(f"{shown(path)}: not a regular file, skipped (name it to read it)")
 
     def notice(self, path: str, text: str) -> None:
         from dustream.streams.cli.terminal import shown

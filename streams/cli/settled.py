@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"settled": not left, "left": left}))
     else:
-        print(f"not settled: {_described(left)}" if left else "settled: all that was published is in the statuses")
+        print(f"not settled: {_described(left)}" if left else "settled: everything published is in the statuses")
     return 1 if left else 0
 
 

@@ -39,7 +39,7 @@ def open_state(path: Path) -> EmbeddedState:
     state = EmbeddedState(path)
     if state.in_use:
         print(
-            f"dustream: a run is writing {path}: this is what it had committed a moment ago; ask again when it is done",
+            f"dustream: a run is writing {path}: this is its last committed state; ask again when it has finished",
             file=sys.stderr,
         )
     return state

@@ -42,7 +42,7 @@ def end_with_reader() -> None:
 
     def follow() -> None:
         poll = select.poll()
-        poll.register(sys.stdout.fileno(), 0)  # errors are always told
+        poll.register(sys.stdout.fileno(), 0)  # POLLERR is always reported
         poll.poll()
         os.kill(os.getpid(), signal.SIGPIPE)
 

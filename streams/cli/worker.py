@@ -82,8 +82,8 @@ def run(args: argparse.Namespace) -> int:
     from dustream.streams.kafka.application import Application
     from dustream.streams.kafka.cluster import read_cluster
     from dustream.streams.kafka.service import Service, run_service
-    from dustream.streams.kafka.worker import WorkerOptions
     from dustream.streams.kafka.worker_log import configure_log
+    from dustream.streams.kafka.worker_options import WorkerOptions
 
     processors = read_processors(args.processors)
     configure_log(args.log_level, as_json=args.json)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dustream.core.errors import DustreamError
+from dustream.core.errors import stop_if_fatal
 from dustream.core.processor import Processor, Resting, Send
 from dustream.core.topology import ProcessorSpec, Topology, partition_of
 from dustream.schemas.dead_letter import DeadLetter
@@ -227,9 +227,8 @@ class EmbeddedEngine:
         try:
             sends = processor.at_rest(task.tables)
             self._writes_since_commit += task.tables.accept()
-        except DustreamError:
-            raise
         except Exception as error:  # it is retried after the next input, not at once
+            stop_if_fatal(error)
             self._reopen(task)
             self._route(_failed_message(task, None, error))
             return False
@@ -244,9 +243,8 @@ class EmbeddedEngine:
         try:
             sends = task.processor.process(task.tables, batch)
             self._writes_since_commit += task.tables.accept()
-        except DustreamError:
-            raise
-        except Exception:
+        except Exception as error:
+            stop_if_fatal(error)
             sends = self._one_by_one(task, batch)
         name = task.spec.name
         self.seconds[name] += time.perf_counter() - started
@@ -262,9 +260,8 @@ class EmbeddedEngine:
             try:
                 sends += task.processor.process(task.tables, [message])
                 self._writes_since_commit += task.tables.accept()
-            except DustreamError:
-                raise
             except Exception as error:
+                stop_if_fatal(error)
                 self._reopen(task)
                 sends.append(_failed_message(task, message, error))
         return sends

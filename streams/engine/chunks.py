@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dustream.core.errors import BadSetting, StateMismatch, UnreadableInput
+from dustream.core.errors import BadSetting, StateMismatch, UnreadableInput, broken_program
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.engine.signing import Chunk
@@ -222,9 +222,11 @@ def _all_items(opened: Input, builder: _Builder) -> Iterator[Record | Rejection]
     """No input can end a run by its content: if its reader fails, the rest is rejected and the next input is read."""
     try:
         yield from opened
-    except (BadSetting, MemoryError):
+    except BadSetting:
         raise
     except Exception as error:
+        if (broken := broken_program(error)) is not None:
+            raise broken from error
         reason = f"the reader failed here and cannot read the rest: {type(error).__name__}: {error}"
         yield opened.reject(builder.next_position, -1, reason[:READER_FAILED_CHARS_MAX], ends_input=True)
 

@@ -6,7 +6,7 @@ is stored after the broker has confirmed the records, and an interruption repeat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -37,7 +37,7 @@ PACK_BYTES = 1 << 20  # before compression; web pages shrink to a fifth
 CHUNKS_PER_SYNC = 32
 COMPRESSION_LEVEL = 1
 EVENT_BYTES_MAX = RECORD_BYTES_MAX - 2 * PACK_BYTES  # as sent; leaves room for the rest of its pack
-NO_REGULAR_FILE = "no regular file, not read (name it to read it)"
+NO_REGULAR_FILE = "not a regular file, skipped (name it to read it)"
 ESCAPE_FACTOR = 6  # bytes that a character may take as JSON
 
 
@@ -50,6 +50,22 @@ class Published(Struct, frozen=True):
     bytes_sent: int
     unread: list[str] = []
     """Files that could not be read at all."""
+
+
+class PublishListener:
+    """Follows a run of `publish_files`. This one ignores everything."""
+
+    def plans(self, plans: list[InputPlan]) -> None:
+        """The files, and where each is resumed."""
+
+    def progress(self, place: ChunkSpan, events: int) -> None:
+        """The broker has confirmed everything up to here."""
+
+    def refused(self, path: str, error: UnreadableInput) -> None:
+        """A file could not be read."""
+
+    def notice(self, path: str, text: str) -> None:
+        """Something about a file that the user should know."""
 
 
 class Publisher:
@@ -139,23 +155,21 @@ def publish_files(
     *,
     field_map: dict[str, str] | None = None,
     single: bool = False,
-    on_plans: Callable[[list[InputPlan]], None] = lambda plans: None,
-    on_progress: Callable[[ChunkSpan, int], None] = lambda place, events: None,
-    on_refused: Callable[[str, UnreadableInput], None] = lambda path, error: None,
-    on_notice: Callable[[str, str], None] = lambda path, notice: None,
+    listener: PublishListener | None = None,
 ) -> Published:
     """Publish files, resuming where an earlier run into the same topic with the same `state` was interrupted."""
-    paths = expand_paths(inputs, lambda path: on_notice(path, NO_REGULAR_FILE))
+    listener = listener or PublishListener()
+    paths = expand_paths(inputs, lambda path: listener.notice(path, NO_REGULAR_FILE))
     publisher = Publisher(cluster, application, single=single)
     store = RocksStore(state / publisher.topic_id)  # a topic created again, or of another cluster, starts from nothing
     try:
         plans = plan_inputs(paths, store)
-        on_plans(plans)
+        listener.plans(plans)
         rejections = Rejections(store)
-        chunks = read_chunks(plans, field_map or {}, on_refused, on_notice)
+        chunks = read_chunks(plans, field_map or {}, listener.refused, listener.notice)
         for places in _confirmed(publisher, rejections, chunks):
             store.write(chain.from_iterable((place.change(), rejections.change(place.path)) for place in places))
-            on_progress(places[-1], publisher.events)
+            listener.progress(places[-1], publisher.events)
         unread = [plan.path for plan in plans if not plan.done and rejections.nothing_used(plan.path)]
     finally:
         store.close()

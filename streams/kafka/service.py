@@ -17,7 +17,7 @@ from types import FrameType
 
 from aiokafka.errors import KafkaError
 
-from dustream.core.errors import DustreamError
+from dustream.core.errors import DustreamError, stop_if_fatal
 from dustream.core.settings import Settings
 from dustream.core.tier2.partition_map import PartitionMap, map_id
 from dustream.streams.engine.feed import rare_collections
@@ -30,7 +30,8 @@ from dustream.streams.kafka.local_state import DiskFull, LocalState, StateLost, 
 from dustream.streams.kafka.maps import read_map, require_settings
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.topics import plan_topics, require_topics
-from dustream.streams.kafka.worker import Worker, WorkerCrashed, WorkerOptions
+from dustream.streams.kafka.worker import Worker, WorkerCrashed
+from dustream.streams.kafka.worker_options import WorkerOptions
 from dustream.streams.warm_up import learn_some_rules, warm_up_pages
 
 log = logging.getLogger(__name__)
@@ -177,6 +178,7 @@ async def _work(service: Service, cells: PartitionMap, health: Health) -> None:
     except (KafkaError, ConnectionError) as error:  # the cluster is gone: expected now and then, not a bug
         raise WorkerCrashed(f"the connection to Kafka broke down: {error!r}") from error
     except Exception as error:
+        stop_if_fatal(error)
         raise no_room(data, error) if is_no_room(error) else _broken_down(error) from error
 
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 import msgspec
 from confluent_kafka.admin import AdminClient
 
-from dustream.core.errors import DustreamError, StateMismatch
+from dustream.core.errors import StateMismatch, stop_if_fatal
 from dustream.core.processor import Processor, Resting, Send
 from dustream.core.topology import ProcessorSpec, Topology
 from dustream.streams.engine.tables import StoredKeys, TaskTables
@@ -166,7 +166,7 @@ class KafkaTask:
         if writer == transactions.transactional_id:
             await transactions.open()
         else:
-            log.warning("%s: its former owner %s has a transaction open: shutting it out", self.name, writer)
+            log.warning("%s: its former owner %s has a transaction open: fencing it", self.name, writer)
             await transactions.shut_out(writer)
 
     def _catch_up(self) -> None:
@@ -293,7 +293,7 @@ class KafkaTask:
                 "application"
             )
         if batch.number < expected:
-            self._runtime.metrics.add("repeated_parcels", processor=self.spec.name)
+            self._runtime.metrics.add("repeated_batches", processor=self.spec.name)
             return False
         received[batch.sender] = expected + 1
         return True
@@ -308,9 +308,8 @@ class KafkaTask:
             sends = self._processor.process(self._tables, messages)
             self._tables.accept()
             return sends, []
-        except DustreamError:
-            raise
-        except Exception:
+        except Exception as error:
+            stop_if_fatal(error)
             log.exception("%s: a message made the handler fail; the batch is processed again one by one", self.name)
             return self._one_by_one(messages, sources)
 
@@ -322,9 +321,8 @@ class KafkaTask:
             try:
                 sends += self._processor.process(self._tables, [message])
                 self._tables.accept()
-            except DustreamError:
-                raise
             except Exception as error:
+                stop_if_fatal(error)
                 self._undo()
                 letters.append(self._failed(message, source, error))
         return sends, letters
@@ -366,9 +364,8 @@ class KafkaTask:
             if self._resting is not None:
                 sends = self._resting.at_rest(self._tables)
             self._tables.accept()
-        except DustreamError:
-            raise
-        except Exception:
+        except Exception as error:
+            stop_if_fatal(error)
             log.exception("%s: its postponed work failed; it is retried after the next input", self.name)
             self._undo()
         self._rested_at_s = time.monotonic()

@@ -415,7 +415,8 @@ def _batches(producer: AIOKafkaProducer, records: Sequence[OutRecord]) -> Iterat
             yield batch
             batch = producer.create_batch()
             if not _append(batch, record):
-                raise ValueError(f"a record of {len(record.value or b'')} bytes for {record.topic} fits into no batch")
+                size = len(record.value or b"")
+                raise ValueError(f"a record of {size} bytes for {record.topic} does not fit in a batch")
     yield batch
 
 

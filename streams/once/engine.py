@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from dustream.core.errors import BadSetting
+from dustream.core.errors import BadSetting, stop_if_fatal
 from dustream.core.once.containing import Containing, Posted
 from dustream.core.once.contents import Contents, Spool
 from dustream.core.once.fold import Fold
@@ -198,6 +198,7 @@ class OnceEngine:
         try:
             return run()
         except Exception as error:
+            stop_if_fatal(error)
             reason = f"the {name} processor failed: {type(error).__name__}: {error}"
             self._letters.append(DeadLetter(source=spec_of(self._settings, name).input, position=-1, reason=reason))
             return []

@@ -152,7 +152,7 @@ def _unknown(state: ReadableState, url: str, market: str) -> PageAnswer:
 def _never_seen(state: ReadableState, url: str) -> str:
     row = task_table(state, "pages", url, "pages").get(url)
     if row is not None and row.follower_count:
-        return "never fetched: other pages lead to it, but no fetch of it told what it is"
+        return "never fetched: other pages redirect to it"
     ignored = sum(state.counts().ignored.values())
     if ignored:
         return f"not known: no usable fetch of it was in the input ({ignored:,} events were ignored, see summary.json)"
@@ -177,7 +177,7 @@ def _words(status: DuplicateStatus, role: str, verdict: Verdict | None, page: Kn
     if status.problem == "content_unknown":
         return f"not compared: {PROBLEMS[status.problem]}"
     if role == "unique":
-        return "unique: no other page known is similar enough"
+        return "unique: no other known page is similar enough"
     if role == "winner":
         return "a winner: the page to keep among those like it"
     if role == "duplicate" and verdict is not None and verdict.contained:
@@ -185,11 +185,11 @@ def _words(status: DuplicateStatus, role: str, verdict: Verdict | None, page: Kn
     if role == "duplicate":
         return f"a duplicate of {winner}"
     if role == "held":
-        too_much = "its group is too big" if _group_held(page) else "its site would lose too many pages"
+        too_much = "its group is too large" if _group_held(page) else "its site would lose too many pages"
         would_be = "contained in" if verdict is not None and verdict.contained else "a duplicate of"
-        return f"held: it would be {would_be} {winner}, but {too_much} to be believed; `dustream breaker` tells more"
+        return f"held: it would be {would_be} {winner}, but {too_much} (see `dustream breaker --help`)"
     if role == "gone":
-        return "gone: the last fetch did not find it any more"
+        return "gone: the last fetch did not find it"
     if status.problem is not None:
         return f"a redirect that leads to no page: {PROBLEMS[status.problem]}"
     related = "contained in" if verdict is not None and verdict.contained else "a duplicate of"

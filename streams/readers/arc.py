@@ -16,30 +16,30 @@ from dustream.streams.readers.http_head import is_all_there
 
 _FIELDS: Final = rb":\S{1,8192} [0-9A-Fa-f.:-]+ \d{12,18} \S+(?:(?: \S+){5})? -?\w+\r?\n"
 _LINE: Final = re.compile(rb"([A-Za-z][A-Za-z0-9+.-]*:\S+) \S+ (\d+) \S+(?:(?: \S+){5})? (-?\w+)\r?\n")
-# Of a URL: another one that nothing in it leads to. What precedes it is the beginning of a record that breaks off.
+# A second URL inside a URL, not as its parameter: what precedes it is the beginning of a truncated record.
 _INNER_URL: Final = re.compile(rb"(?:^(?:https?|ftp):/{0,2}[^/?#]*?|^.+?(?<=[A-Za-z0-9]))((?:https?|ftp)://)")
 
 
 class ArcFormat:
     """See framing.Format."""
 
-    # the schemes that archives have: in the middle of a line, any letters before one would be taken for a part of it
+    # the schemes found in archives: within a line, letters before an unknown one would be read as part of it
     start: re.Pattern[bytes] = re.compile(rb"(?:https?|dns|ftp|filedesc|warcinfo|whois|gopher|nntp|news)" + _FIELDS)
 
     def head(self, content: Content, at: int) -> RecordHead:
         line = content.read(at, line_start_bytes_max).partition(b"\n")[0] + b"\n"
         found = _LINE.fullmatch(line)
         if found is None:
-            raise UnsoundRecord("here begins no ARC record")
+            raise UnsoundRecord("no ARC record begins here")
         url, time, length = (field.decode("utf-8", "replace") for field in found.groups())
         if (inner := _INNER_URL.match(found[1])) is not None:
-            raise UnsoundRecord("the record breaks off in its URL", at + inner.start(1))
+            raise UnsoundRecord("the record ends within its URL", at + inner.start(1))
         if (later := self.start.search(line, found.end(1))) is not None:
-            raise UnsoundRecord("the record breaks off in its first line", at + later.start())
+            raise UnsoundRecord("the record ends within its first line", at + later.start())
         is_header = url.startswith("filedesc:")
         size = LENGTH.fullmatch(length)
         if size is None and not is_header:
-            raise UnsoundRecord(f"length {length[:40]!r} is no number of bytes")
+            raise UnsoundRecord(f"length {length[:40]!r} is not a number of bytes")
         headers = {
             "WARC-Type": "arc header" if is_header else "response",
             "WARC-Target-URI": url,

@@ -1,4 +1,4 @@
-"""What WARC and ARC readers share: a seekable file, positions, and records given out in order."""
+"""Shared by the WARC and ARC readers: a seekable file, positions, and records in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_OFFSET = -1
 
 
 class _Lost(NamedTuple):
-    """What a rejection is about: where it stands, its bytes or the first of them, and their number."""
+    """The rejected bytes: their offset, the first of them, and their number."""
 
     offset: int
     original: bytes
@@ -34,7 +34,7 @@ class ArchiveInput(Input):
     def __init__(self, path: str, file: BinaryIO, total_bytes: int | None) -> None:
         super().__init__(path)
         self.file = file
-        self.position = 0  # of the next record to give out; in the end, how many there were
+        self.position = 0  # of the next record; at the end, the number of records
         self.start_offset = 0
         self.progress_bytes = 0
         self._total_bytes = total_bytes
@@ -52,7 +52,7 @@ class ArchiveInput(Input):
         self.progress_bytes = self.bytes_total or self.progress_bytes
 
     def _stretch(self, start: int) -> Generator[Item, None, int | None]:
-        """Records from here to the end, or to the next damage of compressed data; where to go on after that."""
+        """Records from here to the end, or to the next damage of compressed data; then where to continue."""
         content = Content(self.file, start, packed=is_packed(self.file, start))
         at = content.skip(content.begin)
         reason = ""
@@ -95,14 +95,14 @@ class ArchiveInput(Input):
         yield from self._reject(lost, str(broken), ends_input=next_start is None)
         return next_start
 
-    # ---------------------------------------------------------------- what is given out
+    # ---------------------------------------------------------------- output
 
     def _next_position(self) -> int:
         position, self.position = self.position, self.position + 1
         return position
 
     def _give(self, content: Content, at: int, found: Frame, after: int) -> Iterator[Item]:
-        """A page, a rejection, or nothing but a count."""
+        """Yield a page or a rejection, or only count the record."""
         if not self.gives(self.position):
             self._next_position()
             return

@@ -1,4 +1,4 @@
-"""One archive record → one crawl event, whatever archive it comes from."""
+"""One archive record → one crawl event, for WARC and ARC."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ block_bytes_max: Final = head_bytes_max + PAGE_BYTES_MAX + (PAGE_BYTES_MAX >> 6)
 
 
 class Skip(NamedTuple):
-    """A record that is no page, and why."""
+    """A record that is not a page, and why."""
 
     reason: str
 
 
 class Truncated(Exception):
-    """The data end inside a record, or its header makes no sense."""
+    """The data end within a record, or its header is invalid."""
 
 
 Outcome = CrawlEvent | Skip | BadEvent

@@ -131,7 +131,7 @@ def _cdxj_fields(text: str) -> _CdxjFields:
 
 
 def _event(fields: _CdxjFields, time: str | None) -> CrawlEvent | str:
-    """The event of a row, or why it is no page."""
+    """The event of a row, or why it is not a page."""
     if not fields.url:
         raise BadEvent("no URL")
     scheme = fields.url.partition(":")[0].lower()

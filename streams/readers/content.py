@@ -46,13 +46,13 @@ class Content:
         self._pieces = unpack(self._stored(stored), stored) if self.is_packed else map(Piece, self._stored(stored))
 
     def _stored(self, position: int) -> Iterator[bytes]:
-        """The file from a position on, whoever else moves in it."""
+        """The file from a position on, independent of other readers of it."""
         while True:
             try:
                 self._file.seek(position)
                 piece = self._file.read(_piece_bytes)
             except OSError as error:
-                broken = BrokenSource(f"cannot be read further: {error.strerror or error}")
+                broken = BrokenSource(f"reading failed: {error.strerror or error}")
                 broken.at = position
                 raise broken from None
             if not piece:
@@ -79,7 +79,7 @@ class Content:
 
     @property
     def end(self) -> int:
-        """Reads to the end, if that is not known."""
+        """The end of the content; reads up to it if necessary."""
         while self._end is None:
             self._fill(self._base + len(self._window), self._base + len(self._window) + 1)
         return self._end
@@ -123,7 +123,7 @@ class Content:
         return [begins for begins in self._members if at <= begins < before]
 
     def release(self, at: int) -> None:
-        """Nothing before this offset is wanted any more."""
+        """Content before this offset may be dropped."""
         if at - self._base > _release_bytes:
             self._drop(at)
         while len(self._members) > 1:

@@ -45,14 +45,14 @@ def source_fields(field_map: FieldMap) -> FieldMap:
 
 
 class UnseenFields:
-    """Notices that a map fits no record: which of its fields the first lines of an input do not have."""
+    """Detects a map that fits no record: the first lines of an input lack its fields."""
 
     def __init__(self, field_map: FieldMap) -> None:
         self._unseen = dict(field_map)
         self._lines = 0
 
     def look(self, line: bytes) -> list[str]:
-        """What to say after this line, if anything."""
+        """The notice after this line, if there is one."""
         if not self._unseen:
             return []
         self._lines += 1
@@ -64,7 +64,7 @@ class UnseenFields:
         return self.end() if self._lines == unseen_lines_max else []
 
     def end(self) -> list[str]:
-        """What to say when there are no more lines."""
+        """The notice at the end of the input, if there is one."""
         unseen, self._unseen = self._unseen, {}
         if not self._lines:
             return []

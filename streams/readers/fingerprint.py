@@ -30,7 +30,7 @@ def fingerprint(path: str) -> Fingerprint:
 
 
 def change_since(earlier: Fingerprint, path: str) -> Change:
-    """same: already read as far as it was. grown: the same with more behind it. other: another file by this name."""
+    """same: unchanged. grown: the same content with more appended. other: a different file of this name."""
     with _open(path) as file:
         size_bytes = os.fstat(file.fileno()).st_size
         if size_bytes < earlier.size_bytes or _fingerprint_at(file, earlier.size_bytes) != earlier:
@@ -40,7 +40,7 @@ def change_since(earlier: Fingerprint, path: str) -> Change:
 
 def _open(path: str) -> BinaryIO:
     if not os.path.isfile(path):
-        raise UnreadableInput(f"{path}: only a regular file can be read again from where it was left")
+        raise UnreadableInput(f"{path}: only a regular file can be resumed")
     return open(path, "rb")
 
 

@@ -42,7 +42,7 @@ _WARC_TYPE: Final = re.compile(rb"^WARC-Type:[ \t]*(\S+)", re.IGNORECASE | re.MU
 _WAT_NAME: Final = re.compile(rb"^WARC-Filename:[ \t]*\S+\.wat(\.gz)?\s*$", re.IGNORECASE | re.MULTILINE)
 _WAT_ENVELOPE: Final = re.compile(rb'\r\n\r\n\{"(Container|Envelope)":')
 
-# Magic numbers of what people pass by mistake, and what to do about it.
+# Magic numbers of files passed by mistake, and what to do instead.
 _KNOWN_OTHERS: Final = (
     (b"BZh", "bzip2 data: unpack it first (bunzip2)"),
     (b"\xfd7zXZ\0", "xz data: unpack it first (xz -d)"),
@@ -86,7 +86,7 @@ def refuse(path: str, reason: str) -> UnreadableInput:
 
 
 def _is_broken_off(head: bytes, content: bytes) -> bool:
-    """Too little is there to tell the format by: the file ends within its first line."""
+    """Whether the file is too short to detect its format: it ends within its first line."""
     return b"\n" not in content and (len(head) < 8 or compression_of(head) != "plain")
 
 
@@ -118,7 +118,7 @@ def _text_format(path: str, content: bytes) -> Format | None:
 
 
 def _warc_format(path: str, content: bytes) -> Format:
-    """A WAT is told by its name inside, or by a first record (after warcinfo) that is metadata in JSON."""
+    """A WAT is recognised by the file name in its warcinfo, or by a first record of JSON metadata after it."""
     types = _WARC_TYPE.findall(content)
     first = next((kind for kind in types if kind.lower() != b"warcinfo"), b"")
     if _WAT_NAME.search(content) or (first.lower() == b"metadata" and _WAT_ENVELOPE.search(content)):

@@ -37,7 +37,7 @@ class RecordHead(NamedTuple):
 
 
 class Format(Protocol):
-    """What is particular to WARC or ARC."""
+    """The differences between WARC and ARC."""
 
     start: re.Pattern[bytes]
     """Matches where a record begins, wherever that is."""
@@ -78,7 +78,7 @@ def frame(format: Format, content: Content, at: int) -> Frame:
     if content.ends_before(end) or not _fits(format, content, block_at, end):
         raise _wrong_length(head)
     if (inner := _inner_record(format, content, at, head, end)) is not None:
-        raise UnsoundRecord("the record breaks off where another begins", inner)
+        raise UnsoundRecord("the record ends early, where another one begins", inner)
     return Frame(head, content.read(block_at, min(head.block_size, block_bytes_max)), end)
 
 

@@ -51,7 +51,7 @@ def has_head(block: bytes) -> bool:
 
 
 def is_all_there(block: bytes) -> bool:
-    """Whether an HTTP response says itself that this is all of it: by its length, or by the chunk that ends it."""
+    """Whether an HTTP response is complete by its own Content-Length or final chunk."""
     head = parse_http_head(block)
     if head is None:
         return False

@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from dustream.core.errors import DustreamError, UnreadableInput
+from dustream.core.errors import UnreadableInput, stop_if_fatal
 from dustream.streams.readers.field_map import FieldMap, check_field_map
 from dustream.streams.readers.formats import Format, detect_format, refuse
 from dustream.streams.readers.records import Input
@@ -78,9 +78,10 @@ def open_input(path: str, *, field_map: FieldMap | None = None) -> Input:
         return _reader(detect_format(path, source), path, source, field_map)
     except BaseException as error:
         source.close()
-        if isinstance(error, DustreamError) or not isinstance(error, Exception):
+        if not isinstance(error, Exception):
             raise
-        # whatever a parser says of a file whose directory or schema is damaged
+        stop_if_fatal(error)
+        # any error of a parser on a damaged directory or schema
         raise refuse(path, str(error) if isinstance(error, BrokenSource) else f"damaged ({error!r})") from None
 
 

@@ -70,7 +70,7 @@ class JsonLines(LineInput):
 
 
 def event_decoder(field_map: FieldMap) -> EventDecoder:
-    """A function from one JSON object to its event; raises BadEvent with a reason a person understands."""
+    """A function from one JSON object to its event; raises BadEvent with a readable reason."""
     decode = _mapped_decode(field_map) if field_map else msgspec.json.Decoder(CrawlEvent).decode
     url_source = source_fields(field_map).get("url", "url")
 
@@ -120,4 +120,4 @@ def _version_of(content: bytes) -> int:
     try:
         return msgspec.json.decode(content, type=_VersionOnly).v
     except (msgspec.MsgspecError, RecursionError):
-        return CRAWL_EVENT_VERSION  # not a version at all: the first error says more
+        return CRAWL_EVENT_VERSION  # not a version: the first error is more helpful

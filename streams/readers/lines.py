@@ -54,7 +54,7 @@ def lines_of(pieces: Iterator[bytes], bytes_max: int = line_bytes_max, offset: i
 
 
 class _Begun:
-    """The line that pieces are still coming for."""
+    """The line being assembled from pieces."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max

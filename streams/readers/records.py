@@ -1,4 +1,4 @@
-"""What every reader gives: records and rejections in file order, and how far it has come."""
+"""The output of every reader: records and rejections in file order, and its progress."""
 
 from __future__ import annotations
 
@@ -60,12 +60,11 @@ class Share(NamedTuple):
 
 
 class Input(ABC):
-    """One input, read once, in order. A position counts every record: good, rejected or passed over.
+    """One input, read once, in order. A position counts every record: good, rejected or skipped.
 
-    `skipped` counts by reason what is well-formed but no page (requests, images, DNS records), from the start
-    position on; `on_skip` is called for each. `notices` says what a person should know of the input as a whole.
-    `bytes_read` of `bytes_total` is progress through the file as stored, compressed or not; `bytes_total` is None for
-    a pipe.
+    `skipped` counts, by reason, well-formed records that are not pages (requests, images, DNS records), from the start
+    position on; `on_skip` is called for each. `notices` are warnings about the input as a whole. `bytes_read` of
+    `bytes_total` is progress through the file as stored, compressed or not; `bytes_total` is None for a pipe.
     """
 
     format: ClassVar[str]
@@ -79,7 +78,7 @@ class Input(ABC):
         self.notices: list[str] = []
 
     def start_at(self, position: int) -> Self:
-        """Leave out all records before this position (one past the last that was dealt with)."""
+        """Skip all records before this position (one past the last one processed)."""
         self.first_position = position
         return self
 
@@ -142,8 +141,7 @@ class Input(ABC):
 
 
 def readable(event: CrawlEvent) -> CrawlEvent:
-    """The event with no more of its page than is read. BadEvent for what can be told of a record without looking at
-    its page; the rest is for core.events."""
+    """The event, its page cut to what is read. BadEvent for errors outside the page; core.events checks the rest."""
     check_schema_version(event.v)
     if not event.url or event.url.isspace():
         raise BadEvent("no URL")

@@ -32,7 +32,7 @@ _zstd_piece_bytes: Final = 1024  # a zstd block of 4 bytes may hold 128 KiB: 1 K
 
 
 class BrokenSource(Exception):
-    """The bytes end or stop making sense here; `str(error)` says how, `at` where the broken member begins."""
+    """The bytes end early or are invalid from here on. `at` is the start of the broken member."""
 
     at: int = 0
 
@@ -64,7 +64,7 @@ class Source:
         return piece
 
     def seek(self, offset: int) -> bool:
-        """Go on from this byte of a plain file; False where that cannot be done."""
+        """Continue at this byte of a plain file; False if that is not possible."""
         if self.bytes_total is None or compression_of(self.peek()) != "plain" or offset > self.bytes_total:
             return False
         self._stream.seek(offset)
@@ -79,7 +79,7 @@ class Source:
         try:
             return self._stream.read1(size)
         except OSError as error:
-            raise BrokenSource(f"cannot be read further: {error.strerror or error}") from None
+            raise BrokenSource(f"reading failed: {error.strerror or error}") from None
 
 
 def open_source(path: str) -> Source:
@@ -143,7 +143,7 @@ def unpack(stored: Iterator[bytes], at: int = 0) -> Iterator[Piece]:
         try:
             kind = compression_of(ahead.peek(4))
             if kind == "plain":
-                raise BrokenSource("what follows is no compressed data")
+                raise BrokenSource("the following bytes are not compressed data")
             yield from _gzip_member(ahead) if kind == "gzip" else _zstd_frame(ahead)
         except BrokenSource as error:
             error.at = start
@@ -152,7 +152,7 @@ def unpack(stored: Iterator[bytes], at: int = 0) -> Iterator[Piece]:
 
 
 class _Ahead:
-    """Stored bytes, of which those that a decompressor did not need can be put back."""
+    """Stored bytes; those that a decompressor did not use can be put back."""
 
     def __init__(self, stored: Iterator[bytes], at: int) -> None:
         self._stored = stored
@@ -166,7 +166,7 @@ class _Ahead:
         return self._held[self._taken : self._taken + size]
 
     def take(self, size: int) -> bytes:
-        """At least one byte and at most so many, if there are any left."""
+        """At least one byte and at most `size`; none at the end."""
         if self._taken == len(self._held):
             self._held, self._taken = next(self._stored, b""), 0
         taken = self._held[self._taken : self._taken + size]
@@ -175,7 +175,7 @@ class _Ahead:
         return taken
 
     def put_back(self, size: int) -> None:
-        """The last bytes of what was taken last."""
+        """Return the last bytes of the last `take`."""
         self._taken -= size
         self.offset -= size
 
@@ -223,7 +223,7 @@ def _salvage(member: zlib._Decompress, stored: bytes) -> Iterator[Piece]:
 
 
 def _zstd_frame(ahead: _Ahead) -> Iterator[Piece]:
-    """A skippable frame gives nothing."""
+    """A skippable frame has no output."""
     frame = zstandard.ZstdDecompressor(max_window_size=zstd_window_bytes_max).decompressobj()
     while stored := ahead.take(_zstd_piece_bytes):
         try:

@@ -39,7 +39,7 @@ class WaczArchive(Input):
         )
         if not self._members:
             self._zip.close()
-            raise refuse(path, "a zip without WARC files in archive/, so no WACZ")
+            raise refuse(path, "a zip without WARC files in archive/, not a WACZ")
 
     def __iter__(self) -> Iterator[Item]:
         position = 0
@@ -67,7 +67,7 @@ class WaczArchive(Input):
 
     def _damage(self, name: str, position: int, error: Exception) -> Generator[Item, None, int]:
         if self.gives(position):
-            yield Rejection(name, position, 0, f"this part of the zip cannot be read further ({error})")
+            yield Rejection(name, position, 0, f"this part of the zip is damaged from here on ({error})")
         return position + 1
 
     @property

@@ -49,7 +49,7 @@ class WarcFormat:
             raise UnsoundRecord(_NO_HEAD)
         length = LENGTH.fullmatch(fields["content-length"])
         if length is None:
-            raise UnsoundRecord(f"Content-Length {fields['content-length'][:40]!r} is no length of a record")
+            raise UnsoundRecord(f"Content-Length {fields['content-length'][:40]!r} is not a record length")
         return RecordHead(fields, size, int(length[1]))
 
     def _text(self, content: Content, at: int) -> tuple[bytes, int]:
@@ -57,10 +57,10 @@ class WarcFormat:
         for bytes_max in (_first_read_bytes, _head_bytes_max):
             text = content.read(at, bytes_max)
             if self.start.match(text) is None:
-                raise UnsoundRecord("here begins no WARC record")
+                raise UnsoundRecord("no WARC record begins here")
             end = _BLANK_LINE.search(text)
             if (inner := self.start.search(text, 1, end.start() if end else bytes_max)) is not None:
-                raise UnsoundRecord("the record breaks off in its header", at + inner.start())
+                raise UnsoundRecord("the record ends within its header", at + inner.start())
             if end is not None:
                 return text[: end.start()], end.end()
         raise UnsoundRecord(_NO_HEAD)
@@ -76,7 +76,7 @@ class WarcFormat:
 
 
 def _fields(text: bytes) -> _Fields:
-    """A line that begins with white space goes on with the one before."""
+    """A line that begins with white space continues the previous one."""
     fields = _Fields()
     for line in _FOLD.sub(b" ", text.replace(b"\r", b"")).split(b"\n"):
         name, colon, value = line.partition(b":")

@@ -166,7 +166,7 @@ def _check_tier2_task(tables: dict[str, Any], live: set[str], winner_of: list[di
         url = url_of(row.vertex)
         for market, star in enumerate(row.stars):
             is_winner = winner_of[market][url] == url
-            assert star.winner == is_winner == star.told, "winner flag"
+            assert star.winner == is_winner == star.flag_sent, "winner flag"
             if star.local is not None:
                 inverse.add(f"{market:02x}{star.local.key.decode('latin-1')}\0{number:08x}")
             assert not (is_winner and star.remote), "a winner that is covered"

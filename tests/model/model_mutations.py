@@ -327,7 +327,7 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "searches that meet stay two": [(Searches, "_look", _never_meets)],
     "half-edges to the dead stay": [(GroupsProcessor, "_dead", _nothing)],
     "strangers land": [(GroupsProcessor, "_joins", _always_joins), (GroupsProcessor, "_check_join", _lands_at_once)],
-    "the baton is not passed on": [(GroupsProcessor, "_pass_on", _nothing)],
+    "a pending join is not passed on": [(GroupsProcessor, "_pass_on", _nothing)],
     "the standing is not worked out again": [(GroupsProcessor, "_stand", _nothing)],
     "nothing is deferred": [(GroupsProcessor, "_defer", lambda self, group, message: self._handle(group, message))],
     "no replacement edges": [(Forest, "_repair", _nothing)],

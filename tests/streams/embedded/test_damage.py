@@ -185,7 +185,7 @@ def test_ctrl_c_is_one_line(tmp_path: Path) -> None:
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130
     assert [line for line in told.splitlines() if "compiling" not in line] == [
-        "dustream: interrupted; what was done is kept, run the same command again to go on"
+        "dustream: interrupted; completed work is kept; run the same command again to resume"
     ]
 
 

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
+from numba.core.errors import NumbaError
 
-from dustream.core.errors import BadSetting
+from dustream.core.errors import BadSetting, BrokenProgram
 from dustream.core.processor import Send, TaskState
 from dustream.core.topology import ProcessorSpec, TableSpec, Topic, Topology
 from dustream.streams.embedded.engine import GATHERED_MESSAGES, EmbeddedEngine
@@ -173,6 +174,25 @@ def test_failing_message_becomes_a_dead_letter_and_leaves_no_trace() -> None:
     [letter] = [msgspec.json.decode(value) for key, value in outcome(store).items() if b"dead" in key]
     assert letter["url"] == "poison"
     assert "cannot count this" in letter["reason"]
+
+
+@pytest.mark.parametrize(
+    "error", [ModuleNotFoundError("No module named 'moved'"), MemoryError(), NumbaError("no such")]
+)
+def test_an_error_that_no_message_caused_ends_the_run(error: Exception) -> None:
+    class Broken(Counter):
+        def process(self, state: TaskState, messages: Sequence[Word]) -> list[Send]:
+            if any(word.url == "b" for word in messages):
+                raise error
+            return super().process(state, messages)
+
+    store, words = MemoryStore(), [Word("a", 0), Word("b", 0)]
+    broken = replace(topology(1), processors=(replace(topology(1).processors[0], make=Broken),))
+    with pytest.raises(BrokenProgram, match="run the same command again"):
+        EmbeddedEngine(broken, store).run(feeds(words, store, 2))
+    assert outcome(store) == {}
+    EmbeddedEngine(topology(1), store).run(feeds(words, store, 2))
+    assert outcome(store) == undisturbed(words)
 
 
 def test_partition_out_of_range_is_refused() -> None:

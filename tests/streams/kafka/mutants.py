@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from dustream.streams.kafka import assigned_tasks
+from dustream.streams.kafka.assigned_tasks import AssignedTasks
+from dustream.streams.kafka.hole_recovery import HoleRecovery
 from dustream.streams.kafka.progress import TaskProgress
 from dustream.streams.kafka.records import OutRecord
 from dustream.streams.kafka.round import Round
 from dustream.streams.kafka.task import Admission, KafkaTask
 from dustream.streams.kafka.transactions import OffsetCommit, Transactions
-from dustream.streams.kafka.worker import Worker
 
 
 def mutate(name: str) -> None:
@@ -46,10 +48,10 @@ def _without_true_gaps() -> None:
 def _without_tail() -> None:
     """A task that stands still does not look whether its log has more."""
 
-    async def check_ends(worker: Worker) -> None:
+    async def check_ends(holes: HoleRecovery) -> None:
         return
 
-    Worker._check_ends = check_ends  # type: ignore[method-assign]
+    HoleRecovery.check_ends = check_ends  # type: ignore[method-assign]
 
 
 def _without_position() -> None:
@@ -100,14 +102,12 @@ def _without_former_owner() -> None:
 
 def _without_generations() -> None:
     """A task that comes back after others had it is believed to be as it was."""
-    import dustream.streams.kafka.worker as worker_module
-
-    worker_module._follows = lambda membership, before: True
+    assigned_tasks._follows = lambda membership, before: True
 
 
 def _without_leaving() -> None:
     """A task takes part in rounds until it is closed, whoever it was dealt to."""
-    Worker._takes_part = lambda worker, tp: worker._is_open(tp) and tp not in worker._resting  # type: ignore[method-assign]
+    AssignedTasks.takes_part = lambda tasks, tp: tasks.is_open(tp) and tp not in tasks.resting  # type: ignore[method-assign]
 
 
 def _without_order() -> None:

@@ -9,8 +9,8 @@ from dustream.core.settings import Settings
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.service import Service, run_service
-from dustream.streams.kafka.worker import WorkerOptions
 from dustream.streams.kafka.worker_log import configure_log
+from dustream.streams.kafka.worker_options import WorkerOptions
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ def test_undisturbed_and_stopped_in_peace(ground: Playground) -> None:
     ground.settle()
     ground.check()
     assert ground.stop() == 0
-    repeated = re.findall(r"dustream_repeated_parcels_total\S* (\d+)", ground.log("a"))
+    repeated = re.findall(r"dustream_repeated_batches_total\S* (\d+)", ground.log("a"))
     assert repeated and set(repeated) == {"0"}, "a stop in peace repeats nothing"
 
 
@@ -64,6 +64,18 @@ def test_what_cannot_be_used_becomes_a_dead_letter_with_its_bytes(ground: Playgr
     letters = {dict(letter.headers())[ORIGINAL_HEADER]: letter.value() for letter in ground.read("dead.letters")}
     assert letters.keys() == {b"\x92\xa7poison1\x00", b"\xff\xfe not a line", b"\xc1 not from a task"}
     assert b"cannot count this" in letters[b"\x92\xa7poison1\x00"]
+
+
+def test_an_error_that_no_message_caused_ends_the_worker(ground: Playground) -> None:
+    ground.write([*words(50), "module 0", *words(50)])
+    worker = ground.start("a", "--broken")
+    assert worker.wait(60) != 0
+    assert "the program is damaged (ModuleNotFoundError: No module named 'moved')" in ground.log("a")
+    ground.workers.pop("a")
+    ground.start("a")
+    ground.settle()
+    ground.check()
+    assert ground.read("dead.letters") == []
 
 
 def apart(ground: Playground, first: int, after: int) -> None:

@@ -24,12 +24,14 @@ from msgspec import Struct
 
 from dustream.core.processor import Send, TaskState
 from dustream.core.topology import ProcessorSpec, TableSpec, Topic, Topology
+from dustream.streams.kafka import worker
 from dustream.streams.kafka.application import Application
+from dustream.streams.kafka.assigned_tasks import AssignedTasks
 from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.metrics import Metrics
 from dustream.streams.kafka.records import InRecord
-from dustream.streams.kafka.worker import Worker, WorkerOptions
 from dustream.streams.kafka.worker_log import configure_log
+from dustream.streams.kafka.worker_options import WorkerOptions
 
 PARTITIONS = 4
 ROUND_BYTES = 256  # some fifty lines: what a test writes takes many transactions, for faults to fall between
@@ -61,6 +63,8 @@ class Read:
 class CountWords:
     """Counts each word; derived state must equal the table."""
 
+    is_broken: ClassVar[bool] = False
+
     def open(self, state: TaskState) -> None:
         self.total = sum(row.count for _, row in state.table("counts").scan())
 
@@ -72,6 +76,8 @@ class CountWords:
             now = Count((before.count if before else 0) + 1)
             table.put(word.url, now)
             self.total += 1
+            if word.url.startswith("module") and self.is_broken:
+                raise ModuleNotFoundError("No module named 'moved'")
             if word.url.startswith("poison"):
                 raise ValueError("cannot count this")
             if word.url.startswith("forget"):
@@ -130,7 +136,7 @@ def signal_at(number: signal.Signals, moment: str, times: int) -> Callable[[str]
     return fault
 
 
-class ForgetfulWorker(Worker):
+class ForgetfulTasks(AssignedTasks):
     """Throws away a few of the records that Faust delivers of a topic: as Faust itself does around a rebalance. Takes
     its time to close tasks: as one does that is busy with a long round."""
 
@@ -147,9 +153,9 @@ class ForgetfulWorker(Worker):
                 return
         await super().deliver(message)
 
-    async def _close(self, tp: Any) -> None:
+    async def close(self, tp: Any) -> None:
         await asyncio.sleep(self.closes_after_s)
-        await super()._close(tp)
+        await super().close(tp)
 
 
 async def main() -> None:
@@ -161,12 +167,14 @@ async def main() -> None:
     parser.add_argument("--stop", nargs=2, default=("never", "1"), metavar=("MOMENT", "TIMES"))
     parser.add_argument("--forget", nargs=3, default=("nothing", "0", "0"), metavar=("TOPICS", "FIRST", "AFTER"))
     parser.add_argument("--close-after", type=float, default=0.0, metavar="S")
+    parser.add_argument("--broken", action="store_true", help="a module is missing that some words need")
     parser.add_argument("--processors", nargs="+", default=())
     parser.add_argument("--session-timeout", type=float, default=3.0)
     args = parser.parse_args()
-    ForgetfulWorker.forgets = tuple(args.forget[0].split(","))
-    ForgetfulWorker.closes_after_s = args.close_after
-    ForgetfulWorker.which = range(int(args.forget[1]), int(args.forget[2]))
+    CountWords.is_broken = args.broken
+    ForgetfulTasks.forgets = tuple(args.forget[0].split(","))
+    ForgetfulTasks.closes_after_s = args.close_after
+    ForgetfulTasks.which = range(int(args.forget[1]), int(args.forget[2]))
     stages = tuple(args.processors)
     options = WorkerOptions(args.data, stages, None, args.session_timeout, drain_timeout_s=5, round_bytes=ROUND_BYTES)
     crash = signal_at(signal.SIGKILL, args.crash[0], int(args.crash[1]))
@@ -177,7 +185,8 @@ async def main() -> None:
         stop(moment)
 
     application, metrics = Application(args.name), Metrics()
-    await ForgetfulWorker(KafkaCluster(args.bootstrap), application, topology(), "toy", options, metrics, fault).run()
+    worker.AssignedTasks = ForgetfulTasks  # type: ignore[misc]
+    await worker.Worker(KafkaCluster(args.bootstrap), application, topology(), "toy", options, metrics, fault).run()
     print(metrics.text())
 
 
