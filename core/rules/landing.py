@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dustream.core.kernels.compile import kernel
 from dustream.core.kernels.hash_slots import Hashes, Ints
+from dustream.core.rules.ages import OUTDATED, Ages, Times, current_clusters, is_outdated
 from dustream.core.rules.evidence import Bools, EvidenceIndex, cells
 from dustream.schemas.rules import UrlRule
 
@@ -136,11 +137,40 @@ def ways_of(clusters: Ints, gone: Bools, targets: Targets) -> Ways:
     return ways
 
 
+def ways_in_time(clusters: Ints, gone: Bools, targets: Targets, ages: Ages, target_ages: Ages) -> Ways:
+    """How URLs land, if differences that time explains (ages.py) are not counted. Such differences must be fewer than
+    the URLs that meet their duplicates: otherwise the rule explains them better than time."""
+    if len(ages.changed) == 0:
+        return ways_of(clusters, gone, targets)
+    current = np.where(targets.seen, clusters, current_clusters(targets.hashes, clusters, *ages)).astype(np.int32)
+    ways = ways_of(current, gone, targets)
+    explained = _explained(ways, current, targets, *ages, *target_ages)
+    is_time = np.count_nonzero(explained) <= np.count_nonzero(ways == MEETS)
+    return np.where(explained, UNCOUNTED if is_time else WRONG, ways).astype(np.int8)
+
+
+@kernel
+def _explained(
+    ways: Ways,
+    clusters: Ints,
+    targets: Targets,
+    since: Times,
+    changed: Times,
+    target_since: Times,
+    target_changed: Times,
+) -> Bools:
+    """Which of the differences are those of outdated contents."""
+    explained: Bools = clusters == OUTDATED
+    for i in range(len(ways)):
+        if ways[i] == WRONG and targets.seen[i] and not targets.avoid[i] and targets.clusters[i] >= 0:
+            explained[i] = is_outdated(since[i], target_changed[i]) or is_outdated(target_since[i], changed[i])
+    return explained
+
+
 def row_ways(index: EvidenceIndex, rows: Ints, becomes: Hashes, landed: Ints) -> Ways:
     """How rows of a training set land: the hash of what each becomes, and the row of that (−1: it was never seen)."""
     known = index.training
     seen, there = landed >= 0, np.maximum(landed, 0)
     clusters = np.where(seen, known.clusters[there], -1).astype(np.int32)
     targets = Targets(becomes, seen, clusters, seen & known.avoid[there])
-    ways: Ways = ways_of(known.clusters[rows], known.avoid[rows], targets)
-    return ways
+    return ways_in_time(known.clusters[rows], known.avoid[rows], targets, known.ages.only(rows), known.ages.only(there))

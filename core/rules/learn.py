@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules import fanout
+from dustream.core.rules.ages import NEVER, NO_AGES, Ages, current_clusters
 from dustream.core.rules.candidates import (
     Candidate,
     CandidateSettings,
@@ -83,7 +84,7 @@ from dustream.core.rules.landing import (
     counted,
     evidence_of,
     saved,
-    ways_of,
+    ways_in_time,
 )
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.parameters import RuleParameters
@@ -276,6 +277,7 @@ class SiteUrls:
     left_out: int = 0
     others: Places = field(default_factory=lambda: np.zeros(0, np.int64))
     canonical: Ranks | None = None
+    ages: Ages = NO_AGES
 
     @cached_property
     def ranks(self) -> Ranks:
@@ -326,6 +328,7 @@ class SiteUrls:
                 sizes=self.sizes[mine],
                 others=self.others[other_hosts == host],
                 canonical=None if self.canonical is None else self.canonical[mine],
+                ages=self.ages.only(mine),
             )
 
 
@@ -649,6 +652,7 @@ class Judge:
         self._known = known
         self._table = known.table
         self._at = known.places.copy()
+        self._clusters = known.clusters
         self._accepted = SiteRules(site, ())
         self._made: set[int] = set()
         self._stray: set[int] = set()  # what rules lead to where nothing is known, or to other pages
@@ -691,18 +695,18 @@ class Judge:
     def _spread_now(self) -> npt.NDArray[np.int64]:
         """At how many places each cluster is."""
         if self._is_distinct:
-            return np.bincount(self._known.clusters[self._known.clusters >= 0])
-        order = np.lexsort((self._known.clusters, self._at))
-        spread: npt.NDArray[np.int64] = cluster_places(self._at[order], self._known.clusters[order])
+            return np.bincount(self._clusters[self._clusters >= 0])
+        order = np.lexsort((self._clusters, self._at))
+        spread: npt.NDArray[np.int64] = cluster_places(self._at[order], self._clusters[order])
         return spread
 
     def remaining(self) -> tuple[Places, Ints]:
         """The places of the URLs that are left, in the order of their text; of each the cluster most of its entries
         have."""
         if self._is_distinct:
-            return self._at, self._known.clusters
-        order = np.lexsort((self._known.clusters, self._at))
-        places, clusters = most_frequent_clusters(self._at[order], self._known.clusters[order])
+            return self._at, self._clusters
+        order = np.lexsort((self._clusters, self._at))
+        places, clusters = most_frequent_clusters(self._at[order], self._clusters[order])
         by_text = self._by_text(places)
         return places[by_text], clusters[by_text]
 
@@ -719,7 +723,8 @@ class Judge:
     def training(self) -> TrainingSet:
         places, clusters = self.remaining()
         avoid = self._is_avoided()[places]
-        self.trained_on = training_of(self._table, places, clusters, avoid, ranks=self._ranks[places])
+        ranks, ages = self._ranks[places], self._ages.only(places)
+        self.trained_on = training_of(self._table, places, clusters, avoid, ranks=ranks, ages=ages)
         return self.trained_on
 
     @property
@@ -728,6 +733,17 @@ class Judge:
         ranks = np.full(len(self._table.urls), CANONICAL_PLACES["none"], np.int8)
         ranks[self._known.places] = self._known.ranks
         return ranks
+
+    @property
+    def _ages(self) -> Ages:
+        """By place: of the contents there that are not outdated."""
+        if len(self._known.ages.changed) == 0:
+            return NO_AGES
+        current = self._clusters >= 0
+        ages = Ages(*(np.full(len(self._table.urls), NEVER, np.int64) for _ in self._known.ages))
+        for times, known in zip(ages, self._known.ages, strict=True):
+            np.maximum.at(times, self._at[current], known[current])
+        return ages
 
     def _is_avoided(self) -> Bools:
         """By place."""
@@ -946,6 +962,7 @@ class Judge:
         moved = self._moved(changes)
         self._is_distinct = False
         self._at = np.where(moved[self._at] >= 0, moved[self._at], self._at)
+        self._clusters = current_clusters(self._at.astype(np.uint64), self._clusters, *self._known.ages)
         targets = changes.targets.tolist()
         self._made.update(targets)
         self._left = None
@@ -962,7 +979,13 @@ class Judge:
         """Over the places that the changes touch, before and after them."""
         forbidden = int(self._is_avoided()[changes.targets].sum())
         counts = move_evidence(
-            self._at, self._known.clusters, self._spread, self._moved(changes), changes.targets, forbidden
+            self._at,
+            self._clusters,
+            *self._known.ages,
+            self._spread,
+            self._moved(changes),
+            changes.targets,
+            forbidden,
         )
         return Evidence(*counts.tolist())
 
@@ -980,7 +1003,9 @@ class Judge:
         first[places] = clusters
         avoided = self._is_avoided()
         found = Targets(targets.astype(np.uint64), seen[targets], first[targets], avoided[targets])
-        ways = ways_of(now[sources], avoided[sources], found)[: len(changes.sources)]
+        ages = self._ages
+        ways = ways_in_time(now[sources], avoided[sources], found, ages.only(sources), ages.only(targets))
+        ways = ways[: len(changes.sources)]
         return np.where(others[changes.targets], UNCOUNTED, ways).astype(np.int8)
 
     def _size_ways(self, changes: Changes) -> Ways:
@@ -1005,7 +1030,7 @@ class Judge:
         """By place, where the changes lead from or to: the cluster that most of its entries have now; else −1."""
         touched = self._marked(np.append(changes.sources, changes.targets))
         entries = np.flatnonzero(touched[self._at])
-        at, labels = self._at[entries], self._known.clusters[entries]
+        at, labels = self._at[entries], self._clusters[entries]
         order = np.lexsort((labels, at))
         places, clusters = most_frequent_clusters(at[order], labels[order])
         now = np.full(len(touched), -1, np.int32)
@@ -1055,7 +1080,7 @@ class Judge:
         speak for nothing until pages were fetched."""
         if self._is_by_size(proposal):
             return not self._is_validated or proposal.right < self._settings.active_pages_min
-        spoken = speaking_pages(self._at, self._known.clusters, self._moved(changes))
+        spoken = speaking_pages(self._at, self._clusters, self._moved(changes))
         return spoken < self._settings.active_pages_min
 
     def _pages(self, changes: Changes) -> int:

@@ -9,7 +9,7 @@ One URL in four, by its hash, is kept from the learner. For the rules they are t
 predicts for such a URL comes true if the URL meets its duplicates, does not if it lands wrong, and stays unsettled if
 its target is unknown (landing.py). The predictions are told in the order in which the crawler fetched the pages, and
 older ones fade: a rule is judged by what the site is now. All URLs that it changes, those that the learner has seen
-among them, are its evidence: a rule that leads too many of them nowhere is not active, whatever came true.
+among them, are its evidence: a rule that leads too many of them nowhere or wrong is not active, whatever came true.
 
 So the life of a rule is a function of what is known of the site, and of nothing else: not of the moments at which the
 site was learned, nor of the groups that pages had in between.
@@ -127,6 +127,8 @@ def lived(rule: UrlRule, known: RuleRecord, settings: LifeSettings, landing: Lan
     rule = reviewed(rule, settings, landing)
     for way in known.predictions:
         rule = reviewed(scored(rule, way, settings), settings, landing)
+    if rule.stage == "active" and not evidence_of(rule).is_safe(landing):
+        return replace(rule, stage="shadow")
     return rule
 
 

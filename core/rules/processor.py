@@ -172,11 +172,12 @@ def _row(url: str, member: ClusterMember) -> SiteUrlRow:
     """Of the page that it names, the standard form."""
     named = None if member.canonical is None else _place(member.canonical)[0]
     canonical = named if named is not None and len(named) <= URL_CHARS_MAX else None
-    return SiteUrlRow(url, member.version, _cluster(member), member.role in AVOIDED, member.since, canonical)
+    avoid = member.role in AVOIDED
+    return SiteUrlRow(url, member.version, _cluster(member), avoid, member.since, canonical, member.changed)
 
 
-def _says(row: SiteUrlRow) -> tuple[str | None, bool, int, str | None]:
-    return row.cluster, row.avoid, row.since, row.canonical
+def _says(row: SiteUrlRow) -> tuple[str | None, bool, int, str | None, bool]:
+    return row.cluster, row.avoid, row.since, row.canonical, row.changed
 
 
 def _cluster(member: ClusterMember) -> str | None:

@@ -188,7 +188,7 @@ class OnceEngine:
     def _learn(self, rows: Rows) -> None:
         updates = ClusterUpdates()
         for url, said in self._statuses.items():
-            updates.add(site_of(url), said)
+            updates.add(site_of(url), rows[url], said)
         learn = LearnSettings.of(self._settings.rules)
         at_the_end = partial(RulesProcessor, RulesSettings(relearn_changes_min=sys.maxsize, learn=learn))
         sends = self._alone(RULES, [send.message for send in updates.drain()], at_the_end)
