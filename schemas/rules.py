@@ -64,6 +64,7 @@ class UrlRule(Struct, frozen=True, kw_only=True):
     ]
     stage: Annotated[RuleStage, Meta(description="only active rules are applied")]
     learner: Annotated[Learner, Meta(description="which method found it")]
+    reason: Annotated[str, Meta(description="why it is not applied, if it is a shadow")] = ""
     support: Annotated[int, Meta(description="known URLs that it brings together with a duplicate of theirs")] = 0
     false_positives: Annotated[
         int, Meta(description="known URLs that it brings together with other content, or to a URL that is gone")

@@ -29,6 +29,8 @@ UNKNOWN: Final = 1
 WRONG: Final = 2
 
 CHANCE_DEVIATIONS: Final = 3.0
+SEEN_TIMES_MAX: Final = 2.0
+"""How many times as many targets may be known as the share of known URLs predicts, if URLs are missing by chance."""
 
 Ways = npt.NDArray[np.int8]
 
@@ -55,6 +57,16 @@ class LandingSettings(NamedTuple):
         share = 1.0 if self.known_share is None else self.known_share
         return allowed_share(self.unknown_share_max, share, rewrites, self.deviations)
 
+    def with_targets_seen(self, seen: int, rewrites: int) -> LandingSettings:
+        """For a rule with so many known targets. If URLs are missing by chance, the known share of targets is about the
+        known share of URLs. If it is far higher, pages were drawn with all their URLs: then a right rule finds its
+        targets, and unknown targets speak against it."""
+        if self.known_share is None or self.known_share >= 1:
+            return self
+        expected = min(1.0, SEEN_TIMES_MAX * self.known_share)
+        by_chance = CHANCE_DEVIATIONS * math.sqrt(expected * (1 - expected) * rewrites)
+        return self._replace(known_share=1.0) if seen > expected * rewrites + by_chance else self
+
 
 class Landing(NamedTuple):
     """How many URLs a rule changes, by how they land."""
@@ -74,6 +86,14 @@ class Landing(NamedTuple):
     def is_safe(self, settings: LandingSettings) -> bool:
         """Whether few enough land wrong or unknown."""
         return self.wrong <= settings.wrong_allowed(self.rewrites) * self.rewrites and self.is_known(settings)
+
+    def reason(self, settings: LandingSettings, what: str = "URLs") -> str:
+        """Why a rule that lands like this is not applied; empty if it is safe."""
+        if self.is_safe(settings):
+            return ""
+        if not self.is_known(settings):
+            return f"{self.unknown} of {self.rewrites} {what} lead to unknown URLs"
+        return f"{self.wrong} of {self.rewrites} {what} lead to other pages"
 
     def is_known(self, settings: LandingSettings) -> bool:
         """Whether few enough land unknown."""
@@ -95,6 +115,18 @@ def allowed_share(share_max: float, seen_share: float, count: int, deviations: f
 
 def counted(ways: Ways) -> Landing:
     return Landing(*(int(np.count_nonzero(ways == way)) for way in (MEETS, UNKNOWN, WRONG)))
+
+
+def counted_by_page(ways: Ways, clusters: Ints) -> Landing:
+    """The same with each page counted once: as wrong if any of its URLs is, else as unknown if none of them meets a
+    duplicate. URLs whose content is not known are pages of their own."""
+    lone = np.arange(len(ways)) + int(clusters.max(initial=-1)) + 1
+    _, page = np.unique(np.where(clusters >= 0, clusters, lone), return_inverse=True)
+    best = np.zeros((3, len(ways)), np.bool_)
+    for way in (MEETS, UNKNOWN, WRONG):
+        best[way, page[ways == way]] = True
+    meets, unknown, wrong = best
+    return counted(np.select([wrong, meets, unknown], [WRONG, MEETS, UNKNOWN], UNCOUNTED).astype(np.int8))
 
 
 def saved(ways: Ways, targets: Hashes | npt.NDArray[np.int64], seen: Bools) -> int:

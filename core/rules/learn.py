@@ -82,6 +82,7 @@ from dustream.core.rules.landing import (
     Targets,
     Ways,
     counted,
+    counted_by_page,
     evidence_of,
     saved,
     ways_in_time,
@@ -445,7 +446,7 @@ class _Rounds:
         self.proposed += len(proposals)
         accepted = list(self._judge.judged(proposals, self._stage))
         self.rules += [rule for rule in accepted if rule.id not in {other.id for other in self.rules}]
-        return any(evidence_of(rule).is_safe(self._settings.landing) for rule in accepted)
+        return any(self._judge.has_accepted(rule) for rule in accepted)
 
 
 def _dust_proposal(rule: DustRule, places: Places) -> Proposal:
@@ -643,6 +644,14 @@ class Changes(NamedTuple):
     targets: Places
 
 
+class _Tried(NamedTuple):
+    """A rule with its evidence, what it changes, and whether that lands."""
+
+    rule: UrlRule
+    changes: Changes
+    is_safe: bool
+
+
 class Judge:
     """The known URLs as the accepted rules leave them: where each entry is now."""
 
@@ -654,6 +663,7 @@ class Judge:
         self._at = known.places.copy()
         self._clusters = known.clusters
         self._accepted = SiteRules(site, ())
+        self._accepted_ids: set[str] = set()
         self._made: set[int] = set()
         self._stray: set[int] = set()  # what rules lead to where nothing is known, or to other pages
         self._left: list[int] | None = None
@@ -809,9 +819,10 @@ class Judge:
             found = self._better_way(proposal, stage)
             if found is None:
                 continue
-            rule, changes = found
-            if self._is_safe(rule):
+            rule, changes, is_safe = found
+            if is_safe:
                 yield rule
+                self._accepted_ids.add(rule.id)
                 self._accepted = self._accepted.followed_by(replace(rule, stage="active"))
                 self._make(changes)
             elif not self._stray.issuperset(changes.sources.tolist()):
@@ -819,28 +830,40 @@ class Judge:
                 self._stray.update(changes.sources.tolist())
                 yield replace(rule, stage="shadow")
 
-    def _is_safe(self, rule: UrlRule) -> bool:
-        return evidence_of(rule).is_safe(self._settings.landing)
+    def has_accepted(self, rule: UrlRule) -> bool:
+        """Whether the URLs were rewritten by the rule."""
+        return rule.id in self._accepted_ids
 
-    def _better_way(self, proposal: Proposal, stage: RuleStage) -> tuple[UrlRule, Changes] | None:
+    def _unsafe_reason(self, rule: UrlRule, changes: Changes, ways: Ways) -> str:
+        """Why the rule must not be applied; empty if few enough URLs land wrong or unknown. Where targets are known,
+        few enough pages must do so, too: a page under many URLs shows agreement many times, and a page without a known
+        target shows only once that the rule may be wrong."""
+        seen = int(np.count_nonzero(self._marked(self._known.places)[changes.targets]))
+        landing = self._settings.landing.with_targets_seen(seen, len(changes.targets))
+        reason = evidence_of(rule).reason(landing)
+        if reason or rule.evidence == "size" or 2 * seen < rule.support:
+            return reason
+        return counted_by_page(ways, self._clusters_at(changes)[changes.sources]).reason(landing, "pages")
+
+    def _better_way(self, proposal: Proposal, stage: RuleStage) -> _Tried | None:
         """The rule, or the rule the other way round. Where redirects and canonical links speak, they decide. Else it is
         the way that lands, and if both do, the one that reasons prefer. A substring rule that was validated on fetched
         pages, or by sizes, was validated one way only."""
         found = self._tried(proposal, stage)
-        before, after = (0, 0) if found is None else self._ranks_of(found[1])
+        before, after = (0, 0) if found is None else self._ranks_of(found.changes)
         found = None if after > before else found
         is_one_way = proposal.learner == "dust" and (self._sized or self._is_validated)
         texts = None if is_one_way else exchanged(proposal.rewrite)
         if texts is None:
             return found
         is_preferred = (after, text_order(texts[1])) < (before, text_order(texts[0]))
-        if found is not None and is_preferred and self._is_safe(found[0]):
+        if found is not None and is_preferred and found.is_safe:
             return found
         back = way_back(proposal.rewrite)
         if after < before or not is_allowed(back) or not is_deployable(back):
             return found
         other = self._tried(self._proposed(back, proposal), stage)
-        return other if other is not None and self._is_safe(other[0]) else found
+        return other if other is not None and other.is_safe else found
 
     def _ranks_of(self, changes: Changes) -> tuple[int, int]:
         """What the pages say of themselves before and after the changes."""
@@ -856,12 +879,17 @@ class Judge:
             return proposal
         return proposal._replace(places=self.trained_on.places[matching_rows(self.trained_on, coded[0])])
 
-    def _tried(self, proposal: Proposal, stage: RuleStage) -> tuple[UrlRule, Changes] | None:
+    def _tried(self, proposal: Proposal, stage: RuleStage) -> _Tried | None:
         """The rule with its evidence, and what it changes; None if it is not accepted."""
         changes = self._changes(proposal)
         if changes is None or not self._is_accepted(proposal, self._evidence(changes)):
             return None
-        return self._rule(proposal, changes, stage), changes
+        ways = self._size_ways(changes) if self._is_by_size(proposal) else self._ways(changes)
+        rule = self._rule(proposal, changes, ways)
+        unsafe = self._unsafe_reason(rule, changes, ways)
+        reason = unsafe or self._doubt(proposal, changes)
+        rule = replace(rule, stage="shadow" if stage == "active" and reason else stage, reason=reason)
+        return _Tried(rule, changes, is_safe=not unsafe)
 
     def _is_accepted(self, proposal: Proposal, evidence: Evidence) -> bool:
         settings = self._settings.candidates
@@ -1044,17 +1072,17 @@ class Judge:
         places, clusters = most_frequent_clusters(self._known.places[order], self._known.clusters[order])
         return places, clusters
 
-    def _rule(self, proposal: Proposal, changes: Changes, stage: RuleStage) -> UrlRule:
+    def _rule(self, proposal: Proposal, changes: Changes, ways: Ways) -> UrlRule:
+        """With its evidence."""
         pattern, replacement = rule_regex(proposal.rewrite)
         by_size = self._is_by_size(proposal)
-        ways = self._size_ways(changes) if by_size else self._ways(changes)
         landing = Landing(proposal.right, 0, proposal.wrong) if by_size else counted(ways)
         rule = UrlRule(
             id=rule_id(self.site, proposal.rewrite),
             rewrite=proposal.rewrite,
             pattern=pattern,
             replacement=replacement,
-            stage="shadow" if stage == "active" and self._is_too_little(proposal, changes) else stage,
+            stage="candidate",
             learner=proposal.learner,
             support=landing.meets,
             false_positives=landing.wrong,
@@ -1075,13 +1103,16 @@ class Judge:
         urls = self._table.urls
         return tuple([(urls[a], urls[b]) for a, b in pairs][:EXAMPLES_MAX])
 
-    def _is_too_little(self, proposal: Proposal, changes: Changes) -> bool:
-        """Whether so few pages speak for the rule that nobody knows what it does to others. Equal sizes are a hint, and
-        speak for nothing until pages were fetched."""
-        if self._is_by_size(proposal):
-            return not self._is_validated or proposal.right < self._settings.active_pages_min
-        spoken = speaking_pages(self._at, self._clusters, self._moved(changes))
-        return spoken < self._settings.active_pages_min
+    def _doubt(self, proposal: Proposal, changes: Changes) -> str:
+        """What is missing for the rule to be applied: so few pages support it that its effect on others is unknown, or
+        it was learned from sizes and no pages were fetched."""
+        if self._is_by_size(proposal) and not self._is_validated:
+            return "equal sizes are no proof"
+        spoken = proposal.right
+        if not self._is_by_size(proposal):
+            spoken = speaking_pages(self._at, self._clusters, self._moved(changes))
+        enough = self._settings.active_pages_min
+        return "" if spoken >= enough else f"{spoken} different pages support it, {enough} are needed"
 
     def _pages(self, changes: Changes) -> int:
         """How many different pages, of those that are known, the changed URLs show."""

@@ -127,9 +127,17 @@ def lived(rule: UrlRule, known: RuleRecord, settings: LifeSettings, landing: Lan
     rule = reviewed(rule, settings, landing)
     for way in known.predictions:
         rule = reviewed(scored(rule, way, settings), settings, landing)
-    if rule.stage == "active" and not evidence_of(rule).is_safe(landing):
-        return replace(rule, stage="shadow")
-    return rule
+    unsafe = evidence_of(rule).reason(landing)
+    if rule.stage == "active" and unsafe:
+        rule = replace(rule, stage="shadow")
+    return replace(rule, reason=_reason(rule, unsafe) if rule.stage == "shadow" else "")
+
+
+def _reason(rule: UrlRule, unsafe: str) -> str:
+    """Why a rule is a shadow."""
+    if unsafe or is_of_one_page(rule):
+        return unsafe or "all its URLs show one page"
+    return f"too few predictions came true: {rule.right}"
 
 
 def record(rule: UrlRule, index: EvidenceIndex, since: Ints, held_out: npt.NDArray[np.bool_]) -> RuleRecord:

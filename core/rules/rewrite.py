@@ -283,10 +283,11 @@ def check_rewrite(rewrite: Rewrite) -> None:
 
 
 def is_allowed(rewrite: Rewrite) -> bool:
-    """Whether a rule may be learned: https never becomes http, and a host that may be any is never rewritten: of hosts
-    not seen nobody knows that they have the same pages."""
+    """Whether a rule may be learned. https never becomes http. A host that may be any is never rewritten: hosts that
+    were not seen may have other pages. A value is never replaced without its key: `=197` may be a session or a page."""
     if isinstance(rewrite, SubstringRewrite):
-        return "https:" not in rewrite.find or "https:" in rewrite.put
+        is_value = rewrite.find.startswith("=") or rewrite.put.startswith("=")
+        return not is_value and ("https:" not in rewrite.find or "https:" in rewrite.put)
     test_of = {test.key: test for test in rewrite.tests}
     for write in rewrite.writes:
         test = test_of.get(write.key)

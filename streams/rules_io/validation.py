@@ -119,9 +119,9 @@ def told(rule: UrlRule, outcome: ValidationOutcome, settings: ValidationSettings
     if wrong:
         rule = replace(rule, against=tuple((outcome.wrong + list(rule.against))[:EXAMPLES_MAX]))
     if wrong > settings.refutation * (right + wrong):
-        return replace(rule, stage="shadow")
+        return replace(rule, stage="shadow", reason=f"{wrong} of {right + wrong} fetched pages became another page")
     landing = evidence_of(rule)
     known_wrong = landing.wrong > settings.landing.wrong_allowed(landing.rewrites) * landing.rewrites
     is_hint = rule.evidence == "size"
     proven = right >= settings.pages_min and outcome.pages >= PAGES_MIN and (is_hint or not known_wrong)
-    return replace(rule, stage="active") if proven else rule
+    return replace(rule, stage="active", reason="") if proven else rule
