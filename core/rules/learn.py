@@ -887,7 +887,8 @@ class Judge:
         ways = self._size_ways(changes) if self._is_by_size(proposal) else self._ways(changes)
         rule = self._rule(proposal, changes, ways)
         unsafe = self._unsafe_reason(rule, changes, ways)
-        reason = unsafe or self._doubt(proposal, changes)
+        doubt = self._doubt(proposal, changes)
+        reason = doubt or unsafe if self._is_by_size(proposal) else unsafe or doubt
         rule = replace(rule, stage="shadow" if stage == "active" and reason else stage, reason=reason)
         return _Tried(rule, changes, is_safe=not unsafe)
 
