@@ -79,11 +79,9 @@ class UrlRule(Struct, frozen=True, kw_only=True):
         Literal["content", "size"],
         Meta(description="what the two counts go by: known duplicates, or where only sizes are known, equal sizes"),
     ] = "content"
-    examples: Annotated[
-        tuple[tuple[str, str], ...], Meta(description="a few (from, to) pairs, those that speak for it first")
-    ] = ()
+    examples: Annotated[tuple[tuple[str, str], ...], Meta(description="a few (from, to) pairs that support it")] = ()
     against: Annotated[
-        tuple[tuple[str, str], ...], Meta(description="a few (from, to) pairs that speak against it, if any do")
+        tuple[tuple[str, str], ...], Meta(description="a few (from, to) pairs that contradict it, if any")
     ] = ()
     saved: Annotated[
         int,

@@ -7,7 +7,7 @@ seen to change: their difference counts.
 
     fetched      crawl 1   crawl 2
     /item/7      X         Y          has changed to Y in crawl 2
-    /print/7     X                    X is outdated: the difference tells nothing
+    /print/7     X                    X is outdated: the difference is not counted
     /review/7    Z         Z'         has changed in crawl 2, too: the difference counts
 """
 
@@ -25,7 +25,7 @@ Times = npt.NDArray[np.int64]
 
 NEVER: Final = -(1 << 62)
 OUTDATED: Final = -2
-"""Instead of the cluster of a content that another one has replaced. Like −1, it tells nothing."""
+"""Instead of the cluster of a content that another one has replaced. Like −1, it is not counted."""
 
 
 class Ages(NamedTuple):

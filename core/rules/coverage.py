@@ -34,7 +34,7 @@ CHANCE_DEVIATIONS: Final = 2.0
 
 
 def known_share(training: TrainingSet) -> float:
-    """The share of the site's URLs that the training set has; 1 where nothing tells."""
+    """The share of the site's URLs that the training set has; 1 if it cannot be estimated."""
     parts = np.array([not is_named(key) and key != "scheme" for key in training.keys], np.bool_)
     shares = [
         share

@@ -76,7 +76,7 @@ class EvidenceIndex:
         )
         return Evidence(*counts.tolist())
 
-    def speaking_rows(self, rows: Ints, operations: Operations) -> Ints:
+    def supporting_rows(self, rows: Ints, operations: Operations) -> Ints:
         """Those of the rows that the operations change and that then have the URL of a duplicate of theirs."""
         training = self.training
         rewritten = rewritten_hashes(training, rows, operations)
@@ -88,8 +88,8 @@ class EvidenceIndex:
             np.concatenate((training.clusters[changed], training.clusters[met])),
         )
         alike = (counts[of_cell[: len(changed)]] > 1) & (training.clusters[changed] >= 0)
-        speaking: Ints = changed[alike]
-        return speaking
+        supporting: Ints = changed[alike]
+        return supporting
 
     def rows_at(self, hashes: Hashes) -> Ints:
         """The known URL behind each hash, or −1."""
@@ -158,7 +158,7 @@ def _evidence_counts(
     changed_at: Times,
     marks: npt.NDArray[np.int8],
 ) -> npt.NDArray[np.int64]:
-    """The fields of Evidence. Unknown clusters (−1) and outdated ones (ages.py) tell nothing."""
+    """The fields of Evidence. Unknown clusters (−1) and outdated ones (ages.py) are not counted."""
     is_changed = rewritten != hashes[rows]
     changed, becomes = rows[is_changed], rewritten[is_changed]
     landed = _rows_at(becomes, slots, hashes)
@@ -259,7 +259,7 @@ def move_evidence(
     targets: Places,
     forbidden: int,
 ) -> npt.NDArray[np.int64]:
-    """The fields of Evidence, if what is at a place goes where `moved` says (−1: it stays)."""
+    """The fields of Evidence after everything at a place has moved to `moved[place]` (−1: it stays)."""
     touched = moved >= 0
     touched[targets] = True
     entries = np.flatnonzero(touched[at])
@@ -290,8 +290,8 @@ def move_evidence(
     )
 
 
-def speaking_pages(at: Places, clusters: Ints, moved: Places) -> int:
-    """How many different pages come together with a duplicate of theirs, if what is at a place goes where `moved` says.
+def supporting_pages(at: Places, clusters: Ints, moved: Places) -> int:
+    """How many different pages meet a duplicate after everything at a place has moved to `moved[place]`.
 
     URLs of one page are alike or not for one reason, whatever their number: as evidence they count once.
     """

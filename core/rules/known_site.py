@@ -2,7 +2,7 @@
 
 All of it is derived from the rows of the site. What came since the site was learned last waits in a dictionary; only
 that is taken apart and sorted in when the site is learned again. Rules depend on which URLs share a cluster, on none of
-its names: if that is as it was, what was learned stands, and only the life of the rules is told anew.
+its names: if that has not changed, the learned rules stand, and only their life is computed again.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Sample(NamedTuple):
         return np.where(self.avoid, RANK_AVOIDED, named).astype(np.int8)
 
     def labelled(self, urls: Sequence[str]) -> Sample:
-        """With what rel=canonical links tell, and the pages that they name."""
+        """With the labels from rel=canonical links, and the pages that they name."""
         if np.all(self.canonical == NOT_NAMED):
             return self
         labels = with_canonical(self.places, self.clusters, self.avoid, self.canonical)
@@ -260,7 +260,7 @@ class KnownSite:
         return _lived(self._learned, sample, training, settings) if self._learned else ()
 
     def _learn(self, site: str, sample: Sample, method: Method, settings: RulesSettings) -> None:
-        """The learner is told what the URLs that are kept from it are called, so that it knows which targets exist."""
+        """The learner gets the held-out URLs without their clusters, so that it knows which targets exist."""
         assert self._columns is not None
         shown, others = sample.only(~sample.held_out), sample.places[sample.held_out]
         share = str(settings.learn.landing.known_share).encode()

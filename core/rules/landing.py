@@ -3,9 +3,9 @@
     meets     its target is a known duplicate, or a URL never seen at which known duplicates meet: a session id is often
               on every URL of a page
     wrong     its target is known to differ, redirects or is gone; or most of what meets at a URL never seen differs
-    unknown   its target was never seen and nobody else meets there, or the content of either is not known
+    unknown   its target was never seen and no other URL becomes it, or the content of either is not known
 
-A rule is applied only if few land wrong and few land nowhere: a crawler that skips a page for a target that does not
+A rule is applied only if few land wrong and few land unknown: a crawler that skips a page for a target that does not
 exist never sees the page again. URLs that are themselves gone, or redirect to somewhere unknown, are not counted.
 """
 
@@ -149,7 +149,7 @@ class Targets(NamedTuple):
 @kernel
 def ways_of(clusters: Ints, gone: Bools, targets: Targets) -> Ways:
     """How URLs of these clusters land (−1: their content is not known). At a URL never seen a page is right among its
-    own if they are more than all others there: one wrong label does not speak against all of them."""
+    own if they are more than all others there: one wrong label does not refute all of them."""
     of_group, known, of_cell, counts = cells(targets.hashes, clusters)
     ways = np.full(len(clusters), UNKNOWN, np.int8)
     for i in range(len(clusters)):

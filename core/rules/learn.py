@@ -5,9 +5,9 @@ leave them: it must remove URLs that are still there, with hardly a false positi
 is gone. So of two rules that do the same only the first stays, and the order of the set is the order in which one pass
 applies it.
 
-Learning goes in rounds, each on the URLs that the rounds before leave: a rule for the whole site (`www.`) and one for a
-directory of it cannot both be deployed from one tree (Lei, Figure 7 b), but one after the other they can. DustBuster
-comes when the tree has nothing more to say.
+Learning proceeds in rounds, each on the URLs that the previous rounds leave: a rule for the whole site (`www.`) and one
+for a directory of it cannot both be deployed from one tree (Lei, Figure 7 b), but one after the other they can.
+DustBuster runs when the tree finds no more rules.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from dustream.core.rules.evidence import (
     most_frequent_clusters,
     move_evidence,
     rewritten_hashes,
-    speaking_pages,
+    supporting_pages,
 )
 from dustream.core.rules.growth import summary
 from dustream.core.rules.hosting import is_shared
@@ -68,7 +68,7 @@ from dustream.core.rules.joined import (
     landing_values,
     narrowed,
     one_value_replaced,
-    unspoken_keys,
+    unsupported_keys,
     without,
 )
 from dustream.core.rules.labels import NOT_NAMED, with_canonical
@@ -147,10 +147,10 @@ class LearnSettings(NamedTuple):
     """A rule must remove at least `gain_min` URLs, and that share of the site's: a rule per page is no rule.
 
     `dust_urls_max`: DustBuster looks at a sample of so many URLs; all of them judge what it finds.
-    `active_pages_min`: a rule that fewer pages speak for is left a shadow. What a sample cannot contradict looks right:
+    `active_pages_min`: a rule that fewer pages support is a shadow. What a sample cannot contradict looks right:
     a rule that is wrong on every second page of a site is right on five of them by chance once in 32 times, and most
     rules that are wrong at all are wrong on about so many. One page under many URLs counts once: an error page that is
-    sent with status 200 is just that, and would have all that a site still has to say skipped.
+    sent with status 200 looks like that, and its rule would skip all other pages.
     """
 
     candidates: CandidateSettings = CandidateSettings()
@@ -266,7 +266,7 @@ class SiteUrls:
 
     `places`: where in the table the URL is. `clusters`: −1 if nothing is known of the content; `names`: of the
     clusters, where a fetcher is asked for them. `sizes`: the interval. `others`: the places of URLs that exist, of
-    which the learner is told nothing else.
+    which nothing else is known to the learner.
     """
 
     table: UrlTable
@@ -375,7 +375,7 @@ def learn_urls(
     stage: RuleStage = "active",
     fetch: Fetch | None = None,
 ) -> LearnedSite:
-    """The same from columns. Beside these entries nothing that the table holds has a say. On shared hosting host by
+    """The same from columns. Other URLs of the table have no influence. On shared hosting, rules are learned host by
     host."""
     judge = Judge(site, known, settings or LearnSettings(), is_validated=fetch is not None)
     if not is_shared(judge.trained_on):
@@ -435,7 +435,7 @@ class _Rounds:
         proposals = [
             _dust_proposal(rule, places)
             for rule in findings.rules
-            # What too few of a sample speak for, too few of all will: it need not be tried on them.
+            # A rule that too few URLs of a sample support is not tried on all of them.
             if len(places) or not listed.by_sketch or rule.right >= share_min * len(rule.rows)
         ]
         return self.propose(findings.detected, proposals)
@@ -499,10 +499,10 @@ def _selected(tree: PatternTree, candidates: list[Candidate], settings: Candidat
 def _widths(
     tree: PatternTree, rule: Candidate, index: EvidenceIndex, settings: CandidateSettings
 ) -> Iterator[tuple[Pattern, Operations]]:
-    """The rule itself, and the same writes under the tests of the ancestor where most URLs speak for it.
+    """The rule itself, and the same writes under the tests of the ancestor where most URLs support it.
 
     A value that many directories share is split into one node per directory, and the rule with it. Only what the rule
-    writes or copies keeps the tests of its own node. At least half of the duplicates it reaches must speak for it.
+    writes or copies keeps the tests of its own node. At least half of the duplicates it reaches must support it.
     """
     node = tree.node(rule.source)
     yield Pattern(node.kinds.tolist(), node.codes.tolist(), node.excluded), rule.operations
@@ -517,8 +517,8 @@ def _widths(
         kept = tuple(pair for pair in node.excluded if pair in ancestor.excluded or pair[0] in changed)
         pattern = Pattern(kinds.tolist(), codes.tolist(), kept)
         evidence = index.evidence(matching_rows(tree.training, pattern), operations)
-        spoken_for = evidence.support >= settings.coverage_min * evidence.reached
-        if is_qualified(evidence, settings) and evidence.gain > best_gain and spoken_for:
+        is_supported = evidence.support >= settings.coverage_min * evidence.reached
+        if is_qualified(evidence, settings) and evidence.gain > best_gain and is_supported:
             best, best_gain = pattern, evidence.gain
         above = ancestor.parent
     if best is not None:
@@ -526,56 +526,56 @@ def _widths(
 
 
 class _Part(NamedTuple):
-    """A rule each write of which has evidence of its own, and the rows that speak for it."""
+    """A rule each write of which has evidence of its own, and the rows that support it."""
 
     pattern: Pattern
     operations: Operations
-    speaking: Ints
+    supporting: Ints
 
 
 def _parts(
     index: EvidenceIndex, pattern: Pattern, operations: Operations, settings: CandidateSettings
 ) -> Iterator[_Part]:
-    """The rule without the writes that one page alone speaks for; and where it replaces one value only, apart from the
-    rest, a rule for that value; and one for each host that it replaces. Each step leaves fewer writes or a narrower
+    """The rule without the writes that a single page supports; if it replaces one value only, a separate rule for that
+    value; and one for each host that it replaces. Each step leaves fewer writes or a narrower
     test."""
     training = index.training
     rows = matching_rows(training, pattern)
-    speaking = index.speaking_rows(rows, operations)
-    if len(speaking) == 0:
+    supporting = index.supporting_rows(rows, operations)
+    if len(supporting) == 0:
         return
-    stand_ins = with_stand_ins(index, speaking, pattern, operations, settings.landing.known_share or 1.0)
+    stand_ins = with_stand_ins(index, supporting, pattern, operations, settings.landing.known_share or 1.0)
     if stand_ins is not operations:
-        operations, speaking = stand_ins, index.speaking_rows(rows, stand_ins)
-    if len(speaking) == 0:
+        operations, supporting = stand_ins, index.supporting_rows(rows, stand_ins)
+    if len(supporting) == 0:
         return
-    hosts = hosts_replaced(training, speaking, pattern, operations)
+    hosts = hosts_replaced(training, supporting, pattern, operations)
     if hosts:
         for host in hosts:
             yield from _parts(index, narrowed(pattern, host), operations, settings)
         return
-    unspoken = unspoken_keys(training, speaking, operations)
-    for keys in unspoken:
+    unsupported = unsupported_keys(training, supporting, operations)
+    for keys in unsupported:
         yield from _parts(index, pattern, without(operations, keys), settings)
-    if unspoken:
+    if unsupported:
         return
-    only = one_value_replaced(training, speaking, pattern, operations)
+    only = one_value_replaced(training, supporting, pattern, operations)
     if only is None:
-        yield _Part(pattern, operations, speaking)
+        yield _Part(pattern, operations, supporting)
         return
     yield from _parts(index, narrowed(pattern, only), operations, settings)
     yield from _parts(index, pattern, without(operations, [only.key]), settings)
 
 
 def _tightened(index: EvidenceIndex, part: _Part, settings: CandidateSettings) -> Iterator[Proposal]:
-    """The rule with the pattern of the URLs that speak for it, and no wider: elsewhere nobody knows what it does. If it
-    leads too many of them nowhere, also the narrower rules that land."""
-    training, (pattern, operations, speaking) = index.training, part
-    kinds, codes = summary(training.values, speaking, training.decimal)
+    """The rule with the pattern of the URLs that support it, and no wider: its effect elsewhere is unknown. If it leads
+    too many of them to unknown URLs, also the narrower rules that land."""
+    training, (pattern, operations, supporting) = index.training, part
+    kinds, codes = summary(training.values, supporting, training.decimal)
     written = set(_changed_keys(operations, kinds, codes).tolist())
     for k, key in enumerate(training.keys):
         # A query key with one value in a few URLs has it by chance; a directory is where the evidence is.
-        by_chance = is_named(key) and k not in written and len(speaking) < ONE_VALUE_URLS_MIN
+        by_chance = is_named(key) and k not in written and len(supporting) < ONE_VALUE_URLS_MIN
         if kinds[k] == Kind.IS and pattern.kinds[k] != Kind.IS and by_chance:
             kinds[k] = Kind.DIGITS if training.decimal[codes[k]] else Kind.SOME
             codes[k] = 0
@@ -683,13 +683,13 @@ class Judge:
         return self._settings
 
     def tree_settings(self) -> CandidateSettings:
-        """For trees, which are not told of other URLs that exist: to them the known ones are a sample."""
+        """For trees, which do not see held-out URLs: to them the others are a sample."""
         candidates, told = self._settings.candidates, len(self._known.places)
         share = (candidates.landing.known_share or 1.0) * told / max(1, told + len(self._known.others))
         return candidates._replace(landing=candidates.landing._replace(known_share=share))
 
     def may_have_rules(self) -> bool:
-        """Whether so many URLs can be removed that a rule is worth it; by sizes alone nobody knows."""
+        """Whether enough URLs can be removed for a rule; always true if only sizes are known."""
         spread = self._spread_now()
         return self._sized or int(spread.sum() - np.count_nonzero(spread)) >= self._gain_min
 
@@ -760,8 +760,8 @@ class Judge:
         return self._marked(self._known.places[self._known.avoid])
 
     def may_have_dust(self) -> bool:
-        """Whether substring rules can be found; told by the duplicates alone, so that a large site with few of them is
-        not listed for nothing."""
+        """Whether substring rules can be found; decided by the duplicates alone, so that a large site with few of them
+        is not listed for nothing."""
         places, clusters = self.remaining()
         rows = mates(clusters)
         urls = [self._table.urls[place] for place in places[rows].tolist()]
@@ -846,7 +846,7 @@ class Judge:
         return counted_by_page(ways, self._clusters_at(changes)[changes.sources]).reason(landing, "pages")
 
     def _better_way(self, proposal: Proposal, stage: RuleStage) -> _Tried | None:
-        """The rule, or the rule the other way round. Where redirects and canonical links speak, they decide. Else it is
+        """The rule, or the rule the other way round. Redirects and canonical links decide if there are any. Else it is
         the way that lands, and if both do, the one that reasons prefer. A substring rule that was validated on fetched
         pages, or by sizes, was validated one way only."""
         found = self._tried(proposal, stage)
@@ -1019,7 +1019,7 @@ class Judge:
         return Evidence(*counts.tolist())
 
     def _ways(self, changes: Changes) -> Ways:
-        """How the URLs at the changed places land. Targets that exist, of which nothing is told, are not counted."""
+        """How the URLs at the changed places land. Held-out targets are not counted: their content is hidden."""
         seen, others = self._marked(self._known.places), self._marked(self._known.others)
         now = self._clusters_at(changes)
         there = self._is_there()
@@ -1109,11 +1109,11 @@ class Judge:
         it was learned from sizes and no pages were fetched."""
         if self._is_by_size(proposal) and not self._is_validated:
             return "equal sizes are no proof"
-        spoken = proposal.right
+        supporters = proposal.right
         if not self._is_by_size(proposal):
-            spoken = speaking_pages(self._at, self._clusters, self._moved(changes))
+            supporters = supporting_pages(self._at, self._clusters, self._moved(changes))
         enough = self._settings.active_pages_min
-        return "" if spoken >= enough else f"{spoken} different pages support it, {enough} are needed"
+        return "" if supporters >= enough else f"{supporters} different pages support it, {enough} are needed"
 
     def _pages(self, changes: Changes) -> int:
         """How many different pages, of those that are known, the changed URLs show."""

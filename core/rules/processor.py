@@ -194,6 +194,6 @@ def _cluster(member: ClusterMember) -> str | None:
 
 @lru_cache(maxsize=PLACES_CACHED_MAX)
 def _place(url: str) -> tuple[str, str]:
-    """The standard form of a URL and its hash: while groups form, a page is told of several times."""
+    """The standard form of a URL and its hash: while groups form, a page is reported several times."""
     standard = standard_form(url)
     return standard, f"{url_hash(standard):016x}"

@@ -1,8 +1,8 @@
 """ValidateRule (Bar-Yossef et al.): known URLs that a rule changes are fetched, and what it makes of them.
 
-A URL that cannot be fetched tells nothing; an outcome that cannot be fetched speaks against the rule. A rule is refuted
-if more than a share ε of the outcomes are wrong, and proven if the outcomes of enough different pages are right. What
-is neither stays what it was. Sites are validated side by side, the rules of a site one after the other.
+A URL that cannot be fetched is not counted; an outcome that cannot be fetched counts against the rule. A rule is
+refuted if more than a share ε of the outcomes are wrong, and proven if the outcomes of enough different pages are
+right. What is neither stays what it was. Sites are validated side by side, the rules of a site one after the other.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def validate_rules(
 async def _outcome(
     rule: UrlRule, urls: Iterable[str], settings: ValidationSettings, pages: Fetcher
 ) -> ValidationOutcome:
-    """Outcomes until either are enough to tell."""
+    """Outcomes until either suffice."""
     right: list[Pair] = []
     wrong: list[Pair] = []
     shown: set[bytes] = set()
