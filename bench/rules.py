@@ -2,10 +2,10 @@
 rules_lei.py, DustBuster's in rules_dust.py, rules as a crawler uses them in rules_deploy.py.
 
 Real sites come from the folder that DUSTREAM_DATA names; without it only generated sites are measured, and this says
-so. Times are CPU seconds of this run: only their ratios mean anything.
+so. Times are CPU seconds of this run: only their ratios mean anything. Each part writes bench/results/rules_PART.json.
 
-    python bench/rules.py                all of it; figures go to docs/img
-    python bench/rules.py --quick        fewer generated sites, no huge site; docs are left alone
+    python bench/rules.py                all of it; Figure 9 goes to docs/img
+    python bench/rules.py --quick        fewer generated sites, no huge site; nothing is written
     python bench/rules.py --only huge    one part (planted, speed, updates, huge)
 """
 
@@ -24,6 +24,7 @@ from typing import NamedTuple, TypeVar
 import zstandard
 from line_chart import line_chart
 from pages import data_folder
+from result_files import Table, write_result
 from rules_huge import huge
 from rules_updates import updates_part
 
@@ -217,9 +218,9 @@ def _scored(site: str, known: Known, rewrites: tuple[Rewrite, ...]) -> Score:
 # ---------------------------------------------------------------- planted rules
 
 
-def planted_rules(count: int) -> None:
+def planted_rules(count: int) -> list[Table]:
     """How many planted rules are found, on pages never seen; also with wrong labels."""
-    print(f"\n{count} generated sites: planted rules found (on fresh pages), false-positive rate, dup-reduction rate")
+    rows: list[list[object]] = []
     for noise in (0, 10):
         found = total = 0
         scores = []
@@ -235,31 +236,37 @@ def planted_rules(count: int) -> None:
             truth = [(e.url, e.cluster) for e in planted.known] + list(planted.fresh_clusters.items())
             scores.append(score((normalizer.normalize(url), cluster) for url, cluster in truth))
         micro = micro_average(scores)
-        print(
-            f"  {noise:>2} % wrong labels: {found} of {total} = {found / total:.1%}, "
-            f"{micro.false_positive_rate:.3%}, {micro.dup_reduction_rate:.1%}"
-        )
+        rates = f"{micro.false_positive_rate:.3%}", f"{micro.dup_reduction_rate:.1%}"
+        rows.append([f"{noise} %", total, found, f"{found / total:.1%}", *rates])
+    columns = ["wrong labels", "planted", "found", "found", "false positives", "dup-reduction"]
+    return [Table(f"Planted rules of {count} generated sites, on pages never seen", columns, rows)]
 
 
 # ---------------------------------------------------------------- speed
 
 
 SPEED_URLS = 70_000
+DUST_URLS = 17_742  # the list of Bar-Yossef et al.
 SPEED_STEPS = (5_000, 10_000, 20_000, 40_000, SPEED_URLS)
 SPEED_SITES = {"one rule settles it": big_site, "twelve sections, each with duplicates of its own": sectioned_site}
 
 
-def speed(pictures: Path | None) -> None:
-    for name, make in SPEED_SITES.items():
-        _speed_of(name, make(SPEED_URLS))
+def speed(pictures: Path | None) -> list[Table]:
+    rows = [_speed_of(name, make(SPEED_URLS)) for name, make in SPEED_SITES.items()]
     for site in real_sites() if data_folder() else ():
         if not site.name.startswith("clueweb12"):
-            _speed_of(site.name, site.known)
+            rows.append(_speed_of(site.name, list(site.known)))
+    columns = ["site", "URLs", "clusters", "parsing, s", "whole tree, s", "tree + graph, s", "", "fan-out-10, s", "",
+               "fan-out-5, s", "", "`learn`, tree, s"]  # fmt: skip
     known = big_site(SPEED_URLS)
-    _, seconds = _timed(lambda: dust_rules(LoggedUrl(e.url, e.cluster) for e in known[:17_742]))
-    print(f"\n  DustBuster, 17,742 URLs     {seconds:8.2f} s")
-    _normalize_speed(_whole("big", known), known)
-    figure_9(pictures)
+    _, seconds = _timed(lambda: dust_rules(LoggedUrl(e.url, e.cluster) for e in known[:DUST_URLS]))
+    others: list[list[object]] = [[f"DustBuster, {DUST_URLS:,} URLs", round(seconds, 2), "s"]]
+    others += _normalize_speed(_whole("big", known), known)
+    return [
+        Table("Speed of learning, the fastest of three", columns, rows),
+        Table("Other speeds", ["", "time", "unit"], others),
+        figure_9(pictures),
+    ]
 
 
 def _best_of_three(method: Method, site: Site) -> Deployed:
@@ -267,25 +274,21 @@ def _best_of_three(method: Method, site: Site) -> Deployed:
     return min((method(each, CandidateSettings()) for each in anew), key=lambda deployed: deployed.seconds)
 
 
-def _speed_of(name: str, known: list[SiteUrl]) -> None:
+def _speed_of(name: str, known: list[SiteUrl]) -> list[object]:
     """The fastest of three each; what a training set remembers is thrown away in between."""
     site, decomposing = _timed(lambda: _whole(name, known))
     _, whole_tree = _timed(lambda: build_pattern_tree(site.training).nodes)
-    print(f"\nSpeed: a site of {len(known)} URLs in {len({e.cluster for e in known})} clusters; {name}")
-    print(f"  decomposing (all methods)   {decomposing:8.3f} s   {1e6 * decomposing / len(known):.1f} µs a URL")
-    print(f"  the whole tree              {whole_tree:8.3f} s")
-    tree = _best_of_three(by_tree(graph=True), site)
-    print(f"  tree + graph                {tree.seconds:8.3f} s   {_outcome(site, tree)}")
-    for fan_out in (5, 10):
-        fan = _best_of_three(by_fanout(fan_out), site)
-        ratio = fan.seconds / tree.seconds
-        print(f"  fan-out-{fan_out:<2}                  {fan.seconds:8.3f} s   {_outcome(site, fan)};"
-              f" {ratio:.1f} times the tree's time")  # fmt: skip
+    row: list[object] = [name, len(known), len({e.cluster for e in known}), decomposing, whole_tree]
+    for method in (by_tree(graph=True), by_fanout(10), by_fanout(5)):
+        found = _best_of_three(method, site)
+        row += [found.seconds, _outcome(site, found)]
     _, learning = _timed(lambda: learn_site(_registered(site), known, "tree"))
-    print(f"  learn_site, tree: all of it {learning:8.2f} s")
+    row.append(learning)
+    print(" ", *row, flush=True)
+    return row
 
 
-def figure_9(pictures: Path | None) -> None:
+def figure_9(pictures: Path | None) -> Table:
     """The paper's is one bar a method; here by the size of the site, the sum over both kinds."""
     methods = {"fan-out-5": by_fanout(5), "fan-out-10": by_fanout(10), "tree + graph": by_tree(graph=True)}
     sites = [[_whole(name, make(urls)) for name, make in SPEED_SITES.items()] for urls in SPEED_STEPS]
@@ -293,13 +296,13 @@ def figure_9(pictures: Path | None) -> None:
         name: [sum(_best_of_three(method, site).seconds for site in both) for both in sites]
         for name, method in methods.items()
     }
-    print("\nFigure 9: seconds for both sites by their URLs: " + ", ".join(f"{urls:,}" for urls in SPEED_STEPS))
-    for name, times in seconds.items():
-        print(f"  {name:<20}" + "".join(f" {each:8.3f}" for each in times))
     if pictures is not None:
         steps = [f"{urls // 1000}k" for urls in SPEED_STEPS]
         chart = line_chart("Figure 9: seconds for two sites", "URLs a site", steps, seconds)
         (pictures / "rules-figure-9.svg").write_text(chart)
+    rows: list[list[object]] = [[name, *times] for name, times in seconds.items()]
+    columns = ["method", *(f"{urls:,} URLs" for urls in SPEED_STEPS)]
+    return Table("Figure 9: seconds for two sites, by their URLs", columns, rows)
 
 
 def _outcome(site: Site, deployed: Deployed) -> str:
@@ -307,7 +310,8 @@ def _outcome(site: Site, deployed: Deployed) -> str:
     return f"{len(deployed.rewrites)} rules, compression {found.compression_rate:.1%}"
 
 
-def _normalize_speed(site: Site, known: list[SiteUrl]) -> None:
+def _normalize_speed(site: Site, known: list[SiteUrl]) -> list[list[object]]:
+    """Microseconds a URL."""
     tree = build_pattern_tree(site.training)
     _, proposals = tree_proposals(tree, CandidateSettings())
     rules = [
@@ -318,15 +322,14 @@ def _normalize_speed(site: Site, known: list[SiteUrl]) -> None:
     urls = [entry.url for entry in known[:20_000]]
     _, standard = _timed(lambda: [standard_form(url) for url in urls])
     _, ruled = _timed(lambda: [normalizer.normalize(url) for url in urls])
-    print(f"  normalize                   {1e6 * standard / len(urls):8.1f} µs a URL, standard steps only")
-    print(f"                              {1e6 * ruled / len(urls):8.1f} µs a URL, with {len(rules)} rules")
+    times = {"`normalize`, standard steps": standard, f"`normalize`, {len(rules)} rules": ruled}
     try:
         from w3lib.url import canonicalize_url
     except ImportError:
         print("  w3lib is not installed: no comparison with canonicalize_url was made")
-        return
-    _, theirs = _timed(lambda: [canonicalize_url(url) for url in urls])
-    print(f"  w3lib canonicalize_url      {1e6 * theirs / len(urls):8.1f} µs a URL: {theirs / ruled:.1f} times as long")
+    else:
+        _, times["w3lib `canonicalize_url`"] = _timed(lambda: [canonicalize_url(url) for url in urls])
+    return [[name, round(1e6 * seconds / len(urls), 1), "µs a URL"] for name, seconds in times.items()]
 
 
 def _timed(work: Callable[[], Result]) -> tuple[Result, float]:
@@ -335,10 +338,10 @@ def _timed(work: Callable[[], Result]) -> tuple[Result, float]:
     return result, time.process_time() - start
 
 
-def speed_part(pictures: Path | None) -> None:
+def speed_part(pictures: Path | None) -> list[Table]:
     for make in SPEED_SITES.values():
         _warm_up(_whole("small", make(2_000)))
-    speed(pictures)
+    return speed(pictures)
 
 
 def _warm_up(site: Site) -> None:
@@ -352,11 +355,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=("planted", "speed", "updates", "huge"))
-    parser.add_argument("--pictures", type=Path, metavar="DIR", help="where figures go (docs/img, if all is measured)")
+    parser.add_argument("--pictures", type=Path, metavar="DIR", help="where Figure 9 goes (docs/img)")
     options = parser.parse_args()
-    pictures = options.pictures or (None if options.quick or options.only else DOCS / "img")
+    pictures = options.pictures or (None if options.quick else DOCS / "img")
     count = 12 if options.quick else 50
-    parts: dict[str, Callable[[], None]] = {
+    parts: dict[str, Callable[[], list[Table]]] = {
         "planted": lambda: planted_rules(count),
         "speed": lambda: speed_part(pictures),
         "updates": lambda: updates_part(UPDATED_URLS[:1] if options.quick else UPDATED_URLS),
@@ -364,7 +367,11 @@ def main() -> None:
     }
     for name, part in parts.items():
         if options.only == name or (options.only is None and not (options.quick and name == "huge")):
-            part()
+            tables = part()
+            for table in tables:
+                print(f"\n{table.title}\n\n{table.markdown()}", flush=True)
+            if not options.quick:
+                write_result(f"rules_{name}", tables, f"python bench/rules.py --only {name}")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 
+from result_files import Table
+
 from dustream.core.pipeline import UPDATES, pipeline
 from dustream.core.processor import Send
 from dustream.core.rules.known_site import RulesSettings, SiteUrlRow, learned_rules
@@ -67,7 +69,7 @@ class HugeSite:
         return [row for _, row in sorted(self._lowest.items(), key=itemgetter(0))[: self._sample_max]]
 
 
-def huge(urls: int) -> None:
+def huge(urls: int) -> list[Table]:
     settings = RulesSettings()
     site = HugeSite(urls, settings.sample_max)
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -87,13 +89,15 @@ def huge(urls: int) -> None:
     normalizer = Normalizer(rule_sets)
     fresh = islice(big_site_urls(seed=8), FRESH)
     found = score((normalizer.normalize(url), page) for url, page in fresh)
-    print(f"\nA site of {urls:,} URLs, at most {settings.sample_max:,} kept (by lowest hash)")
-    print(f"  cluster updates, sample and learning   {seconds:8.1f} s, {1e6 * seconds / urls:.1f} µs a URL")
-    print(f"  learning from scratch, once            {learning:8.1f} s")
-    print(f"  peak memory                            {peak_kb / 1024:8.0f} MB, {before_kb / 1024:.0f} MB of it before")
-    print(f"  rules                                  {len(published):8d}, {active} of them active")
-    print(f"  on {FRESH:,} URLs never seen: compression {found.compression_rate:.1%}, dup-reduction "
-          f"{found.dup_reduction_rate:.1%}, false-positive rate {found.false_positive_rate:.3%}")  # fmt: skip
-    print(f"  equal to learning from scratch on the same sample: {'yes' if published == from_scratch else 'NO'}")
     if published != from_scratch:
         raise SystemExit("what was learned on the way differs from what is learned from scratch")
+    rows: list[list[object]] = [
+        ["cluster updates, sample and learning", f"{seconds:.1f} s, {1e6 * seconds / urls:.1f} µs a URL"],
+        ["learning from scratch from the same sample, with the same rules", f"{learning:.1f} s"],
+        ["peak memory", f"{peak_kb / 1024:.0f} MB, {before_kb / 1024:.0f} MB of it before"],
+        ["rules", f"{len(published)}, {active} of them active"],
+        [f"on {FRESH:,} URLs never seen: compression", f"{found.compression_rate:.1%}"],
+        ["dup-reduction", f"{found.dup_reduction_rate:.1%}"],
+        ["false positives", f"{found.false_positive_rate:.3%}"],
+    ]
+    return [Table(f"A site of {urls:,} URLs, of which at most {settings.sample_max:,} are kept", ["", ""], rows)]

@@ -11,6 +11,7 @@ from the folder that DUSTREAM_DATA names, small ones are learned from all their 
     python bench/rules_lei.py             half an hour, nearly all for the two largest sites (--urls-max)
     python bench/rules_lei.py real        one part: generated, real
     python bench/rules_lei.py --quick     small sites alone, few thresholds; nothing is written
+    python bench/rules_lei.py --learn     what `dustream learn` applies on generated sites; nothing is written
 """
 
 from __future__ import annotations
@@ -233,6 +234,25 @@ def generated_part(quick: bool, steps: tuple[float, ...], urls_max: int) -> list
     return [table_1({"generated": list(lists.values())}), table_2(kinds), drawn_by_cluster, drawn_by_url, *curves]
 
 
+def learn_part(urls_max: int) -> None:
+    """The last row of Tables 3 and 4 of the generated sites, learned from clusters and from URLs, site by site."""
+    method = METHODS["of these, what dustream learn applies"]
+    found: dict[str, list[Score]] = {"one cluster in five": [], "one URL in five": []}
+    for size in SIZES:
+        if size.urls > urls_max:
+            continue
+        known = tuple(site_urls(size))
+        for (name, scores), drawn_by in zip(found.items(), (by_cluster, by_url), strict=True):
+            if drawn_by is by_cluster or size.urls < LARGEST_URLS:
+                site = generated(known, f"site{size.number}.com", drawn_by)
+                scores.append(scored(site, method(site, 0.05), 0))
+                print(f"  {size.urls:,} URLs, {name}: false positives {scores[-1].false_positive_rate:.2%}", flush=True)
+    for name, scores in found.items():
+        micro = micro_average(scores)
+        rates = f"dup-reduction {micro.dup_reduction_rate:.1%}, false positives {micro.false_positive_rate:.3%}"
+        print(f"generated sites, learned from {name}: compression {micro.compression_rate:.2%}, {rates}")
+
+
 def real_part(quick: bool, steps: tuple[float, ...], urls_max: int) -> list[Table]:
     draws = [real_sites(number=number) for number in range(1 if quick else DRAWS)]
     for method in METHODS.values():
@@ -249,7 +269,11 @@ def main() -> None:
     parser.add_argument(
         "--urls-max", type=int, default=LARGEST_URLS, metavar="N", help="generated sites up to this size"
     )
+    parser.add_argument("--learn", action="store_true", help="only what `dustream learn` applies on generated sites")
     options = parser.parse_args()
+    if options.learn:
+        learn_part(options.urls_max)
+        return
     steps = FPR_STEPS[:11:5] if options.quick else FPR_STEPS
     parts = {"generated": generated_part, "real": real_part}
     if data_folder() is None:

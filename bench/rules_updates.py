@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 
+from result_files import Table
+
 from dustream.core.pipeline import UPDATES, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
@@ -45,15 +47,18 @@ def _is_alone(page: int) -> bool:
     return page // FAMILY // SITES % 4 != 0
 
 
-def updates_part(sizes: tuple[int, ...]) -> None:
-    print(f"\n{UPDATES_A_ROUND:,} updates over {SITES} sites: seconds until all is at rest, the fastest of {ROUNDS}")
+def updates_part(sizes: tuple[int, ...]) -> list[Table]:
+    rows: list[list[object]] = []
     for name, place in {"families by chance": by_chance, "families by session": by_session}.items():
         _round_times(place, 2_000)  # compiles
         for urls in sizes:
             filled, seconds, rules = _round_times(place, urls)
             each = 1e6 * seconds / UPDATES_A_ROUND
-            print(f"  {urls:>9,} URLs, {name:<20} {seconds:7.3f} s, {each:5.0f} µs an update; "
-                  f"from nothing {filled:6.1f} s, {1e6 * filled / urls:4.0f} µs a URL; {rules} rule sets")  # fmt: skip
+            rows.append([name, urls, seconds, round(each), filled, round(1e6 * filled / urls), rules])
+            print(" ", *rows[-1], flush=True)
+    columns = ["", "URLs", "s", "µs an update", "from nothing, s", "µs a URL", "rule sets"]
+    title = f"{UPDATES_A_ROUND:,} updates over {SITES} sites, until everything is at rest, the fastest of {ROUNDS}"
+    return [Table(title, columns, rows)]
 
 
 def _round_times(place: Place, urls: int) -> tuple[float, float, int]:

@@ -29,6 +29,7 @@ class ClusterMember(Struct, frozen=True, omit_defaults=True):
             "that the winner has"
         ),
     ] = None
+    changed: Annotated[bool, Meta(description="whether the URL had another content or role before `since`")] = False
 
 
 class ClusterUpdate(Struct, frozen=True, kw_only=True):

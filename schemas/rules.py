@@ -64,6 +64,7 @@ class UrlRule(Struct, frozen=True, kw_only=True):
     ]
     stage: Annotated[RuleStage, Meta(description="only active rules are applied")]
     learner: Annotated[Learner, Meta(description="which method found it")]
+    reason: Annotated[str, Meta(description="why it is not applied, if it is a shadow")] = ""
     support: Annotated[int, Meta(description="known URLs that it brings together with a duplicate of theirs")] = 0
     false_positives: Annotated[
         int, Meta(description="known URLs that it brings together with other content, or to a URL that is gone")
@@ -78,11 +79,9 @@ class UrlRule(Struct, frozen=True, kw_only=True):
         Literal["content", "size"],
         Meta(description="what the two counts go by: known duplicates, or where only sizes are known, equal sizes"),
     ] = "content"
-    examples: Annotated[
-        tuple[tuple[str, str], ...], Meta(description="a few (from, to) pairs, those that speak for it first")
-    ] = ()
+    examples: Annotated[tuple[tuple[str, str], ...], Meta(description="a few (from, to) pairs that support it")] = ()
     against: Annotated[
-        tuple[tuple[str, str], ...], Meta(description="a few (from, to) pairs that speak against it, if any do")
+        tuple[tuple[str, str], ...], Meta(description="a few (from, to) pairs that contradict it, if any")
     ] = ()
     saved: Annotated[
         int,

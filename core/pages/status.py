@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, starmap
 
 from msgspec.structs import replace
 
 from dustream.core.pages.resolution import effective, resolution, verdicts_of
-from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, since_of
+from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, has_changed, since_of
 from dustream.core.processor import Send
 from dustream.core.winners import canonical_class
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
@@ -147,20 +147,20 @@ class ClusterUpdates:
 
     def __init__(self, members_max: int = MEMBERS_MAX) -> None:
         self._members_max = members_max
-        self._statuses: dict[str, dict[str, DuplicateStatus]] = {}
+        self._statuses: dict[str, dict[str, tuple[DuplicateStatus, bool]]] = {}
 
-    def add(self, site: str, status: DuplicateStatus) -> None:
-        self._statuses.setdefault(site, {})[status.url] = status
+    def add(self, site: str, page: PageRow, status: DuplicateStatus) -> None:
+        self._statuses.setdefault(site, {})[status.url] = status, has_changed(page)
 
     def drain(self) -> Iterator[Send]:
         for site, statuses in self._statuses.items():
-            each = map(_member, statuses.values())
+            each = starmap(_member, statuses.values())
             while some := tuple(islice(each, self._members_max)):
                 yield Send("cluster.updates", site, ClusterUpdate(site=site, members=some))
         self._statuses = {}
 
 
-def _member(status: DuplicateStatus) -> ClusterMember:
+def _member(status: DuplicateStatus, changed: bool) -> ClusterMember:
     return ClusterMember(
         status.url,
         status.version,
@@ -171,4 +171,5 @@ def _member(status: DuplicateStatus) -> ClusterMember:
         status.since,
         status.canonical,
         status.similarity,
+        changed,
     )

@@ -119,9 +119,9 @@ def _leaves_https(tree: PatternTree, source: Node, operations: Operations) -> bo
 
 
 def one_way(tree: PatternTree, candidates: list[Candidate], settings: CandidateSettings) -> list[Candidate]:
-    """Of two rules between the same nodes the one that redirects and canonical links speak for. If they do not, the one
-    that lands: a part of /docs/ that is mirrored is found in /docs/, not the other way round. If both land, or none
-    does, the other reasons decide."""
+    """Of two rules between the same nodes, the one that redirects and canonical links support. If they support neither,
+    the one that lands: a part of /docs/ that is mirrored is found in /docs/, not the other way round. If both land, or
+    none does, the other reasons decide."""
     lands = {(rule.source, rule.target): settings.lands(rule.evidence) for rule in candidates}
     orders = {
         node: node_order(tree, tree.nodes[node])

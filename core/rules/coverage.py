@@ -27,12 +27,14 @@ SIBLINGS_MAX: Final = 32
 PATHS_MIN: Final = 30
 COMMON_PATHS_MIN: Final = 10
 SHARE_MIN: Final = 0.05
+COMPLETE_FROM: Final = 0.9
+"""An estimate from which on a list counts as complete: no estimate reaches 1, since chance is taken off."""
 CHANCE_DEVIATIONS: Final = 2.0
 """The best of many matches is above the share of known URLs by chance; so much is taken off."""
 
 
 def known_share(training: TrainingSet) -> float:
-    """The share of the site's URLs that the training set has; 1 where nothing tells."""
+    """The share of the site's URLs that the training set has; 1 if it cannot be estimated."""
     parts = np.array([not is_named(key) and key != "scheme" for key in training.keys], np.bool_)
     shares = [
         share
@@ -40,7 +42,8 @@ def known_share(training: TrainingSet) -> float:
         if training.keys[key].startswith(("host_", "path_"))
         for share in _sibling_shares(training, parts, key)
     ]
-    return max(SHARE_MIN, max(shares, default=1.0))
+    share = max(SHARE_MIN, max(shares, default=1.0))
+    return share if share < COMPLETE_FROM else 1.0
 
 
 def _sibling_shares(training: TrainingSet, parts: npt.NDArray[np.bool_], key: int) -> list[float]:

@@ -128,7 +128,7 @@ class UrlList:
 
     def __init__(self, urls: list[str], sketches: I64s, low: I64s, high: I64s, names: Sequence[str] = ()) -> None:
         self.urls = urls
-        self.names = names  # of the sketches, for who has a fetcher
+        self.names = names  # of the sketches, for a fetcher
         self.sketches = sketches
         self.low, self.high = low, high
         self.by_sketch = bool((sketches >= 0).any())

@@ -65,7 +65,7 @@ of it (with its frame's first) the scope is, and where the rows of the rule end.
 
 
 def validate(rules: I64s, listed: UrlList, settings: DustSettings, fetch: Fetch | None = None) -> list[DustRule]:
-    """Validate: rules by support; what refines a rule that is already in is not tried; shrinking goes first."""
+    """Validate: rules by support; a rule that refines an accepted one is not tried; shrinking rules come first."""
     valid: list[DustRule] = []
     kept = np.zeros(len(rules), np.bool_)
     before = _last_with_same_difference(listed.text.sums, rules)
@@ -182,7 +182,7 @@ def _right_outcomes(rows: Ints, relations: npt.NDArray[np.int8]) -> tuple[int, i
 def _counted_inside(
     searched: Searched, rows: Ints, relations: npt.NDArray[np.int8], first: int, last: int, limits: Limits
 ) -> tuple[int, int]:
-    """Right and wrong outcomes in the scope of what is right, until either are enough to tell."""
+    """Right and wrong outcomes in the scope of the right ones, until either suffice."""
     positive, negative = 0, 0
     data, starts, ends = searched.data, searched.starts, searched.ends
     scope = _scope_length(searched, first, last) if last >= 0 else 0
@@ -284,7 +284,7 @@ def validate_rule(
 
 @kernel
 def _counted(relations: npt.NDArray[np.int8], enough: float, too_many: float) -> tuple[int, int]:
-    """Right and wrong outcomes until either are enough to tell."""
+    """Right and wrong outcomes until either suffice."""
     positive, negative = 0, 0
     for relation in relations:
         positive += relation == ALIKE
@@ -297,7 +297,7 @@ def _counted(relations: npt.NDArray[np.int8], enough: float, too_many: float) ->
 def _with_fetched(
     rewrite: SubstringRewrite, rows: Ints, relations: npt.NDArray[np.int8], listed: UrlList, fetch: Fetch, count: int
 ) -> npt.NDArray[np.int8]:
-    """A page that cannot be fetched tells nothing; an outcome that cannot be fetched is wrong. Equal sizes are only a
+    """A page that cannot be fetched is not counted; an outcome that cannot be fetched is wrong. Equal sizes are only a
     hint: where nothing else is known, pages of equal size are fetched, too."""
     from dustream.core.rules.rewrite import replaced
 

@@ -6,8 +6,8 @@
     validate    on known URLs (or fetched ones): few outcomes may differ in content; a rule is tried shrinking first
     canonize    apply all rules again and again, a bounded number of times (see normalize.py)
 
-What tells likely-similar: a sketch (group, digest), or where there is only a log, overlapping size intervals.
-A rule's scope is the common directory of the URLs that speak for it.
+Two URLs are likely similar if their sketches (group, digest) are equal; with a log only, if their size intervals
+overlap. A rule's scope is the common directory of the URLs that support it.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dustream.core.kernels.compile import kernel
 from dustream.core.kernels.hash_slots import Hashes, Ints, first_entry, numbered
+from dustream.core.rules.ages import OUTDATED, Times, current_clusters
 from dustream.core.rules.training import TrainingSet, pair_hash
 
 Bools = npt.NDArray[np.bool_]
@@ -69,11 +70,13 @@ class EvidenceIndex:
             training.clusters,
             training.avoid,
             training.repeated,
+            training.ages.since,
+            training.ages.changed,
             self._marks,
         )
         return Evidence(*counts.tolist())
 
-    def speaking_rows(self, rows: Ints, operations: Operations) -> Ints:
+    def supporting_rows(self, rows: Ints, operations: Operations) -> Ints:
         """Those of the rows that the operations change and that then have the URL of a duplicate of theirs."""
         training = self.training
         rewritten = rewritten_hashes(training, rows, operations)
@@ -85,8 +88,8 @@ class EvidenceIndex:
             np.concatenate((training.clusters[changed], training.clusters[met])),
         )
         alike = (counts[of_cell[: len(changed)]] > 1) & (training.clusters[changed] >= 0)
-        speaking: Ints = changed[alike]
-        return speaking
+        supporting: Ints = changed[alike]
+        return supporting
 
     def rows_at(self, hashes: Hashes) -> Ints:
         """The known URL behind each hash, or −1."""
@@ -151,16 +154,20 @@ def _evidence_counts(
     clusters: Ints,
     avoid: Bools,
     repeated: Bools,
+    since: Times,
+    changed_at: Times,
     marks: npt.NDArray[np.int8],
 ) -> npt.NDArray[np.int64]:
-    """The fields of Evidence. Unknown clusters (−1) tell nothing."""
+    """The fields of Evidence. Unknown clusters (−1) and outdated ones (ages.py) are not counted."""
     is_changed = rewritten != hashes[rows]
     changed, becomes = rows[is_changed], rewritten[is_changed]
     landed = _rows_at(becomes, slots, hashes)
     met = _met(changed, landed, marks)
-    of_group, known, of_cell, counts = cells(
-        np.concatenate((becomes, hashes[met])), np.concatenate((clusters[changed], clusters[met]))
-    )
+    together, ends = np.concatenate((changed, met)), np.concatenate((becomes, hashes[met]))
+    labels = clusters[together]
+    if len(changed_at):
+        labels = current_clusters(ends, labels, since[together], changed_at[together])
+    of_group, known, of_cell, counts = cells(ends, labels)
     mine = _is_among(met, rows, marks)
     support, false, forbidden, reached = 0, 0, 0, 0
     for i in range(len(changed) + len(met)):
@@ -172,7 +179,7 @@ def _evidence_counts(
         row = landed[i]
         forbidden += row >= 0 and avoid[row]
         if of_cell[i] < 0:
-            unknown += 1
+            unknown += labels[i] != OUTDATED
         else:
             unknown += clusters[row] < 0 if row >= 0 else known[of_group[i]] < 2
     for row in rows:
@@ -243,14 +250,23 @@ def most_frequent_clusters(at: Places, clusters: Ints) -> tuple[Places, Ints]:
 
 @kernel
 def move_evidence(
-    at: Places, clusters: Ints, spread: npt.NDArray[np.int64], moved: Places, targets: Places, forbidden: int
+    at: Places,
+    clusters: Ints,
+    since: Times,
+    changed_at: Times,
+    spread: npt.NDArray[np.int64],
+    moved: Places,
+    targets: Places,
+    forbidden: int,
 ) -> npt.NDArray[np.int64]:
-    """The fields of Evidence, if what is at a place goes where `moved` says (−1: it stays)."""
+    """The fields of Evidence after everything at a place has moved to `moved[place]` (−1: it stays)."""
     touched = moved >= 0
     touched[targets] = True
     entries = np.flatnonzero(touched[at])
     before, labels = at[entries], clusters[entries]
     after = np.where(moved[before] >= 0, moved[before], before)
+    if len(changed_at):
+        labels = current_clusters(after.astype(np.uint64), labels, since[entries], changed_at[entries])
     group, known, cell, counts = cells(before.astype(np.uint64), labels)
     new_group, new_known, new_cell, new_counts = cells(after.astype(np.uint64), labels)
     mine, reached = np.zeros(len(known), np.int64), np.zeros(len(known), np.bool_)
@@ -274,8 +290,8 @@ def move_evidence(
     )
 
 
-def speaking_pages(at: Places, clusters: Ints, moved: Places) -> int:
-    """How many different pages come together with a duplicate of theirs, if what is at a place goes where `moved` says.
+def supporting_pages(at: Places, clusters: Ints, moved: Places) -> int:
+    """How many different pages meet a duplicate after everything at a place has moved to `moved[place]`.
 
     URLs of one page are alike or not for one reason, whatever their number: as evidence they count once.
     """

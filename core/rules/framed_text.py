@@ -168,7 +168,7 @@ _HOST[list(b"abcdefghijklmnopqrstuvwxyz0123456789_-")] = True
 
 @kernel
 def path_start(data: Bytes, start: np.int64, end: np.int64) -> np.int64:
-    """Where the path begins of an unframed URL that is certainly in standard form; −1: nobody knows."""
+    """Where the path begins of an unframed URL that is certainly in standard form; −1: it is not certain."""
     at = start + 4
     is_http = end - start >= 8 and data[start] == 104 and data[start + 1] == 116 and data[start + 2] == 116
     if not is_http or data[start + 3] != 112:

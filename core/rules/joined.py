@@ -1,9 +1,8 @@
-"""What of a rule has evidence of its own.
+"""Which parts of a rule have evidence of their own.
 
 A candidate of the tree joins all keys of a node that seem not to matter. Together they may have the evidence of many
 pages where one of them has that of a single page: an error page under many `?q=` beside articles under many `?sid=`.
-And where a path part is set to a constant, URLs that have that constant already speak for the other writes, not for
-this one.
+If a path part is set to a constant, URLs that already have that constant support the other writes, not this one.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ PAGES_MIN: Final = 2
 VALUES_MAX: Final = 16
 """Values of one key for which a rule is tried by itself."""
 VALUE_PAGES_MIN: Final = 5
-"""Pages with that value that speak for it: a rule per page is no rule."""
+"""Pages with that value that support it: a rule per page is no rule."""
 
 
 class OneValue(NamedTuple):
@@ -37,18 +36,18 @@ class OneValue(NamedTuple):
     code: int
 
 
-def unspoken_keys(training: TrainingSet, speaking: Ints, operations: Operations) -> list[list[int]]:
-    """Which of the keys that a rule drops or sets it must leave alone, as one page only speaks for each; nothing if it
-    may stay as it is. If there is no more than one page for any of them: what to leave alone in a rule for each page.
+def unsupported_keys(training: TrainingSet, supporting: Ints, operations: Operations) -> list[list[int]]:
+    """The keys that a rule must not drop or set, because a single page supports each; empty if the rule may stay as it
+    is. If no key has more than one page: the keys to leave alone in a rule for each page.
 
-    `speaking`: the rows that the rule brings together with a duplicate of theirs.
+    `supporting`: the rows that the rule brings together with a duplicate of theirs.
     """
     pages = {}
     for key in np.flatnonzero(operations.copied < 0).tolist():
-        changed = speaking[training.values[key][speaking] != operations.fixed[key]]
+        changed = supporting[training.values[key][supporting] != operations.fixed[key]]
         if len(changed):
             pages[key] = frozenset(training.clusters[changed].tolist())
-    few = [key for key, spoken_of in pages.items() if len(spoken_of) < PAGES_MIN]
+    few = [key for key, supporters in pages.items() if len(supporters) < PAGES_MIN]
     if len(few) < len(pages):
         return [few] if few else []
     alone = list(dict.fromkeys(pages.values()))
@@ -56,7 +55,7 @@ def unspoken_keys(training: TrainingSet, speaking: Ints, operations: Operations)
 
 
 def one_value_replaced(
-    training: TrainingSet, speaking: Ints, pattern: Pattern, operations: Operations
+    training: TrainingSet, supporting: Ints, pattern: Pattern, operations: Operations
 ) -> OneValue | None:
     """The first key that is set to a constant, has it already in some rows, and in all others one and the same value.
 
@@ -65,20 +64,20 @@ def one_value_replaced(
     for key in np.flatnonzero((operations.copied < 0) & (operations.fixed > 0)).tolist():
         if pattern.kinds[key] <= Kind.IS or training.keys[key] == "scheme":
             continue
-        values = training.values[key][speaking]
+        values = training.values[key][supporting]
         others = np.unique(values[values != operations.fixed[key]])
         if len(others) == 1 and (values == operations.fixed[key]).any():
             return OneValue(key, int(others[0]))
     return None
 
 
-def hosts_replaced(training: TrainingSet, speaking: Ints, pattern: Pattern, operations: Operations) -> list[OneValue]:
+def hosts_replaced(training: TrainingSet, supporting: Ints, pattern: Pattern, operations: Operations) -> list[OneValue]:
     """The values, seen with a duplicate, of the first part of a host that may have any value and is written; the most
     frequent ones first."""
     for key in np.flatnonzero(operations.copied != np.arange(len(operations.copied))).tolist():
         if pattern.kinds[key] <= Kind.IS or not training.keys[key].startswith("host_"):
             continue
-        values = training.values[key][speaking]
+        values = training.values[key][supporting]
         counts = Counter(values[(operations.copied[key] >= 0) | (values != operations.fixed[key])].tolist())
         often = sorted(counts, key=lambda code: (-counts[code], training.text(code)))
         return [OneValue(key, code) for code in often[:VALUES_MAX]]
@@ -102,8 +101,8 @@ def without(operations: Operations, keys: list[int]) -> Operations:
 def landing_values(
     index: EvidenceIndex, pattern: Pattern, operations: Operations, settings: CandidateSettings
 ) -> list[Pattern]:
-    """Where a rule leads too many URLs nowhere: the pattern for single values of one key, for which it lands. It is the
-    key whose values let the most URLs meet their duplicates."""
+    """If a rule leads too many URLs to unknown ones: the pattern for single values of one key for which it lands. Of
+    all keys, the one whose values let the most URLs meet their duplicates."""
     training = index.training
     rows = matching_rows(training, pattern)
     becomes = rewritten_hashes(training, rows, operations)

@@ -2,7 +2,7 @@
 
 All of it is derived from the rows of the site. What came since the site was learned last waits in a dictionary; only
 that is taken apart and sorted in when the site is learned again. Rules depend on which URLs share a cluster, on none of
-its names: if that is as it was, what was learned stands, and only the life of the rules is told anew.
+its names: if that has not changed, the learned rules stand, and only their life is computed again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from dustream.core.kernels.hash_slots import Hashes, Ints
+from dustream.core.rules.ages import Ages, ages_of
 from dustream.core.rules.coverage import known_share
 from dustream.core.rules.evidence import Bools, EvidenceIndex, Places
 from dustream.core.rules.labels import NOT_NAMED, with_canonical
@@ -39,8 +40,9 @@ CHANCE_DEVIATIONS: Final = 2.0
 
 
 class SiteUrlRow(Struct, frozen=True, array_like=True):
-    """A URL of a site, the winner it is known to be similar to (None: nothing is known of its content), whether it
-    redirects or is gone, the fetch that brought what it is now, and the other page that it names as canonical."""
+    """A URL of a site. `cluster`: the winner it is similar to; None: its content is not known. `avoid`: it redirects or
+    is gone. `since`: the fetch that brought what it is now. `canonical`: the other page that it names as canonical.
+    `changed`: it was something else before."""
 
     url: str
     version: tuple[int, int]
@@ -48,6 +50,7 @@ class SiteUrlRow(Struct, frozen=True, array_like=True):
     avoid: bool = False
     since: int = 0
     canonical: str | None = None
+    changed: bool = False
 
 
 class RulesSettings(NamedTuple):
@@ -73,10 +76,22 @@ class Sample(NamedTuple):
     since: npt.NDArray[np.int64]
     hashes: Hashes
     canonical: Places
+    changed: Bools
 
     def only(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> Sample:
-        places, clusters, avoid, since, hashes, canonical = self
-        return Sample(places[which], clusters[which], avoid[which], since[which], hashes[which], canonical[which])
+        return Sample(
+            self.places[which],
+            self.clusters[which],
+            self.avoid[which],
+            self.since[which],
+            self.hashes[which],
+            self.canonical[which],
+            self.changed[which],
+        )
+
+    @property
+    def ages(self) -> Ages:
+        return ages_of(self.since, self.changed)
 
     @property
     def ranks(self) -> Ranks:
@@ -85,7 +100,7 @@ class Sample(NamedTuple):
         return np.where(self.avoid, RANK_AVOIDED, named).astype(np.int8)
 
     def labelled(self, urls: Sequence[str]) -> Sample:
-        """With what rel=canonical links tell, and the pages that they name."""
+        """With the labels from rel=canonical links, and the pages that they name."""
         if np.all(self.canonical == NOT_NAMED):
             return self
         labels = with_canonical(self.places, self.clusters, self.avoid, self.canonical)
@@ -97,6 +112,7 @@ class Sample(NamedTuple):
             np.append(self.since, np.zeros(more, np.int64)),
             np.append(self.hashes, np.array([url_hash(urls[place]) for place in labels.named.tolist()], np.uint64)),
             np.append(self.canonical, np.full(more, NOT_NAMED)),
+            np.append(self.changed, np.zeros(more, np.bool_)),
         )
         texts = [urls[place] for place in whole.places.tolist()]
         return whole.only(np.array(sorted(range(len(texts)), key=texts.__getitem__), np.int64))
@@ -119,7 +135,7 @@ class Sample(NamedTuple):
 
     def digest(self) -> bytes:
         """Of what rules are learned from: the URLs, which of them belong together, and where no rule may lead."""
-        columns = (self.places, in_order(self.clusters), self.ranks)
+        columns = (self.places, in_order(self.clusters), self.ranks, *self.ages)
         return hashlib.blake2b(b"".join(column.tobytes() for column in columns), digest_size=16).digest()
 
 
@@ -136,6 +152,7 @@ class _Columns:
         self._since = np.zeros(0, np.int64)
         self._hashes = np.zeros(0, np.uint64)
         self._canonical = np.zeros(0, np.int64)
+        self._changed = np.zeros(0, np.bool_)
 
     def take(self, rows: dict[str, SiteUrlRow | None]) -> None:
         """The newest rows by URL; None: it is no longer known."""
@@ -151,6 +168,7 @@ class _Columns:
         self._clusters[places] = [self._number(row.cluster) for row in there.values()]
         self._avoid[places] = [row.avoid for row in there.values()]
         self._since[places] = [row.since for row in there.values()]
+        self._changed[places] = [row.changed for row in there.values()]
         self._hashes[places] = np.array([url_hash(url) for url in there], np.uint64)
         gone = [self.table.row_of(url) for url, row in rows.items() if row is None]
         self._known[[place for place in gone if place >= 0]] = False
@@ -172,10 +190,9 @@ class _Columns:
 
     def _grow(self, size: int) -> None:
         more = max(0, size - len(self._known))
-        columns = (self._known, self._clusters, self._avoid, self._since, self._hashes, self._canonical)
-        self._known, self._clusters, self._avoid, self._since, self._hashes, self._canonical = (
-            np.concatenate((column, np.zeros(more, column.dtype))) for column in columns
-        )
+        for name in ("_known", "_clusters", "_avoid", "_since", "_hashes", "_canonical", "_changed"):
+            column = getattr(self, name)
+            setattr(self, name, np.concatenate((column, np.zeros(more, column.dtype))))
 
     def sample(self, sample_max: int) -> Sample:
         places = self._by_text
@@ -186,6 +203,7 @@ class _Columns:
             self._since[places],
             self._hashes[places],
             self._canonical[places],
+            self._changed[places],
         )
         if len(places) <= sample_max:
             return known
@@ -234,7 +252,7 @@ class KnownSite:
         sample = sample.labelled(self._columns.table.urls)
         if sample.repeats < settings.learn.gain_min:
             return ()
-        training = training_of(self._columns.table, sample.places, sample.clusters, sample.avoid)
+        training = training_of(self._columns.table, sample.places, sample.clusters, sample.avoid, ages=sample.ages)
         share = known_share(training) if cut_to is None else cut_to
         landing = settings.learn.landing._replace(known_share=share, deviations=CHANCE_DEVIATIONS)
         settings = settings._replace(learn=settings.learn.with_landing(landing))
@@ -242,7 +260,7 @@ class KnownSite:
         return _lived(self._learned, sample, training, settings) if self._learned else ()
 
     def _learn(self, site: str, sample: Sample, method: Method, settings: RulesSettings) -> None:
-        """The learner is told what the URLs that are kept from it are called, so that it knows which targets exist."""
+        """The learner gets the held-out URLs without their clusters, so that it knows which targets exist."""
         assert self._columns is not None
         shown, others = sample.only(~sample.held_out), sample.places[sample.held_out]
         share = str(settings.learn.landing.known_share).encode()
@@ -251,7 +269,9 @@ class KnownSite:
             sizes = np.full((len(shown.places), 2), -1, np.int64)
             table, ranks = self._columns.table, shown.ranks
             clusters = in_order(shown.clusters)
-            urls = SiteUrls(table, shown.places, clusters, shown.avoid, sizes, others=others, canonical=ranks)
+            urls = SiteUrls(
+                table, shown.places, clusters, shown.avoid, sizes, others=others, canonical=ranks, ages=shown.ages
+            )
             self._learned = learn_urls(site, urls, method, settings.learn, stage="candidate").rules
             self._learned_from = digest
 

@@ -1,4 +1,4 @@
-"""What rel=canonical links tell the learner beside clusters (Lei, section 6.1).
+"""Labels from rel=canonical links, beside clusters (Lei, section 6.1).
 
 A page that names another one of its site says that both are one page. Contents that are known decide before it: where
 both pages were seen, their clusters stand. Else

@@ -3,9 +3,9 @@
     meets     its target is a known duplicate, or a URL never seen at which known duplicates meet: a session id is often
               on every URL of a page
     wrong     its target is known to differ, redirects or is gone; or most of what meets at a URL never seen differs
-    unknown   its target was never seen and nobody else meets there, or the content of either is not known
+    unknown   its target was never seen and no other URL becomes it, or the content of either is not known
 
-A rule is applied only if few land wrong and few land nowhere: a crawler that skips a page for a target that does not
+A rule is applied only if few land wrong and few land unknown: a crawler that skips a page for a target that does not
 exist never sees the page again. URLs that are themselves gone, or redirect to somewhere unknown, are not counted.
 """
 
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dustream.core.kernels.compile import kernel
 from dustream.core.kernels.hash_slots import Hashes, Ints
+from dustream.core.rules.ages import OUTDATED, Ages, Times, current_clusters, is_outdated
 from dustream.core.rules.evidence import Bools, EvidenceIndex, cells
 from dustream.schemas.rules import UrlRule
 
@@ -28,6 +29,8 @@ UNKNOWN: Final = 1
 WRONG: Final = 2
 
 CHANCE_DEVIATIONS: Final = 3.0
+SEEN_TIMES_MAX: Final = 2.0
+"""How many times as many targets may be known as the share of known URLs predicts, if URLs are missing by chance."""
 
 Ways = npt.NDArray[np.int8]
 
@@ -54,6 +57,16 @@ class LandingSettings(NamedTuple):
         share = 1.0 if self.known_share is None else self.known_share
         return allowed_share(self.unknown_share_max, share, rewrites, self.deviations)
 
+    def with_targets_seen(self, seen: int, rewrites: int) -> LandingSettings:
+        """For a rule with so many known targets. If URLs are missing by chance, the known share of targets is about the
+        known share of URLs. If it is far higher, pages were drawn with all their URLs: then a right rule finds its
+        targets, and unknown targets speak against it."""
+        if self.known_share is None or self.known_share >= 1:
+            return self
+        expected = min(1.0, SEEN_TIMES_MAX * self.known_share)
+        by_chance = CHANCE_DEVIATIONS * math.sqrt(expected * (1 - expected) * rewrites)
+        return self._replace(known_share=1.0) if seen > expected * rewrites + by_chance else self
+
 
 class Landing(NamedTuple):
     """How many URLs a rule changes, by how they land."""
@@ -73,6 +86,14 @@ class Landing(NamedTuple):
     def is_safe(self, settings: LandingSettings) -> bool:
         """Whether few enough land wrong or unknown."""
         return self.wrong <= settings.wrong_allowed(self.rewrites) * self.rewrites and self.is_known(settings)
+
+    def reason(self, settings: LandingSettings, what: str = "URLs") -> str:
+        """Why a rule that lands like this is not applied; empty if it is safe."""
+        if self.is_safe(settings):
+            return ""
+        if not self.is_known(settings):
+            return f"{self.unknown} of {self.rewrites} {what} lead to unknown URLs"
+        return f"{self.wrong} of {self.rewrites} {what} lead to other pages"
 
     def is_known(self, settings: LandingSettings) -> bool:
         """Whether few enough land unknown."""
@@ -96,6 +117,18 @@ def counted(ways: Ways) -> Landing:
     return Landing(*(int(np.count_nonzero(ways == way)) for way in (MEETS, UNKNOWN, WRONG)))
 
 
+def counted_by_page(ways: Ways, clusters: Ints) -> Landing:
+    """The same with each page counted once: as wrong if any of its URLs is, else as unknown if none of them meets a
+    duplicate. URLs whose content is not known are pages of their own."""
+    lone = np.arange(len(ways)) + int(clusters.max(initial=-1)) + 1
+    _, page = np.unique(np.where(clusters >= 0, clusters, lone), return_inverse=True)
+    best = np.zeros((3, len(ways)), np.bool_)
+    for way in (MEETS, UNKNOWN, WRONG):
+        best[way, page[ways == way]] = True
+    meets, unknown, wrong = best
+    return counted(np.select([wrong, meets, unknown], [WRONG, MEETS, UNKNOWN], UNCOUNTED).astype(np.int8))
+
+
 def saved(ways: Ways, targets: Hashes | npt.NDArray[np.int64], seen: Bools) -> int:
     """How many URLs need not be fetched: those that meet their duplicates, less one for each URL never seen at which
     they meet."""
@@ -116,7 +149,7 @@ class Targets(NamedTuple):
 @kernel
 def ways_of(clusters: Ints, gone: Bools, targets: Targets) -> Ways:
     """How URLs of these clusters land (−1: their content is not known). At a URL never seen a page is right among its
-    own if they are more than all others there: one wrong label does not speak against all of them."""
+    own if they are more than all others there: one wrong label does not refute all of them."""
     of_group, known, of_cell, counts = cells(targets.hashes, clusters)
     ways = np.full(len(clusters), UNKNOWN, np.int8)
     for i in range(len(clusters)):
@@ -136,11 +169,40 @@ def ways_of(clusters: Ints, gone: Bools, targets: Targets) -> Ways:
     return ways
 
 
+def ways_in_time(clusters: Ints, gone: Bools, targets: Targets, ages: Ages, target_ages: Ages) -> Ways:
+    """How URLs land, if differences that time explains (ages.py) are not counted. Such differences must be fewer than
+    the URLs that meet their duplicates: otherwise the rule explains them better than time."""
+    if len(ages.changed) == 0:
+        return ways_of(clusters, gone, targets)
+    current = np.where(targets.seen, clusters, current_clusters(targets.hashes, clusters, *ages)).astype(np.int32)
+    ways = ways_of(current, gone, targets)
+    explained = _explained(ways, current, targets, *ages, *target_ages)
+    is_time = np.count_nonzero(explained) <= np.count_nonzero(ways == MEETS)
+    return np.where(explained, UNCOUNTED if is_time else WRONG, ways).astype(np.int8)
+
+
+@kernel
+def _explained(
+    ways: Ways,
+    clusters: Ints,
+    targets: Targets,
+    since: Times,
+    changed: Times,
+    target_since: Times,
+    target_changed: Times,
+) -> Bools:
+    """Which of the differences are those of outdated contents."""
+    explained: Bools = clusters == OUTDATED
+    for i in range(len(ways)):
+        if ways[i] == WRONG and targets.seen[i] and not targets.avoid[i] and targets.clusters[i] >= 0:
+            explained[i] = is_outdated(since[i], target_changed[i]) or is_outdated(target_since[i], changed[i])
+    return explained
+
+
 def row_ways(index: EvidenceIndex, rows: Ints, becomes: Hashes, landed: Ints) -> Ways:
     """How rows of a training set land: the hash of what each becomes, and the row of that (−1: it was never seen)."""
     known = index.training
     seen, there = landed >= 0, np.maximum(landed, 0)
     clusters = np.where(seen, known.clusters[there], -1).astype(np.int32)
     targets = Targets(becomes, seen, clusters, seen & known.avoid[there])
-    ways: Ways = ways_of(known.clusters[rows], known.avoid[rows], targets)
-    return ways
+    return ways_in_time(known.clusters[rows], known.avoid[rows], targets, known.ages.only(rows), known.ages.only(there))

@@ -5,9 +5,9 @@ leave them: it must remove URLs that are still there, with hardly a false positi
 is gone. So of two rules that do the same only the first stays, and the order of the set is the order in which one pass
 applies it.
 
-Learning goes in rounds, each on the URLs that the rounds before leave: a rule for the whole site (`www.`) and one for a
-directory of it cannot both be deployed from one tree (Lei, Figure 7 b), but one after the other they can. DustBuster
-comes when the tree has nothing more to say.
+Learning proceeds in rounds, each on the URLs that the previous rounds leave: a rule for the whole site (`www.`) and one
+for a directory of it cannot both be deployed from one tree (Lei, Figure 7 b), but one after the other they can.
+DustBuster runs when the tree finds no more rules.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules import fanout
+from dustream.core.rules.ages import NEVER, NO_AGES, Ages, current_clusters
 from dustream.core.rules.candidates import (
     Candidate,
     CandidateSettings,
@@ -58,7 +59,7 @@ from dustream.core.rules.evidence import (
     most_frequent_clusters,
     move_evidence,
     rewritten_hashes,
-    speaking_pages,
+    supporting_pages,
 )
 from dustream.core.rules.growth import summary
 from dustream.core.rules.hosting import is_shared
@@ -67,7 +68,7 @@ from dustream.core.rules.joined import (
     landing_values,
     narrowed,
     one_value_replaced,
-    unspoken_keys,
+    unsupported_keys,
     without,
 )
 from dustream.core.rules.labels import NOT_NAMED, with_canonical
@@ -81,9 +82,10 @@ from dustream.core.rules.landing import (
     Targets,
     Ways,
     counted,
+    counted_by_page,
     evidence_of,
     saved,
-    ways_of,
+    ways_in_time,
 )
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.parameters import RuleParameters
@@ -145,10 +147,10 @@ class LearnSettings(NamedTuple):
     """A rule must remove at least `gain_min` URLs, and that share of the site's: a rule per page is no rule.
 
     `dust_urls_max`: DustBuster looks at a sample of so many URLs; all of them judge what it finds.
-    `active_pages_min`: a rule that fewer pages speak for is left a shadow. What a sample cannot contradict looks right:
+    `active_pages_min`: a rule that fewer pages support is a shadow. What a sample cannot contradict looks right:
     a rule that is wrong on every second page of a site is right on five of them by chance once in 32 times, and most
     rules that are wrong at all are wrong on about so many. One page under many URLs counts once: an error page that is
-    sent with status 200 is just that, and would have all that a site still has to say skipped.
+    sent with status 200 looks like that, and its rule would skip all other pages.
     """
 
     candidates: CandidateSettings = CandidateSettings()
@@ -264,7 +266,7 @@ class SiteUrls:
 
     `places`: where in the table the URL is. `clusters`: −1 if nothing is known of the content; `names`: of the
     clusters, where a fetcher is asked for them. `sizes`: the interval. `others`: the places of URLs that exist, of
-    which the learner is told nothing else.
+    which nothing else is known to the learner.
     """
 
     table: UrlTable
@@ -276,6 +278,7 @@ class SiteUrls:
     left_out: int = 0
     others: Places = field(default_factory=lambda: np.zeros(0, np.int64))
     canonical: Ranks | None = None
+    ages: Ages = NO_AGES
 
     @cached_property
     def ranks(self) -> Ranks:
@@ -326,6 +329,7 @@ class SiteUrls:
                 sizes=self.sizes[mine],
                 others=self.others[other_hosts == host],
                 canonical=None if self.canonical is None else self.canonical[mine],
+                ages=self.ages.only(mine),
             )
 
 
@@ -371,7 +375,7 @@ def learn_urls(
     stage: RuleStage = "active",
     fetch: Fetch | None = None,
 ) -> LearnedSite:
-    """The same from columns. Beside these entries nothing that the table holds has a say. On shared hosting host by
+    """The same from columns. Other URLs of the table have no influence. On shared hosting, rules are learned host by
     host."""
     judge = Judge(site, known, settings or LearnSettings(), is_validated=fetch is not None)
     if not is_shared(judge.trained_on):
@@ -431,7 +435,7 @@ class _Rounds:
         proposals = [
             _dust_proposal(rule, places)
             for rule in findings.rules
-            # What too few of a sample speak for, too few of all will: it need not be tried on them.
+            # A rule that too few URLs of a sample support is not tried on all of them.
             if len(places) or not listed.by_sketch or rule.right >= share_min * len(rule.rows)
         ]
         return self.propose(findings.detected, proposals)
@@ -442,7 +446,7 @@ class _Rounds:
         self.proposed += len(proposals)
         accepted = list(self._judge.judged(proposals, self._stage))
         self.rules += [rule for rule in accepted if rule.id not in {other.id for other in self.rules}]
-        return any(evidence_of(rule).is_safe(self._settings.landing) for rule in accepted)
+        return any(self._judge.has_accepted(rule) for rule in accepted)
 
 
 def _dust_proposal(rule: DustRule, places: Places) -> Proposal:
@@ -495,10 +499,10 @@ def _selected(tree: PatternTree, candidates: list[Candidate], settings: Candidat
 def _widths(
     tree: PatternTree, rule: Candidate, index: EvidenceIndex, settings: CandidateSettings
 ) -> Iterator[tuple[Pattern, Operations]]:
-    """The rule itself, and the same writes under the tests of the ancestor where most URLs speak for it.
+    """The rule itself, and the same writes under the tests of the ancestor where most URLs support it.
 
     A value that many directories share is split into one node per directory, and the rule with it. Only what the rule
-    writes or copies keeps the tests of its own node. At least half of the duplicates it reaches must speak for it.
+    writes or copies keeps the tests of its own node. At least half of the duplicates it reaches must support it.
     """
     node = tree.node(rule.source)
     yield Pattern(node.kinds.tolist(), node.codes.tolist(), node.excluded), rule.operations
@@ -513,8 +517,8 @@ def _widths(
         kept = tuple(pair for pair in node.excluded if pair in ancestor.excluded or pair[0] in changed)
         pattern = Pattern(kinds.tolist(), codes.tolist(), kept)
         evidence = index.evidence(matching_rows(tree.training, pattern), operations)
-        spoken_for = evidence.support >= settings.coverage_min * evidence.reached
-        if is_qualified(evidence, settings) and evidence.gain > best_gain and spoken_for:
+        is_supported = evidence.support >= settings.coverage_min * evidence.reached
+        if is_qualified(evidence, settings) and evidence.gain > best_gain and is_supported:
             best, best_gain = pattern, evidence.gain
         above = ancestor.parent
     if best is not None:
@@ -522,56 +526,56 @@ def _widths(
 
 
 class _Part(NamedTuple):
-    """A rule each write of which has evidence of its own, and the rows that speak for it."""
+    """A rule each write of which has evidence of its own, and the rows that support it."""
 
     pattern: Pattern
     operations: Operations
-    speaking: Ints
+    supporting: Ints
 
 
 def _parts(
     index: EvidenceIndex, pattern: Pattern, operations: Operations, settings: CandidateSettings
 ) -> Iterator[_Part]:
-    """The rule without the writes that one page alone speaks for; and where it replaces one value only, apart from the
-    rest, a rule for that value; and one for each host that it replaces. Each step leaves fewer writes or a narrower
+    """The rule without the writes that a single page supports; if it replaces one value only, a separate rule for that
+    value; and one for each host that it replaces. Each step leaves fewer writes or a narrower
     test."""
     training = index.training
     rows = matching_rows(training, pattern)
-    speaking = index.speaking_rows(rows, operations)
-    if len(speaking) == 0:
+    supporting = index.supporting_rows(rows, operations)
+    if len(supporting) == 0:
         return
-    stand_ins = with_stand_ins(index, speaking, pattern, operations, settings.landing.known_share or 1.0)
+    stand_ins = with_stand_ins(index, supporting, pattern, operations, settings.landing.known_share or 1.0)
     if stand_ins is not operations:
-        operations, speaking = stand_ins, index.speaking_rows(rows, stand_ins)
-    if len(speaking) == 0:
+        operations, supporting = stand_ins, index.supporting_rows(rows, stand_ins)
+    if len(supporting) == 0:
         return
-    hosts = hosts_replaced(training, speaking, pattern, operations)
+    hosts = hosts_replaced(training, supporting, pattern, operations)
     if hosts:
         for host in hosts:
             yield from _parts(index, narrowed(pattern, host), operations, settings)
         return
-    unspoken = unspoken_keys(training, speaking, operations)
-    for keys in unspoken:
+    unsupported = unsupported_keys(training, supporting, operations)
+    for keys in unsupported:
         yield from _parts(index, pattern, without(operations, keys), settings)
-    if unspoken:
+    if unsupported:
         return
-    only = one_value_replaced(training, speaking, pattern, operations)
+    only = one_value_replaced(training, supporting, pattern, operations)
     if only is None:
-        yield _Part(pattern, operations, speaking)
+        yield _Part(pattern, operations, supporting)
         return
     yield from _parts(index, narrowed(pattern, only), operations, settings)
     yield from _parts(index, pattern, without(operations, [only.key]), settings)
 
 
 def _tightened(index: EvidenceIndex, part: _Part, settings: CandidateSettings) -> Iterator[Proposal]:
-    """The rule with the pattern of the URLs that speak for it, and no wider: elsewhere nobody knows what it does. If it
-    leads too many of them nowhere, also the narrower rules that land."""
-    training, (pattern, operations, speaking) = index.training, part
-    kinds, codes = summary(training.values, speaking, training.decimal)
+    """The rule with the pattern of the URLs that support it, and no wider: its effect elsewhere is unknown. If it leads
+    too many of them to unknown URLs, also the narrower rules that land."""
+    training, (pattern, operations, supporting) = index.training, part
+    kinds, codes = summary(training.values, supporting, training.decimal)
     written = set(_changed_keys(operations, kinds, codes).tolist())
     for k, key in enumerate(training.keys):
         # A query key with one value in a few URLs has it by chance; a directory is where the evidence is.
-        by_chance = is_named(key) and k not in written and len(speaking) < ONE_VALUE_URLS_MIN
+        by_chance = is_named(key) and k not in written and len(supporting) < ONE_VALUE_URLS_MIN
         if kinds[k] == Kind.IS and pattern.kinds[k] != Kind.IS and by_chance:
             kinds[k] = Kind.DIGITS if training.decimal[codes[k]] else Kind.SOME
             codes[k] = 0
@@ -640,6 +644,14 @@ class Changes(NamedTuple):
     targets: Places
 
 
+class _Tried(NamedTuple):
+    """A rule with its evidence, what it changes, and whether that lands."""
+
+    rule: UrlRule
+    changes: Changes
+    is_safe: bool
+
+
 class Judge:
     """The known URLs as the accepted rules leave them: where each entry is now."""
 
@@ -649,7 +661,9 @@ class Judge:
         self._known = known
         self._table = known.table
         self._at = known.places.copy()
+        self._clusters = known.clusters
         self._accepted = SiteRules(site, ())
+        self._accepted_ids: set[str] = set()
         self._made: set[int] = set()
         self._stray: set[int] = set()  # what rules lead to where nothing is known, or to other pages
         self._left: list[int] | None = None
@@ -669,13 +683,13 @@ class Judge:
         return self._settings
 
     def tree_settings(self) -> CandidateSettings:
-        """For trees, which are not told of other URLs that exist: to them the known ones are a sample."""
+        """For trees, which do not see held-out URLs: to them the others are a sample."""
         candidates, told = self._settings.candidates, len(self._known.places)
         share = (candidates.landing.known_share or 1.0) * told / max(1, told + len(self._known.others))
         return candidates._replace(landing=candidates.landing._replace(known_share=share))
 
     def may_have_rules(self) -> bool:
-        """Whether so many URLs can be removed that a rule is worth it; by sizes alone nobody knows."""
+        """Whether enough URLs can be removed for a rule; always true if only sizes are known."""
         spread = self._spread_now()
         return self._sized or int(spread.sum() - np.count_nonzero(spread)) >= self._gain_min
 
@@ -691,18 +705,18 @@ class Judge:
     def _spread_now(self) -> npt.NDArray[np.int64]:
         """At how many places each cluster is."""
         if self._is_distinct:
-            return np.bincount(self._known.clusters[self._known.clusters >= 0])
-        order = np.lexsort((self._known.clusters, self._at))
-        spread: npt.NDArray[np.int64] = cluster_places(self._at[order], self._known.clusters[order])
+            return np.bincount(self._clusters[self._clusters >= 0])
+        order = np.lexsort((self._clusters, self._at))
+        spread: npt.NDArray[np.int64] = cluster_places(self._at[order], self._clusters[order])
         return spread
 
     def remaining(self) -> tuple[Places, Ints]:
         """The places of the URLs that are left, in the order of their text; of each the cluster most of its entries
         have."""
         if self._is_distinct:
-            return self._at, self._known.clusters
-        order = np.lexsort((self._known.clusters, self._at))
-        places, clusters = most_frequent_clusters(self._at[order], self._known.clusters[order])
+            return self._at, self._clusters
+        order = np.lexsort((self._clusters, self._at))
+        places, clusters = most_frequent_clusters(self._at[order], self._clusters[order])
         by_text = self._by_text(places)
         return places[by_text], clusters[by_text]
 
@@ -719,7 +733,8 @@ class Judge:
     def training(self) -> TrainingSet:
         places, clusters = self.remaining()
         avoid = self._is_avoided()[places]
-        self.trained_on = training_of(self._table, places, clusters, avoid, ranks=self._ranks[places])
+        ranks, ages = self._ranks[places], self._ages.only(places)
+        self.trained_on = training_of(self._table, places, clusters, avoid, ranks=ranks, ages=ages)
         return self.trained_on
 
     @property
@@ -729,13 +744,24 @@ class Judge:
         ranks[self._known.places] = self._known.ranks
         return ranks
 
+    @property
+    def _ages(self) -> Ages:
+        """By place: of the contents there that are not outdated."""
+        if len(self._known.ages.changed) == 0:
+            return NO_AGES
+        current = self._clusters >= 0
+        ages = Ages(*(np.full(len(self._table.urls), NEVER, np.int64) for _ in self._known.ages))
+        for times, known in zip(ages, self._known.ages, strict=True):
+            np.maximum.at(times, self._at[current], known[current])
+        return ages
+
     def _is_avoided(self) -> Bools:
         """By place."""
         return self._marked(self._known.places[self._known.avoid])
 
     def may_have_dust(self) -> bool:
-        """Whether substring rules can be found; told by the duplicates alone, so that a large site with few of them is
-        not listed for nothing."""
+        """Whether substring rules can be found; decided by the duplicates alone, so that a large site with few of them
+        is not listed for nothing."""
         places, clusters = self.remaining()
         rows = mates(clusters)
         urls = [self._table.urls[place] for place in places[rows].tolist()]
@@ -793,9 +819,10 @@ class Judge:
             found = self._better_way(proposal, stage)
             if found is None:
                 continue
-            rule, changes = found
-            if self._is_safe(rule):
+            rule, changes, is_safe = found
+            if is_safe:
                 yield rule
+                self._accepted_ids.add(rule.id)
                 self._accepted = self._accepted.followed_by(replace(rule, stage="active"))
                 self._make(changes)
             elif not self._stray.issuperset(changes.sources.tolist()):
@@ -803,28 +830,40 @@ class Judge:
                 self._stray.update(changes.sources.tolist())
                 yield replace(rule, stage="shadow")
 
-    def _is_safe(self, rule: UrlRule) -> bool:
-        return evidence_of(rule).is_safe(self._settings.landing)
+    def has_accepted(self, rule: UrlRule) -> bool:
+        """Whether the URLs were rewritten by the rule."""
+        return rule.id in self._accepted_ids
 
-    def _better_way(self, proposal: Proposal, stage: RuleStage) -> tuple[UrlRule, Changes] | None:
-        """The rule, or the rule the other way round. Where redirects and canonical links speak, they decide. Else it is
+    def _unsafe_reason(self, rule: UrlRule, changes: Changes, ways: Ways) -> str:
+        """Why the rule must not be applied; empty if few enough URLs land wrong or unknown. Where targets are known,
+        few enough pages must do so, too: a page under many URLs shows agreement many times, and a page without a known
+        target shows only once that the rule may be wrong."""
+        seen = int(np.count_nonzero(self._marked(self._known.places)[changes.targets]))
+        landing = self._settings.landing.with_targets_seen(seen, len(changes.targets))
+        reason = evidence_of(rule).reason(landing)
+        if reason or rule.evidence == "size" or 2 * seen < rule.support:
+            return reason
+        return counted_by_page(ways, self._clusters_at(changes)[changes.sources]).reason(landing, "pages")
+
+    def _better_way(self, proposal: Proposal, stage: RuleStage) -> _Tried | None:
+        """The rule, or the rule the other way round. Redirects and canonical links decide if there are any. Else it is
         the way that lands, and if both do, the one that reasons prefer. A substring rule that was validated on fetched
         pages, or by sizes, was validated one way only."""
         found = self._tried(proposal, stage)
-        before, after = (0, 0) if found is None else self._ranks_of(found[1])
+        before, after = (0, 0) if found is None else self._ranks_of(found.changes)
         found = None if after > before else found
         is_one_way = proposal.learner == "dust" and (self._sized or self._is_validated)
         texts = None if is_one_way else exchanged(proposal.rewrite)
         if texts is None:
             return found
         is_preferred = (after, text_order(texts[1])) < (before, text_order(texts[0]))
-        if found is not None and is_preferred and self._is_safe(found[0]):
+        if found is not None and is_preferred and found.is_safe:
             return found
         back = way_back(proposal.rewrite)
         if after < before or not is_allowed(back) or not is_deployable(back):
             return found
         other = self._tried(self._proposed(back, proposal), stage)
-        return other if other is not None and self._is_safe(other[0]) else found
+        return other if other is not None and other.is_safe else found
 
     def _ranks_of(self, changes: Changes) -> tuple[int, int]:
         """What the pages say of themselves before and after the changes."""
@@ -840,12 +879,18 @@ class Judge:
             return proposal
         return proposal._replace(places=self.trained_on.places[matching_rows(self.trained_on, coded[0])])
 
-    def _tried(self, proposal: Proposal, stage: RuleStage) -> tuple[UrlRule, Changes] | None:
+    def _tried(self, proposal: Proposal, stage: RuleStage) -> _Tried | None:
         """The rule with its evidence, and what it changes; None if it is not accepted."""
         changes = self._changes(proposal)
         if changes is None or not self._is_accepted(proposal, self._evidence(changes)):
             return None
-        return self._rule(proposal, changes, stage), changes
+        ways = self._size_ways(changes) if self._is_by_size(proposal) else self._ways(changes)
+        rule = self._rule(proposal, changes, ways)
+        unsafe = self._unsafe_reason(rule, changes, ways)
+        doubt = self._doubt(proposal, changes)
+        reason = doubt or unsafe if self._is_by_size(proposal) else unsafe or doubt
+        rule = replace(rule, stage="shadow" if stage == "active" and reason else stage, reason=reason)
+        return _Tried(rule, changes, is_safe=not unsafe)
 
     def _is_accepted(self, proposal: Proposal, evidence: Evidence) -> bool:
         settings = self._settings.candidates
@@ -946,6 +991,7 @@ class Judge:
         moved = self._moved(changes)
         self._is_distinct = False
         self._at = np.where(moved[self._at] >= 0, moved[self._at], self._at)
+        self._clusters = current_clusters(self._at.astype(np.uint64), self._clusters, *self._known.ages)
         targets = changes.targets.tolist()
         self._made.update(targets)
         self._left = None
@@ -962,12 +1008,18 @@ class Judge:
         """Over the places that the changes touch, before and after them."""
         forbidden = int(self._is_avoided()[changes.targets].sum())
         counts = move_evidence(
-            self._at, self._known.clusters, self._spread, self._moved(changes), changes.targets, forbidden
+            self._at,
+            self._clusters,
+            *self._known.ages,
+            self._spread,
+            self._moved(changes),
+            changes.targets,
+            forbidden,
         )
         return Evidence(*counts.tolist())
 
     def _ways(self, changes: Changes) -> Ways:
-        """How the URLs at the changed places land. Targets that exist, of which nothing is told, are not counted."""
+        """How the URLs at the changed places land. Held-out targets are not counted: their content is hidden."""
         seen, others = self._marked(self._known.places), self._marked(self._known.others)
         now = self._clusters_at(changes)
         there = self._is_there()
@@ -980,7 +1032,9 @@ class Judge:
         first[places] = clusters
         avoided = self._is_avoided()
         found = Targets(targets.astype(np.uint64), seen[targets], first[targets], avoided[targets])
-        ways = ways_of(now[sources], avoided[sources], found)[: len(changes.sources)]
+        ages = self._ages
+        ways = ways_in_time(now[sources], avoided[sources], found, ages.only(sources), ages.only(targets))
+        ways = ways[: len(changes.sources)]
         return np.where(others[changes.targets], UNCOUNTED, ways).astype(np.int8)
 
     def _size_ways(self, changes: Changes) -> Ways:
@@ -1005,7 +1059,7 @@ class Judge:
         """By place, where the changes lead from or to: the cluster that most of its entries have now; else −1."""
         touched = self._marked(np.append(changes.sources, changes.targets))
         entries = np.flatnonzero(touched[self._at])
-        at, labels = self._at[entries], self._known.clusters[entries]
+        at, labels = self._at[entries], self._clusters[entries]
         order = np.lexsort((labels, at))
         places, clusters = most_frequent_clusters(at[order], labels[order])
         now = np.full(len(touched), -1, np.int32)
@@ -1019,17 +1073,17 @@ class Judge:
         places, clusters = most_frequent_clusters(self._known.places[order], self._known.clusters[order])
         return places, clusters
 
-    def _rule(self, proposal: Proposal, changes: Changes, stage: RuleStage) -> UrlRule:
+    def _rule(self, proposal: Proposal, changes: Changes, ways: Ways) -> UrlRule:
+        """With its evidence."""
         pattern, replacement = rule_regex(proposal.rewrite)
         by_size = self._is_by_size(proposal)
-        ways = self._size_ways(changes) if by_size else self._ways(changes)
         landing = Landing(proposal.right, 0, proposal.wrong) if by_size else counted(ways)
         rule = UrlRule(
             id=rule_id(self.site, proposal.rewrite),
             rewrite=proposal.rewrite,
             pattern=pattern,
             replacement=replacement,
-            stage="shadow" if stage == "active" and self._is_too_little(proposal, changes) else stage,
+            stage="candidate",
             learner=proposal.learner,
             support=landing.meets,
             false_positives=landing.wrong,
@@ -1050,13 +1104,16 @@ class Judge:
         urls = self._table.urls
         return tuple([(urls[a], urls[b]) for a, b in pairs][:EXAMPLES_MAX])
 
-    def _is_too_little(self, proposal: Proposal, changes: Changes) -> bool:
-        """Whether so few pages speak for the rule that nobody knows what it does to others. Equal sizes are a hint, and
-        speak for nothing until pages were fetched."""
-        if self._is_by_size(proposal):
-            return not self._is_validated or proposal.right < self._settings.active_pages_min
-        spoken = speaking_pages(self._at, self._known.clusters, self._moved(changes))
-        return spoken < self._settings.active_pages_min
+    def _doubt(self, proposal: Proposal, changes: Changes) -> str:
+        """What is missing for the rule to be applied: so few pages support it that its effect on others is unknown, or
+        it was learned from sizes and no pages were fetched."""
+        if self._is_by_size(proposal) and not self._is_validated:
+            return "equal sizes are no proof"
+        supporters = proposal.right
+        if not self._is_by_size(proposal):
+            supporters = supporting_pages(self._at, self._clusters, self._moved(changes))
+        enough = self._settings.active_pages_min
+        return "" if supporters >= enough else f"{supporters} different pages support it, {enough} are needed"
 
     def _pages(self, changes: Changes) -> int:
         """How many different pages, of those that are known, the changed URLs show."""

@@ -7,9 +7,10 @@
 
 One URL in four, by its hash, is kept from the learner. For the rules they are the pages that arrive: what a rule
 predicts for such a URL comes true if the URL meets its duplicates, does not if it lands wrong, and stays unsettled if
-its target is unknown (landing.py). The predictions are told in the order in which the crawler fetched the pages, and
+its target is unknown (landing.py). Predictions are counted in the order in which the crawler fetched the pages, and
 older ones fade: a rule is judged by what the site is now. All URLs that it changes, those that the learner has seen
-among them, are its evidence: a rule that leads too many of them nowhere is not active, whatever came true.
+among them, are its evidence: a rule that leads too many of them to unknown or wrong URLs is not active, whatever came
+true.
 
 So the life of a rule is a function of what is known of the site, and of nothing else: not of the moments at which the
 site was learned, nor of the groups that pages had in between.
@@ -73,7 +74,7 @@ def precision(rule: UrlRule) -> float:
 
 
 def _is_failing(rule: UrlRule, settings: LifeSettings, landing: LandingSettings) -> bool:
-    """Whether too many predictions are wrong, or lead nowhere."""
+    """Whether too many predictions are wrong, or lead to unknown URLs."""
     told = predicted(rule)
     unknown_max = settings.revoked_unknown_times * landing.unknown_allowed(told.rewrites) * told.rewrites
     is_wrong = told.wrong >= settings.revoked_failed_min and precision(rule) < settings.revoked_precision_below
@@ -90,7 +91,7 @@ def scored(rule: UrlRule, way: int, settings: LifeSettings) -> UrlRule:
 
 def is_of_one_page(rule: UrlRule) -> bool:
     """Whether all that is known of a rule is one page under many URLs: an error page that is sent with status 200 is
-    just that, and would have all that a site still has to say skipped."""
+    just that, and its rule would skip all other pages."""
     return rule.pages == 1
 
 
@@ -110,7 +111,7 @@ def reviewed(rule: UrlRule, settings: LifeSettings, landing: LandingSettings) ->
 
 class RuleRecord(NamedTuple):
     """How all known URLs land that a rule changes, and how many need not be fetched; how each of them lands that the
-    learner has not seen, oldest first by the time at which it could be told; and a few that land wrong."""
+    learner has not seen, oldest first by the time at which it was decided; and a few that land wrong."""
 
     evidence: Landing
     predictions: list[int]
@@ -127,7 +128,17 @@ def lived(rule: UrlRule, known: RuleRecord, settings: LifeSettings, landing: Lan
     rule = reviewed(rule, settings, landing)
     for way in known.predictions:
         rule = reviewed(scored(rule, way, settings), settings, landing)
-    return rule
+    unsafe = evidence_of(rule).reason(landing)
+    if rule.stage == "active" and unsafe:
+        rule = replace(rule, stage="shadow")
+    return replace(rule, reason=_reason(rule, unsafe) if rule.stage == "shadow" else "")
+
+
+def _reason(rule: UrlRule, unsafe: str) -> str:
+    """Why a rule is a shadow."""
+    if unsafe or is_of_one_page(rule):
+        return unsafe or "all its URLs show one page"
+    return f"too few predictions came true: {rule.right}"
 
 
 def record(rule: UrlRule, index: EvidenceIndex, since: Ints, held_out: npt.NDArray[np.bool_]) -> RuleRecord:

@@ -64,7 +64,7 @@ class _Ready(NamedTuple):
 
 class _Choice(NamedTuple):
     """For URLs with one set of keys: by the value of one key, the rules that may apply. `place`: of the key among the
-    pairs; −1: it does not tell rules apart, and all are in `others`."""
+    pairs; −1: it does not distinguish rules, and all are in `others`."""
 
     place: int
     by_value: dict[str, list[_Ready]]
@@ -75,7 +75,7 @@ class SiteRules:
     """The active rules of one site, ready to run.
 
     Most URLs match no rule, or one. So rules are found by what URLs have before any is tried: first by the keys of the
-    URL, then by the value of the key that tells most rules apart.
+    URL, then by the value of the key that distinguishes most rules.
     """
 
     def __init__(self, site: str, rules: Iterable[UrlRule]) -> None:
@@ -87,7 +87,7 @@ class SiteRules:
 
     def followed_by(self, rule: UrlRule) -> SiteRules:
         """With one more behind them; those that are ready stay so. Rules to which more come are asked for too few URLs
-        for it to pay to tell them apart by values."""
+        for an index by values to pay."""
         both = SiteRules(self.site, (rule,))
         both._rules = [*self._rules, *both._rules][:RULES_PER_SITE_MAX]
         both._is_to_grow = True
@@ -159,7 +159,7 @@ class SiteRules:
 
 
 class Normalizer:
-    """Rule sets by site. `normalize` is what crawlers call; `explain` tells how."""
+    """Rule sets by site. Crawlers call `normalize`; `explain` also returns the steps."""
 
     def __init__(self, rule_sets: Iterable[RuleSet] = ()) -> None:
         by_site: dict[str, list[UrlRule]] = {}

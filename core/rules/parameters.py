@@ -36,14 +36,14 @@ class RuleParameters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 35
     bucket_max: Annotated[
         int | None,
-        Meta(description="DustBuster's T: more substrings than this in the same place tell nothing; unset: 6, or 11 "
+        Meta(description="DustBuster's T: places with more substrings than this are ignored; unset: 6, or 11 "
              "where only sizes are known"),
     ] = None  # fmt: skip
     ms: Annotated[int, Meta(description="DustBuster's MS: instances that a rule needs to be looked at")] = 3
     mrd: Annotated[
         float,
-        Meta(description="DustBuster's MRD: a wider rule goes if its support is larger than that of a rule within it "
-             "by at most this share"),
+        Meta(description="DustBuster's MRD: a wider rule is dropped if its support is larger than that of a rule "
+             "within it by at most this share"),
     ] = 0.05  # fmt: skip
     mad: Annotated[int, Meta(description="DustBuster's MAD: or by at most so many instances")] = 1
     mw: Annotated[

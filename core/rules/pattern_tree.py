@@ -4,7 +4,7 @@ Each node is a group of URLs and the pattern that describes them; a split is by 
 (eq. 4) into its salient values, the rest of them (`*`), and the URLs that lack the key: absence is a value of its own,
 so that a node's URLs end up with one syntax structure. A key with one value throughout is part of the pattern and never
 splits. Algorithm 1 stops when the best key's values are all trivial; here the next key is tried first, because a key of
-larger entropy may still tell structures apart by its absence.
+larger entropy may still distinguish structures by its absence.
 """
 
 from __future__ import annotations

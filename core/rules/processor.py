@@ -172,11 +172,12 @@ def _row(url: str, member: ClusterMember) -> SiteUrlRow:
     """Of the page that it names, the standard form."""
     named = None if member.canonical is None else _place(member.canonical)[0]
     canonical = named if named is not None and len(named) <= URL_CHARS_MAX else None
-    return SiteUrlRow(url, member.version, _cluster(member), member.role in AVOIDED, member.since, canonical)
+    avoid = member.role in AVOIDED
+    return SiteUrlRow(url, member.version, _cluster(member), avoid, member.since, canonical, member.changed)
 
 
-def _says(row: SiteUrlRow) -> tuple[str | None, bool, int, str | None]:
-    return row.cluster, row.avoid, row.since, row.canonical
+def _says(row: SiteUrlRow) -> tuple[str | None, bool, int, str | None, bool]:
+    return row.cluster, row.avoid, row.since, row.canonical, row.changed
 
 
 def _cluster(member: ClusterMember) -> str | None:
@@ -193,6 +194,6 @@ def _cluster(member: ClusterMember) -> str | None:
 
 @lru_cache(maxsize=PLACES_CACHED_MAX)
 def _place(url: str) -> tuple[str, str]:
-    """The standard form of a URL and its hash: while groups form, a page is told of several times."""
+    """The standard form of a URL and its hash: while groups form, a page is reported several times."""
     standard = standard_form(url)
     return standard, f"{url_hash(standard):016x}"

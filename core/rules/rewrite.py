@@ -283,10 +283,11 @@ def check_rewrite(rewrite: Rewrite) -> None:
 
 
 def is_allowed(rewrite: Rewrite) -> bool:
-    """Whether a rule may be learned: https never becomes http, and a host that may be any is never rewritten: of hosts
-    not seen nobody knows that they have the same pages."""
+    """Whether a rule may be learned. https never becomes http. A host that may be any is never rewritten: hosts that
+    were not seen may have other pages. A value is never replaced without its key: `=197` may be a session or a page."""
     if isinstance(rewrite, SubstringRewrite):
-        return "https:" not in rewrite.find or "https:" in rewrite.put
+        is_value = rewrite.find.startswith("=") or rewrite.put.startswith("=")
+        return not is_value and ("https:" not in rewrite.find or "https:" in rewrite.put)
     test_of = {test.key: test for test in rewrite.tests}
     for write in rewrite.writes:
         test = test_of.get(write.key)
@@ -310,6 +311,13 @@ def pattern_rewrite(tree: PatternTree, rule: Candidate) -> PatternRewrite:
     return rewrite_of(tree.training, Pattern(node.kinds.tolist(), node.codes.tolist(), node.excluded), rule.operations)
 
 
+def _excluded_texts(training: TrainingSet, kind: int, codes: list[int]) -> tuple[str, ...]:
+    """Those of the excluded values that the test would otherwise pass."""
+    if kind == Kind.IS:
+        return ()
+    return tuple(sorted(training.text(code) for code in codes if kind != Kind.DIGITS or training.decimal[code]))
+
+
 def rewrite_of(training: TrainingSet, pattern: Pattern, operations: Operations) -> PatternRewrite:
     """From a pattern over the site's keys and operations on them."""
     keys, text = training.keys, training.text
@@ -318,7 +326,7 @@ def rewrite_of(training: TrainingSet, pattern: Pattern, operations: Operations) 
     for k in sorted(range(len(keys)), key=lambda k: url_position(keys[k])):
         if kinds[k] != Kind.ABSENT:
             value = text(codes[k]) if kinds[k] == Kind.IS else ""
-            unless = () if kinds[k] == Kind.IS else tuple(sorted(text(code) for key, code in excluded if key == k))
+            unless = _excluded_texts(training, kinds[k], [code for key, code in excluded if key == k])
             tests.append(KeyTest(keys[k], TEST_OF_KIND[Kind(kinds[k])], value, unless))
         copied, fixed = int(operations.copied[k]), int(operations.fixed[k])
         if copied == k or (copied < 0 and kinds[k] <= Kind.IS and fixed == codes[k]):

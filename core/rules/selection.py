@@ -2,7 +2,7 @@
 
     (a) two rules share a source node   (b) a rule's source is an ancestor of another's   (c) rules form a circle
 
-`select_by_graph`: the random walk decides which nodes are destinations, rules lead there and nowhere else, chains are
+`select_by_graph`: the random walk decides which nodes are destinations, rules lead only there, chains are
 joined into one rule. `select_naively`: the paper's ad-hoc strategy, rule by rule. Neither leaves any of the three.
 """
 
@@ -87,9 +87,8 @@ def _edge_weights(tree: PatternTree, candidates: list[Candidate], place: dict[in
 def _towards_destinations(candidates: list[Candidate], energies: dict[int, float]) -> dict[int, Candidate]:
     """For each node that is no destination the one rule it keeps: a forest whose roots are the destinations.
 
-    The node with the most energy that is not spoken for becomes a destination; rules lead to it, directly or over nodes
-    that have a rule to it. So no node has two rules and no rules form a circle.
-    """
+    The free node with the most energy becomes a destination; rules lead to it, directly or over nodes that have a rule
+    to it. So no node has two rules, and no rules form a circle."""
     into: dict[int, list[Candidate]] = defaultdict(list)
     for rule in candidates:
         if rule.source != rule.target:
@@ -194,7 +193,7 @@ def _without_circles(tree: PatternTree, rules: list[Candidate]) -> list[Candidat
 
 
 def find_circle(tree: PatternTree, rules: Iterable[Candidate]) -> list[Candidate]:
-    """Rules that lead from one to the next and back, or nothing. A rule within one node leads nowhere.
+    """Rules that lead from one to the next and back, or nothing. A rule within one node leads to no other node.
 
     One rule leads to the other if the source of the second is the target of the first, above it or below it.
     """

@@ -21,7 +21,7 @@ _DIGITS: Final = 2
 
 
 class ClusterShares:
-    """Only clusters with two or more URLs, and only they, tell anything."""
+    """Clusters with two or more URLs; others share nothing."""
 
     def __init__(self, tree: PatternTree) -> None:
         self._tree = tree

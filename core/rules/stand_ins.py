@@ -1,10 +1,10 @@
 """What stands for a path part or host label that does not matter, so that rules lead to URLs that exist.
 
-The tree takes the most frequent value of a whole node. Where all that speak for a rule are in one corner of the node,
-that value may not occur there. So the values are counted among the URLs that the rule is about. Of the values with
-about as many URLs as the most frequent one, reasons choose (reasons.py): a few more pages must not turn the rule round.
-In a sample, few URLs of one corner are known; there, values that are rare on the whole site, such as old versions, are
-not chosen.
+The tree takes the most frequent value of a whole node. Where all URLs that support a rule are in one corner of the
+node, that value may not occur there. So the values are counted among the URLs that the rule is about. Of the values
+with about as many URLs as the most frequent one, reasons choose (reasons.py): a few more pages must not turn the rule
+round. In a sample, few URLs of one corner are known; there, values that are rare on the whole site, such as old
+versions, are not chosen.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ Values = tuple[int, ...]
 
 
 def with_stand_ins(
-    index: EvidenceIndex, speaking: Ints, pattern: Pattern, operations: Operations, known_share: float
+    index: EvidenceIndex, supporting: Ints, pattern: Pattern, operations: Operations, known_share: float
 ) -> Operations:
     """The operations with values that lead to URLs that exist; keys for which no such URL is known are left alone.
 
-    `speaking`: the rows that speak for the rule. `known_share`: of the site's URLs.
+    `supporting`: the rows that support the rule. `known_share`: of the site's URLs.
     """
     training = index.training
     fixed = np.flatnonzero((operations.copied < 0) & (operations.fixed > 0)).tolist()
     ignored = [k for k in fixed if pattern.kinds[k] > Kind.IS and _stands_for_many(training.keys[k])]
     if not ignored:
         return operations
-    existing = _existing(training, _alike(training, speaking, ignored), ignored, operations)
+    existing = _existing(training, _alike(training, supporting, ignored), ignored, operations)
     there = Counter(map(tuple, training.values[ignored][:, existing].T.tolist()))
     if not there:
         return without(operations, ignored)
@@ -54,9 +54,9 @@ def with_stand_ins(
     return Operations(operations.copied, written)
 
 
-def _alike(training: TrainingSet, speaking: Ints, ignored: list[int]) -> Ints:
-    """The rows with the pattern of those that speak, whatever their ignored keys; query keys may be missing."""
-    kinds, codes = summary(training.values, speaking, training.decimal)
+def _alike(training: TrainingSet, supporting: Ints, ignored: list[int]) -> Ints:
+    """The rows with the pattern of the supporting ones, whatever their ignored keys; query keys may be missing."""
+    kinds, codes = summary(training.values, supporting, training.decimal)
     for k, key in enumerate(training.keys):
         if k in ignored:
             kinds[k], codes[k] = Kind.SOME, 0

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from dustream.core.kernels.compile import inlined_kernel, kernel
 from dustream.core.kernels.hash_slots import Hashes, Ints, slots_by_hash
+from dustream.core.rules.ages import NO_AGES, Ages
 from dustream.core.rules.url_table import UrlTable
 from dustream.core.urls.keys import OPAQUE, Keys
 from dustream.core.winners import CANONICAL_PLACES
@@ -47,7 +48,7 @@ class KnownUrl(NamedTuple):
 class TrainingSet:
     """`values[key, row]`; `clusters[row]` (−1: nothing is known of its content); `decimal[value]`: a number.
     `places[row]`: where the URL is in the table; `codes[value]`: the code of its text there. `ranks[row]`: what the
-    page says of itself (reasons.py)."""
+    page says of itself (reasons.py). `ages`: by row, or empty."""
 
     table: UrlTable
     places: npt.NDArray[np.int64]
@@ -59,6 +60,7 @@ class TrainingSet:
     decimal: npt.NDArray[np.bool_]
     hashes: Hashes
     ranks: Ranks
+    ages: Ages
     left_out: int
 
     @property
@@ -132,6 +134,7 @@ def training_of(
     avoid: npt.NDArray[np.bool_],
     left_out: int = 0,
     ranks: Ranks | None = None,
+    ages: Ages = NO_AGES,
 ) -> TrainingSet:
     """The URLs at these places of a table, each once, in the order of their text."""
     ranks = ranks_of(avoid) if ranks is None else ranks
@@ -141,6 +144,7 @@ def training_of(
     if not fits.all():
         left_out += len(places) - int(fits.sum())
         places, clusters, avoid, ranks = places[fits], clusters[fits], avoid[fits], ranks[fits]
+        ages = ages.only(fits)
     values, codes, decimal = table.values(places, keys)
     return TrainingSet(
         table=table,
@@ -153,6 +157,7 @@ def training_of(
         decimal=decimal,
         hashes=row_hashes(values),
         ranks=ranks,
+        ages=ages,
         left_out=left_out,
     )
 

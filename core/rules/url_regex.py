@@ -171,7 +171,7 @@ def _fragment(parts: _Parts) -> str:
 
 
 def _runs(kept: list[KeyTest], dropped: list[KeyTest], groups: int, is_marked: bool) -> tuple[str, str]:
-    """The query as runs of kept keys in groups, and those groups; the question mark in a group, too, if so told."""
+    """The query as runs of kept keys in groups, and those groups; the question mark in a group, too, if asked for."""
     one, other = _one_of(kept), _one_of(dropped)
     between = f"(?:&{other})*" if dropped else ""
     first = (r"(\?)" if is_marked else r"\?") + (f"(?:{other}&)*" if dropped else "") + f"({one}(?:&{one})*)"

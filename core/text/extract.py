@@ -17,6 +17,7 @@ from dustream.core.text.extracted import (
     Extracted,
     TextMode,
     first_refresh,
+    resolved,
     without_surrogates,
 )
 from dustream.core.text.page_guard import check_page, check_size
@@ -53,7 +54,10 @@ def _extracted(tree: Any, mode: TextMode) -> Extracted:
         utf8=_text(tree, mode).encode("utf-8", "replace"),
         title=" ".join((tree.title or "")[:TITLE_CHARS_MAX].split()),
         lang=_attribute(root, "lang") or _attribute(root, "xml:lang"),
-        canonical=_attribute(tree.document.query_selector("link[rel~=canonical i][href]"), "href"),
+        canonical=resolved(
+            _attribute(tree.document.query_selector("base[href]"), "href"),
+            _attribute(tree.document.query_selector("link[rel~=canonical i][href]"), "href"),
+        ),
         refresh_target=target,
         refresh_delay_s=delay_s,
     )

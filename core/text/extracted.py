@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from typing import Literal
+from urllib.parse import urljoin
 
 from msgspec import Struct
 
@@ -23,7 +24,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Extracted(Struct, frozen=True):
-    """What a page says. Blocks are lines of the text. URLs are as written in the page, "" where there are none."""
+    """What a page says. Blocks are lines of the text. URLs are as written in the page, a canonical link after
+    `<base href>`; "" where there are none."""
 
     utf8: bytes  # the text as it is signed; people read `text`
     title: str = ""
@@ -46,6 +48,16 @@ def first_refresh(contents: Iterable[str]) -> tuple[str, float]:
             url = match["url"].split(quote, 1)[0] if quote else match["url"]
             return url.strip(), min(float(match[1].rstrip(".") or 0), REFRESH_DELAY_S_MAX)
     return "", 0.0
+
+
+def resolved(base: str, link: str) -> str:
+    """The link against `<base href>`; what comes out may still be relative to the page. No link stays none."""
+    if not base or not link:
+        return link
+    try:
+        return urljoin(base, link)
+    except ValueError:  # a base that is no URL
+        return link
 
 
 def without_surrogates(text: str) -> str:

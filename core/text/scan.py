@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.text.encoding import charset_label, decode_to_utf8, is_utf8_where_valid
-from dustream.core.text.extracted import ATTRIBUTE_CHARS_MAX, TITLE_CHARS_MAX, Extracted, TextMode, first_refresh
+from dustream.core.text.extracted import (
+    ATTRIBUTE_CHARS_MAX,
+    TITLE_CHARS_MAX,
+    Extracted,
+    TextMode,
+    first_refresh,
+    resolved,
+)
 from dustream.core.text.language import primary_subtag
 from dustream.core.text.one_pass import (
     HAS_REFRESH,
@@ -34,6 +41,7 @@ from dustream.core.text.one_pass import (
 )
 from dustream.core.text.page_guard import check_size
 from dustream.core.text.scan_blocks import (
+    FACT_BASE,
     FACT_CANONICAL,
     FACT_CHARSET,
     FACT_CONTENT_TYPE,
@@ -85,7 +93,7 @@ def scan(page: str | bytes, *, content_type: str | None = None, mode: TextMode =
         utf8=room.text[: room.result()[TEXT_BYTES]].tobytes(),
         title=_title(utf8, places),
         lang=_lang(utf8, places),
-        canonical=_attribute(utf8, places[FACT_CANONICAL]),
+        canonical=_canonical(utf8, places),
         refresh_target=target,
         refresh_delay_s=delay_s,
     )
@@ -112,7 +120,7 @@ def scan_signer(mode: TextMode, with_text: bool) -> PageSigner:
             language = language or primary_subtag(_lang(utf8, places))
         elif named > NOT_NAMED:
             language = language or subtag_of(named)
-        canonical = _attribute(utf8, room.facts[FACT_CANONICAL].tolist())
+        canonical = _canonical(utf8, room.facts.tolist()) if room.facts[FACT_CANONICAL, 0] >= 0 else ""
         return SignedPage(signature_in(room, found, None, language), target, delay_s, canonical, text)
 
     return scan_and_sign
@@ -162,7 +170,7 @@ def head_of(page: bytes) -> Head:
         title=_title(utf8, places),
         lang=_lang(utf8, places),
         charset=_charset(utf8, places),
-        canonical=_attribute(utf8, places[FACT_CANONICAL]),
+        canonical=_canonical(utf8, places),
         refresh_target=target,
         refresh_delay_s=delay_s,
         is_noindex=_is_noindex(utf8, places),
@@ -171,6 +179,11 @@ def head_of(page: bytes) -> Head:
 
 def _title(utf8: NDArray[np.uint8], places: Places) -> str:
     return " ".join(_value(utf8, places[FACT_TITLE], in_attribute=False)[:TITLE_CHARS_MAX].split())
+
+
+def _canonical(utf8: NDArray[np.uint8], places: Places) -> str:
+    """The rel=canonical link, resolved against `<base href>` if there is one; either may be relative to the page."""
+    return resolved(_attribute(utf8, places[FACT_BASE]), _attribute(utf8, places[FACT_CANONICAL]))
 
 
 def _lang(utf8: NDArray[np.uint8], places: Places) -> str:

@@ -71,6 +71,7 @@ CELL, ROW, ROW_GROUP, TABLE, OPTION = KIND["CELL"], KIND["ROW"], KIND["ROW_GROUP
 PREFORMATTED, FOREIGN, SCOPE, FORMATTING = KIND["PREFORMATTED"], KIND["FOREIGN"], KIND["SCOPE"], KIND["FORMATTING"]
 CONTROL = KIND["CONTROL"]
 SOFT, UNSTACKED, ROOT, META, LINK = KIND["SOFT"], KIND["UNSTACKED"], KIND["ROOT"], KIND["META"], KIND["LINK"]
+BASE = KIND["BASE"]
 TABLE_PARTS = CELL | ROW | ROW_GROUP
 PARAGRAPH_SCOPE = SCOPE | CONTROL  # "in button scope"
 
@@ -84,7 +85,7 @@ HIDDEN_ATTRIBUTE, STYLE = ATTRIBUTE["hidden"], ATTRIBUTE["style"]
 # What the head says: start and end in the page. Of refreshes, the first few: one without a URL means nothing. The same
 # of robots: the strictest counts.
 REFRESHES_MAX = ROBOTS_MAX = 4
-FACT_TITLE, FACT_LANG, FACT_XML_LANG, FACT_CANONICAL, FACT_CHARSET, FACT_CONTENT_TYPE, FACT_ROBOTS = range(7)
+FACT_TITLE, FACT_LANG, FACT_XML_LANG, FACT_CANONICAL, FACT_BASE, FACT_CHARSET, FACT_CONTENT_TYPE, FACT_ROBOTS = range(8)
 FACT_REFRESH = FACT_ROBOTS + ROBOTS_MAX
 FACTS = FACT_REFRESH + REFRESHES_MAX
 
@@ -537,12 +538,14 @@ def _note_facts(
     page: NDArray[np.uint8], kind: int, present: int, found: NDArray[np.int64], facts: NDArray[np.int64],
     state: NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """What html, link and meta tags say about the page."""
+    """What html, link, base and meta tags say about the page."""
     if kind & META:
         _note_meta(page, present, found, facts, state)
     elif kind & LINK and present >> REL & 1 and present >> HREF & 1:
         if _has_word(page, found[REL, 0], found[REL, 1], np.uint64(_CANONICAL)):
             _note_fact(facts, FACT_CANONICAL, found[HREF, 0], found[HREF, 1])
+    elif kind & BASE and present >> HREF & 1:
+        _note_fact(facts, FACT_BASE, found[HREF, 0], found[HREF, 1])
     elif kind & ROOT:
         if present >> LANG & 1:
             _note_fact(facts, FACT_LANG, found[LANG, 0], found[LANG, 1])
@@ -643,7 +646,7 @@ def _start_tag(
         return page.size  # not closed: no tag
     slot = slot_of(keys, name)
     kind, roles = (values[slot, 0], values[slot, 1] & TAG_ROLES_MASK) if slot >= 0 else (0, 0)
-    if kind & (META | LINK | ROOT):
+    if kind & (META | LINK | BASE | ROOT):
         _note_facts(page, kind, present, found, facts, state)
     if kind & LINE_BREAK:
         state[AT_SPACE] = NEW_LINE

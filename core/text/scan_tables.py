@@ -57,6 +57,7 @@ _KINDS = {
     "ROOT": "html",
     "META": "meta",
     "LINK": "link",
+    "BASE": "base",
 }
 KIND = {name: 1 << bit for bit, name in enumerate(_KINDS)}
 

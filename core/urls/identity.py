@@ -8,6 +8,7 @@ from urllib.parse import urljoin
 
 from dustream.core.errors import BadEvent
 from dustream.core.urls.hosts import ascii_host
+from dustream.core.urls.parts import split_authority, split_url
 
 URL_BYTES_MAX: Final = 8192
 EXCERPT_CHARS_MAX: Final = 80
@@ -16,8 +17,6 @@ EXCERPT_CHARS_MAX: Final = 80
 _IDENTICAL: Final = re.compile(r"https?://[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_.])?/[\x21\x22\x24-\x7e]*", re.ASCII)
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_AUTHORITY_END: Final = re.compile(r"[/?#]")
-_PORT: Final = re.compile(r":(\d*)$", re.ASCII)
 _HOST: Final = re.compile(r"(?=.*[a-z0-9_])[a-z0-9._-]{1,253}\.?|\[[0-9a-f:.]{2,45}\]", re.ASCII)
 _DEFAULT_PORT: Final = {"http": 80, "https": 443}
 
@@ -33,12 +32,12 @@ def page_identity(url: str) -> str:
         return url
     text = url.strip()
     _check_characters(text)
-    scheme, rest = _split_scheme(text)
-    end = _AUTHORITY_END.search(rest)
-    authority, tail = (rest[: end.start()], rest[end.start() :]) if end else (rest, "")
-    tail = tail.partition("#")[0].rstrip()  # `strip` above did not reach blanks before the fragment
-    if not tail.startswith("/"):
-        tail = "/" + tail
+    found = split_url(text)
+    if found is None or found[0].lower() not in _DEFAULT_PORT:
+        raise _no_page(text)
+    scheme, authority, path, query, _ = found
+    scheme, asked = scheme.lower(), "" if query is None else f"?{query}"
+    tail = ((path or "/") + asked).rstrip()  # `strip` above did not reach blanks before the fragment
     identity = f"{scheme}://{_normal_authority(scheme, authority)}{tail}"
     _check_length(identity)
     return identity
@@ -70,34 +69,29 @@ def _check_characters(text: str) -> None:
         raise BadEvent(f"URL with control characters: {excerpt(text)}")
 
 
-def _split_scheme(text: str) -> tuple[str, str]:
+def _no_page(text: str) -> BadEvent:
+    """Why a text is no URL of a page."""
     found = _SCHEME.match(text)
     if found is None:
-        raise BadEvent(f"relative URL {excerpt(text)}: an absolute http or https URL is needed")
+        return BadEvent(f"relative URL {excerpt(text)}: an absolute http or https URL is needed")
     scheme = found[1].lower()
     if scheme not in _DEFAULT_PORT:
-        raise BadEvent(f"URL with scheme {excerpt(scheme)}: only http and https are read ({excerpt(text)})")
-    rest = text[found.end() :]
-    if not rest.startswith("//"):
-        raise BadEvent(f"URL without a host: {excerpt(text)}")
-    return scheme, rest[2:]
+        return BadEvent(f"URL with scheme {excerpt(scheme)}: only http and https are read ({excerpt(text)})")
+    return BadEvent(f"URL without a host: {excerpt(text)}")
 
 
 def _normal_authority(scheme: str, authority: str) -> str:
-    userinfo, at, host_port = authority.rpartition("@")
-    port = ""
-    if found := _PORT.search(host_port):
-        host_port = host_port[: found.start()]
-        port = _normal_port(scheme, found[1])
-    if not host_port:
+    userinfo, named, port = split_authority(authority) or (None, authority, None)
+    if not named:
         raise BadEvent("URL without a host")
-    host = _normal_host(host_port)
+    host = _normal_host(named)
     if not _HOST.fullmatch(host):
-        raise BadEvent(f"URL with an impossible host: {excerpt(host_port)}")
-    return f"{userinfo}{at}{host}{port}"
+        raise BadEvent(f"URL with an impossible host: {excerpt(named)}")
+    user = "" if userinfo is None else f"{userinfo}@"
+    return f"{user}{host}{_normal_port(scheme, port)}"
 
 
-def _normal_port(scheme: str, digits: str) -> str:
+def _normal_port(scheme: str, digits: str | None) -> str:
     if not digits:
         return ""
     if len(digits) > 8 or int(digits) > 65535:

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
+from dustream.core.urls.parts import split_authority, split_url
+
 Pair = tuple[str, str]
 Decomposition = tuple[Pair, ...]
 Keys = tuple[str, ...]
@@ -27,11 +29,7 @@ OPAQUE: Final = "opaque"
 ORIGINS_CACHED_MAX: Final = 65_536
 STRUCTURES_CACHED_MAX: Final = 1_024
 
-# Disjoint character classes between fixed delimiters: matching is linear in the length of the URL.
-_URL: Final = re.compile(
-    r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?#\x00-\x20\x7f]*)(/[^?#\x00-\x20\x7f]*)?(\?[^#\x00-\x20\x7f]*)?(#[^\x00-\x20\x7f]*)?"
-)
-_PORT: Final = re.compile(r"(.*):(\d*)", re.ASCII | re.DOTALL)
+_BLANK_OR_CONTROL: Final = re.compile(r"[\x00-\x20\x7f]")
 _IPV4: Final = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}", re.ASCII)
 _EXTENSION: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,7}", re.ASCII)
 _INDEXED: Final = {part: tuple(f"{part}_{i}" for i in range(64)) for part in ("host", "path")}
@@ -44,19 +42,19 @@ def decompose(url: str) -> Decomposition:
 
 def keys_and_values(url: str) -> tuple[Keys, list[str]]:
     """The same as two lists. URLs of one structure have equal keys, so work that depends on keys alone is done once."""
-    found = _URL.fullmatch(url)
-    if found is None:
+    found = split_url(url)
+    if found is None or ((not url.isprintable() or " " in url) and _BLANK_OR_CONTROL.search(url)):
         return (OPAQUE,), [url]
-    scheme, authority, path, query, fragment = found.groups()
+    scheme, authority, path, query, fragment = found
     keys, origin = _origin(scheme, authority)
     values = [*origin]
-    if path is not None:
+    if path:
         keys += _add_path(values, path)
     if query is not None:
-        keys += _add_named(values, "?", query[1:].split("&"))
+        keys += _add_named(values, "?", query.split("&"))
     if fragment is not None:
         keys += ("#",)
-        values.append(fragment[1:])
+        values.append(fragment)
     return keys, values
 
 
@@ -126,13 +124,9 @@ def _name(key: str) -> str:
 def _origin(scheme: str, authority: str) -> tuple[Keys, tuple[str, ...]]:
     """The keys and values of scheme and authority; most URLs of a site share them."""
     pairs = [("scheme", scheme)]
-    userinfo, at, host = authority.rpartition("@")
-    if at:
+    userinfo, host, port = split_authority(authority) or (None, authority, None)
+    if userinfo is not None:
         pairs.append(("userinfo", userinfo))
-    with_port = _PORT.fullmatch(host) if ":" in host else None
-    port = None
-    if with_port and (not host.startswith("[") or with_port[1].endswith("]")):
-        host, port = with_port[1], with_port[2]
     whole = host.startswith("[") or _IPV4.fullmatch(host)
     labels = [host] if whole else host.split(".")[::-1]
     pairs += zip(_numbered("host", len(labels)), labels, strict=True)

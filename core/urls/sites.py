@@ -21,11 +21,11 @@ from typing import Final
 from publicsuffixlist import PublicSuffixList
 
 from dustream.core.urls.hosts import ascii_host
+from dustream.core.urls.parts import host_of
 
 SITES_CACHED_MAX: Final = 65_536
 HOST_CHARS_MAX: Final = 253
 
-_AUTHORITY: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#@]*@)?(\[[^\]/?#]*\]|[^/?#:@]*)")
 _IPV4: Final = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}", re.ASCII)
 _LABELS: Final = re.compile(r"[^\s/?#:@\[\]]+")
 
@@ -33,8 +33,9 @@ _LABELS: Final = re.compile(r"[^\s/?#:@\[\]]+")
 @lru_cache(maxsize=SITES_CACHED_MAX)
 def site_of(url_or_host: str) -> str:
     """The site of an absolute URL, or of a bare host name; empty if there is none."""
-    found = _AUTHORITY.match(url_or_host)
-    host = found[1] if found else url_or_host
+    host = host_of(url_or_host)
+    if host is None:
+        host = url_or_host
     if host.startswith("[") and host.endswith("]"):
         return host.lower()
     if not _LABELS.fullmatch(host) or len(host) > HOST_CHARS_MAX:

@@ -11,14 +11,12 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from dustream.core.urls.hosts import ascii_host
+from dustream.core.urls.parts import split_authority, split_url
 
 URL_CHARS_MAX: Final = 65_536
 """Longer URLs are left unchanged, which bounds the work."""
 
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443", "ftp": "21"}
-_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
-# The last @ ends the userinfo. The atomic group prevents backtracking: thousands of @ would take seconds.
-_AUTHORITY: Final = re.compile(r"(?>(?:(.*)@)?)(\[[^\]]*\]|[^:]*)(?::(\d*))?", re.DOTALL | re.ASCII)
 # A URL that no step changes. A segment that starts with a dot may be a dot segment.
 _STANDARD: Final = re.compile(
     r"https?://[a-z0-9_\-]+(?:\.[a-z0-9_\-]+)*(?:/(?!\.)[A-Za-z0-9_~!$&'()*+,;=:@.\-]*)+"
@@ -139,11 +137,12 @@ def explain_standard_form(url: str) -> list[StandardStep]:
 
 def parse(url: str) -> Parsed | None:
     """The components, or None if the text is not `scheme://host…`."""
-    found = _URL.fullmatch(_trimmed(url))
-    authority = _AUTHORITY.fullmatch(found[2]) if found else None
-    if found is None or authority is None or not authority[2]:
+    found = split_url(_trimmed(url))
+    if found is None:
         return None
-    return Parsed(found[1], authority[1], authority[2], authority[3], found[3], found[4], found[5])
+    scheme, authority, path, query, fragment = found
+    parts = split_authority(authority)
+    return None if parts is None or not parts[1] else Parsed(scheme, *parts, path, query, fragment)
 
 
 def unparse(url: Parsed) -> str:

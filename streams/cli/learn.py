@@ -150,8 +150,8 @@ def _summarize(args: argparse.Namespace, rules: list[UrlRule], sites: int, read:
         )
     if len(held) > hints:
         print(
-            f"{number_of(len(held) - hints, 'rule')} of them not applied: fewer than {args.pages_min} pages speak for"
-            f" each (--pages-min), or more than {args.unknown_max:.0%} of the URLs lead to where nothing is known"
+            f"{number_of(len(held) - hints, 'rule')} of them not applied: fewer than {args.pages_min} pages support"
+            f" each (--pages-min), or more than {args.unknown_max:.0%} of its URLs or pages lead to unknown URLs"
             f" (--unknown-max), or more than {args.wrong_max:.0%} to other pages (--wrong-max)"
         )
 
@@ -189,7 +189,8 @@ def _report(site: str, counts: SiteCounts, rules: tuple[UrlRule, ...], as_json: 
         known = f"{counts.clusters} different pages" if counts.clusters else "only their sizes are known"
         print(f"{site}: {counts.urls} URLs, {known}")
         for rule in rules:
-            held = "" if rule.stage == "active" else f" ({rule.stage}: not applied)"
+            why = f": {rule.reason}" if rule.reason else ""
+            held = "" if rule.stage == "active" else f" ({rule.stage}, not applied{why})"
             print(f"  {shown(describe(rule))}{held}")
             print(f"      by {rule.learner}: {evidence_words(rule)}")
             print("\n".join(example_lines(rule)))

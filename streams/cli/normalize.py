@@ -102,7 +102,7 @@ def _told(explanation: Explanation, is_known: Callable[[str], bool], as_json: bo
 
 
 def _evidence(step: Step) -> dict[str, object]:
-    """What speaks for a rule, and what against it; nothing for a standard step."""
+    """The evidence for and against a rule; empty for a standard step."""
     if isinstance(step.by, str):
         return {}
     return {"support": step.by.support, "unknown": step.by.unknown, "false_positives": step.by.false_positives,

@@ -141,7 +141,9 @@ def _described(rules: RuleSet) -> str:
     lines = [f"{rules.site}  (version {rules.version}, {number_of(len(rules.rules), 'rule')})"]
     for place, rule in sorted(enumerate(rules.rules, 1), key=lambda each: (-_saved(each[1]), each[0])):
         lines.append(f"  {shown(describe(rule))}")
-        lines.append(f"      {rule.stage}, {place} of {len(rules.rules)} in order, by {rule.learner}, id {rule.id}")
+        why = f" ({rule.reason})" if rule.reason else ""
+        order = f"{place} of {len(rules.rules)} in order"
+        lines.append(f"      {rule.stage}{why}, {order}, by {rule.learner}, id {rule.id}")
         lines.append(f"      saves {number_of(_saved(rule), 'URL')}; {evidence_words(rule)}")
         if rule.right + rule.unsettled + rule.wrong:
             lines.append(f"      predictions: {rule.right} right, {rule.unsettled} unknown, {rule.wrong} wrong")

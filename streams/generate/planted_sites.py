@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
 from dustream.core.rules.learn import SiteUrl
 
@@ -197,25 +198,38 @@ SHOP_URLS = [
 """How a shop may address an item, and how many in a hundred items are met under such a URL in a crawl, at least."""
 
 
-def shop_crawls(number: int, crawls: int = 4) -> list[dict[str, tuple[str, int]]]:
-    """What is known of a shop after each crawl, by URL: the page, and when it was first fetched. Each crawl finds as
-    many new items as the first did, and more URLs of those known."""
+class ShopUrl(NamedTuple):
+    """What the last fetch of a URL showed, since when, and whether the URL had another content before."""
+
+    page: str
+    since: int
+    changed: bool
+
+
+def shop_crawls(number: int, crawls: int = 4, changed_percent: int = 0) -> list[dict[str, ShopUrl]]:
+    """What is known of a shop after each crawl, by URL. Each crawl finds as many new items as the first did, and more
+    URLs of those known. Between crawls, `changed_percent` of the items change; URLs that a crawl does not meet keep the
+    content of an earlier one."""
     draw = Draw(number)
     shop = "http://www.shop.com" if draw.chance(50) else "https://shop.com"
     items = 60 + draw.below(300)
     forms = [(form, min(100, percent + draw.below(12))) for form, percent in SHOP_URLS if draw.chance(50)]
-    known: dict[str, tuple[str, int]] = {}
+    known: dict[str, ShopUrl] = {}
+    editions = [0] * (items * crawls)
     after = []
     for crawl in range(crawls):
         for item in range(items * (crawl + 1)):
+            editions[item] += changed_percent > 0 and draw.chance(changed_percent)
             met = [form for form, percent in forms if draw.chance(percent)]
             urls = [form.format(item=item, session=draw.hex(8), topic=draw.choice(TOPICS)) for form in met]
-            pages = dict.fromkeys(urls, f"item {item}")
+            pages = dict.fromkeys(urls, f"item {item}, edition {editions[item]}")
             if draw.chance(80):
                 pages[f"/review/{item}"] = f"review {item}"
             for order in ("price", "name"):
                 pages[f"/list/{item % 30}?page={item // 30}&sort={order}"] = f"list {item} by {order}"
             for url, page in pages.items():
-                known.setdefault(shop + url, (page, crawl * 1_000 + item))
+                before = known.get(shop + url)
+                if before is None or before.page != page:
+                    known[shop + url] = ShopUrl(page, crawl * 10_000 + item, changed=before is not None)
         after.append(dict(known))
     return after

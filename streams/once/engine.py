@@ -188,7 +188,7 @@ class OnceEngine:
     def _learn(self, rows: Rows) -> None:
         updates = ClusterUpdates()
         for url, said in self._statuses.items():
-            updates.add(site_of(url), said)
+            updates.add(site_of(url), rows[url], said)
         messages = [send.message for send in updates.drain()]
         self._rule_sets = self._tried(RULES, messages, lambda: learn_rules(messages, self._settings, self._jobs))
 

@@ -62,7 +62,7 @@ def to_nutch(rule_sets: Iterable[RuleSet]) -> Export:
 def nutch_regexes(rules: RuleSet) -> tuple[list[UrlRegex], list[UrlRule]]:
     """What Nutch applies to URLs of a site, each once and in this order; and the rules that are not among it.
 
-    `normalize` goes over the rules until nothing changes. One pass is enough for rules by keys, but a substring may be
+    `normalize` repeats the rules until nothing changes. One pass is enough for rules by keys, but a substring may be
     there again, so where such rules are, all of them follow each other several times.
     """
     active = list(_active(rules))

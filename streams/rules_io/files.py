@@ -78,7 +78,7 @@ def write_rules(path: Path, rule_sets: list[RuleSet]) -> None:
 
 
 def make_folder_of(path: Path) -> None:
-    """So that nobody learns for an hour and then cannot write it down."""
+    """Checked before learning, which may take an hour."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -82,12 +82,12 @@ def read_known_urls(path: str, host: str | None = None) -> LearnerInput:
 def _check_told(path: str, found: Collection[SiteUrl], lines: int) -> None:
     if not found:
         raise UnreadableInput(
-            f"none of the {lines} lines of {path} tells of a page: each needs an absolute URL under the name url, and"
+            f"none of the {lines} lines of {path} describes a page: each needs an absolute URL under the name url, and"
             f" {', '.join(CLUSTER_NAMES)} or size"
         )
     if not all(entry.avoid for entry in found) and not any(map(_tells, found)):
         raise UnreadableInput(
-            f"{path} has URLs, but nothing that tells which show the same page: each line needs one of"
+            f"{path} has URLs, but nothing says which show the same page: each line needs one of"
             f" {', '.join(CLUSTER_NAMES)}, canonical or size. `dustream run` finds it out from pages"
         )
 
@@ -174,7 +174,7 @@ def _from_json(line: bytes) -> SiteUrl | None:
 
 
 def known_url(fields: Mapping[str, Any]) -> SiteUrl | None:
-    """What named fields tell about a URL; None if nothing."""
+    """A URL from named fields; None if they have none."""
     if not isinstance(fields.get("url"), str):
         return None
     if "role" in fields:
@@ -229,7 +229,7 @@ def _linked(url: str, link: str, kind: str) -> SiteUrl | None:
 
 
 def _entry(url: str, cluster: Any, size: Any, status: Any, canonical: Any = None) -> SiteUrl | None:
-    """None for what tells nothing: no URL, or an answer that is neither a page, a redirect nor a dead end."""
+    """None for lines without a URL, and for answers that are neither a page, a redirect nor an error."""
     if "://" not in url:
         return None
     code = str(status) if status is not None else "200"

@@ -29,7 +29,7 @@ _HOLE: Final = "q{}zq"
 
 
 class PatternRule(NamedTuple):
-    """A rule, and a URL or the beginning of one by which its site is told."""
+    """A rule, and a URL or the beginning of one that determines its site."""
 
     rewrite: Rewrite
     where: str

@@ -1,8 +1,8 @@
 """ValidateRule (Bar-Yossef et al.): known URLs that a rule changes are fetched, and what it makes of them.
 
-A URL that cannot be fetched tells nothing; an outcome that cannot be fetched speaks against the rule. A rule is refuted
-if more than a share ε of the outcomes are wrong, and proven if the outcomes of enough different pages are right. What
-is neither stays what it was. Sites are validated side by side, the rules of a site one after the other.
+A URL that cannot be fetched is not counted; an outcome that cannot be fetched counts against the rule. A rule is
+refuted if more than a share ε of the outcomes are wrong, and proven if the outcomes of enough different pages are
+right. What is neither stays what it was. Sites are validated side by side, the rules of a site one after the other.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def validate_rules(
 async def _outcome(
     rule: UrlRule, urls: Iterable[str], settings: ValidationSettings, pages: Fetcher
 ) -> ValidationOutcome:
-    """Outcomes until either are enough to tell."""
+    """Outcomes until either suffice."""
     right: list[Pair] = []
     wrong: list[Pair] = []
     shown: set[bytes] = set()
@@ -119,9 +119,9 @@ def told(rule: UrlRule, outcome: ValidationOutcome, settings: ValidationSettings
     if wrong:
         rule = replace(rule, against=tuple((outcome.wrong + list(rule.against))[:EXAMPLES_MAX]))
     if wrong > settings.refutation * (right + wrong):
-        return replace(rule, stage="shadow")
+        return replace(rule, stage="shadow", reason=f"{wrong} of {right + wrong} fetched pages became another page")
     landing = evidence_of(rule)
     known_wrong = landing.wrong > settings.landing.wrong_allowed(landing.rewrites) * landing.rewrites
     is_hint = rule.evidence == "size"
     proven = right >= settings.pages_min and outcome.pages >= PAGES_MIN and (is_hint or not known_wrong)
-    return replace(rule, stage="active") if proven else rule
+    return replace(rule, stage="active", reason="") if proven else rule

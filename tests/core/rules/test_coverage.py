@@ -52,6 +52,19 @@ def test_a_site_without_siblings_tells_nothing() -> None:
     assert share_of(drawn(pair, 50, 0)) == 1  # half a mirror and half of a mirror look the same
 
 
+@pytest.mark.parametrize("draw", range(5))
+def test_whole_clusters_do_not_hide_that_a_rule_is_wrong(draw: int) -> None:
+    """Every fifth print view shows a page of its own: it is drawn without the page that it looks like."""
+    known = []
+    for i in range(3_000):
+        known += [SiteUrl(f"https://x.org/{kind}/{i}", f"{i}") for kind in ("item", "mobile")]
+        known.append(SiteUrl(f"https://x.org/print/{i}", f"print {i}" if i % 5 == 0 else f"{i}"))
+    chosen = [entry for entry in known if zlib.crc32(f"{draw} {entry.cluster}".encode()) % 20 == 0]
+    run = SiteRules("x.org", learn_site("x.org", chosen).rules)
+    assert run.apply("https://x.org/print/77")[0] == "https://x.org/print/77"
+    assert run.apply("https://x.org/mobile/77")[0] == run.apply("https://x.org/item/77")[0]
+
+
 @pytest.mark.parametrize("percent", [10, 20, 50])
 def test_rules_from_a_sample_lead_to_urls_that_exist(percent: int) -> None:
     whole = manual()

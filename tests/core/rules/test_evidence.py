@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations, speaking_pages
+from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations, supporting_pages
 from dustream.core.rules.training import KnownUrl, TrainingSet, training_set
 
 URLS = st.builds("http://example.com/{}/{}?v={}".format, st.sampled_from("ab"), st.integers(0, 4), st.integers(0, 3))
@@ -64,10 +64,10 @@ def test_evidence_is_what_a_plain_count_says(known: list[KnownUrl], data: st.Dat
     operations = Operations(copied, np.zeros(len(copied), np.int32))
     index = EvidenceIndex(training)
     assert index.evidence(np.array(rows, np.int32), operations) == plain_evidence(training, rows, "v")
-    speaking = set(index.speaking_rows(np.array(rows, np.int32), operations).tolist())
+    supporting = set(index.supporting_rows(np.array(rows, np.int32), operations).tolist())
     by_count = plain_evidence(training, rows, "v")
-    assert len(speaking) <= by_count.support
-    assert all("?" in training.urls[row] and training.clusters[row] >= 0 for row in speaking)
+    assert len(supporting) <= by_count.support
+    assert all("?" in training.urls[row] and training.clusters[row] >= 0 for row in supporting)
 
 
 def test_a_rule_has_no_credit_for_urls_that_it_leaves_alone() -> None:
@@ -98,6 +98,8 @@ def test_pages_that_speak_are_what_a_plain_count_says(entries: list[tuple[int, i
     for place, cluster in entries:
         if cluster >= 0:
             came_from[moved[place] if moved[place] >= 0 else place, cluster].add(place)
-    spoken = {cluster for (_, cluster), places in came_from.items() if len(places) > 1}
+    supporters = {cluster for (_, cluster), places in came_from.items() if len(places) > 1}
     at, clusters = (np.array(column) for column in zip(*entries, strict=True))
-    assert speaking_pages(at.astype(np.int64), clusters.astype(np.int32), np.array(moved, np.int64)) == len(spoken)
+    assert supporting_pages(at.astype(np.int64), clusters.astype(np.int32), np.array(moved, np.int64)) == len(
+        supporters
+    )

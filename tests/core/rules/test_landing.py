@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -18,6 +19,7 @@ from dustream.core.rules.landing import (
     LandingSettings,
     Targets,
     counted,
+    counted_by_page,
     ways_of,
 )
 from dustream.core.rules.learn import LearnSettings, SiteUrl, learn_site
@@ -74,6 +76,33 @@ def test_shares_decide() -> None:
     assert not Landing(100, 900, 0).is_safe(shares._replace(known_share=0.2))
 
 
+def test_each_page_counts_once() -> None:
+    ways = np.array([MEETS] * 90 + [UNKNOWN] * 4 + [WRONG, MEETS, UNKNOWN, UNCOUNTED], np.int8)
+    clusters = np.array([1] * 50 + [2] * 40 + [3, 4, 5, 6] + [7, 7, 1, 8], np.int32)
+    assert counted_by_page(ways, clusters) == Landing(meets=2, unknown=4, wrong=1)
+    assert counted_by_page(ways[90:94], np.full(4, -1, np.int32)) == Landing(0, 4, 0)
+
+
+def test_a_page_under_many_urls_does_not_outvote_the_others() -> None:
+    """Session ids are noise on ten pages, each under 60 URLs; on 20 other pages nobody knows. If the URLs without a
+    session id are known for the ten, they should be known for the others, too."""
+    known = [SiteUrl(f"https://x.com/view?id={page}&sid={i}7", f"{page}") for page in range(10) for i in range(60)]
+    known += [SiteUrl(f"https://x.com/view?id={page}&sid={page}7", f"{page}") for page in range(100, 120)]
+    (rule,) = learn_site("x.com", known).rules
+    assert (rule.stage, rule.support, rule.unknown) == ("active", 600, 20)
+    known += [SiteUrl(f"https://x.com/view?id={page}", f"{page}") for page in range(10)]
+    (rule,) = learn_site("x.com", known).rules
+    assert (rule.stage, rule.reason) == ("shadow", "20 of 30 pages lead to unknown URLs")
+
+
+def test_unknown_targets_are_allowed_only_if_urls_are_missing_by_chance() -> None:
+    """Of a sample of a fifth, a fifth of the targets is known; if four fifths are, pages were drawn whole."""
+    landing, drawn = Landing(80, 20, 0), LandingSettings(known_share=0.2)
+    assert landing.is_safe(drawn.with_targets_seen(22, 100))
+    assert not landing.is_safe(drawn.with_targets_seen(80, 100))
+    assert LandingSettings(known_share=0.6).with_targets_seen(100, 100).known_share == 0.6
+
+
 KINDS = ("main", "mirror/copy")
 
 
@@ -128,7 +157,7 @@ def test_a_shadow_leaves_the_urls_to_the_rules_after_it() -> None:
 @pytest.mark.parametrize("share", [0.2, 0.5])
 def test_of_a_sample_the_share_that_is_known_counts(share: float) -> None:
     """Every page has a mirror; only some of the URLs are in the sample."""
-    known = [e for i, e in enumerate(mirrored(900, 0)) if i * 7919 % 1000 < 1000 * share]
+    known = [e for e in mirrored(900, 0) if zlib.crc32(e.url.encode()) % 1000 < 1000 * share]
     assert "active" not in {rule.stage for rule in learn_site("x.com", known).rules}
     sampled = LearnSettings().with_landing(LandingSettings(known_share=share))
     assert "active" in {rule.stage for rule in learn_site("x.com", known, settings=sampled).rules}

@@ -167,7 +167,7 @@ def test_trap_a_revoked_rule_recovers_when_the_site_does() -> None:
     task.rest()
     assert {r.stage for r in task.rule_sets["shop.com"].rules if r.id == rule} == {"revoked"}
     assert task.normalize("http://shop.com/view?id=999&sid=x") == "http://shop.com/view?id=999&sid=x"
-    crawl_sessions(task, 1255, 2000)
+    crawl_sessions(task, 1255, 2600)
     recovered = next(r for r in task.rule_sets["shop.com"].rules if r.id == rule)
     assert (recovered.stage, recovered.revocations) == ("active", 1)
 
@@ -319,8 +319,8 @@ def test_what_leads_nowhere_makes_no_active_rule() -> None:
     assert _reviewed(stage="active", right=20, unsettled=4) == "revoked"
 
 
-def _lived(told: list[int], support: int = 50, **fields: Any) -> UrlRule:
-    return lived(_rule(**fields), RuleRecord(Landing(support, 0, 0), told), LifeSettings(), LandingSettings())
+def _lived(told: list[int], support: int = 50, wrong: int = 0, **fields: Any) -> UrlRule:
+    return lived(_rule(**fields), RuleRecord(Landing(support, 0, wrong), told), LifeSettings(), LandingSettings())
 
 
 def test_old_predictions_fade() -> None:
@@ -342,6 +342,11 @@ def test_life_is_told_by_predictions_alone() -> None:
 def test_a_rule_falls_when_too_many_predictions_lead_nowhere() -> None:
     assert _lived([MEETS] * 20 + [UNKNOWN] * 2).stage == "active"
     assert _lived([MEETS] * 20 + [UNKNOWN] * 3).stage == "revoked"
+
+
+def test_evidence_against_counts_whatever_came_true() -> None:
+    assert _lived([MEETS] * 20, support=98, wrong=2).stage == "active"
+    assert _lived([MEETS] * 20, support=97, wrong=3).stage == "shadow"
 
 
 def test_a_target_that_redirects_speaks_against_a_rule() -> None:

@@ -50,6 +50,8 @@ def test_which_rewrites_are_allowed() -> None:
     assert not is_allowed(PatternRewrite((KeyTest("scheme", "some"),), (to_http,)))
     assert is_allowed(PatternRewrite((KeyTest("scheme", "is", "http"),), (KeyWrite("scheme", "set", "https"),)))
     assert not is_allowed(SubstringRewrite("", "https://x.com/", "http://x.com/"))
+    assert not is_allowed(SubstringRewrite("http://x.com/", "=197", "=97", at_end=True))
+    assert is_allowed(SubstringRewrite("http://x.com/", "&sid=197", "&sid=97", at_end=True))
     to_one = KeyWrite("host_2", "set", "www")
     assert not is_allowed(PatternRewrite((https, KeyTest("host_2", "some")), (to_one,)))
     assert is_allowed(PatternRewrite((https, KeyTest("host_2", "is", "m")), (to_one,)))

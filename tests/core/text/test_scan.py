@@ -23,6 +23,7 @@ from dustream.core.text.extract import extract
 from dustream.core.text.one_pass import scan_blocks
 from dustream.core.text.scan import head_of, scan
 from dustream.core.text.scan_blocks import TAG
+from dustream.core.urls.canonical import canonical_of
 from dustream.streams.generate import generate, truth
 
 TESTS = Path(__file__).parent
@@ -191,6 +192,11 @@ HEADS = [
     "<link rel=canonical>",
     "<link rel=CANONICAL href=a><link rel=canonical href=b>",
     "<link rel=canonicals href=a>",
+    "<base href='https://x.com/docs/'><link rel=canonical href=../a>",
+    "<base target=_top><base href=/docs/><base href=/late/><link rel=canonical href=a>",
+    "<link rel=canonical href=a><base href=b/>",
+    "<base href='https://x.com/docs/'>",
+    "<base href='http://['><link rel=canonical href=a>",
     "<link href=a rel=' x canonical '>",
     "<meta http-equiv=refresh content=5><meta http-equiv=refresh content='1;url=x'>",
     "<meta http-equiv=refresh>",
@@ -207,6 +213,12 @@ def test_the_head_is_read_as_the_parser_reads_it(page: str) -> None:
     ours, theirs = scan(page), extract(page)
     for field in ("title", "lang", "canonical", "refresh_target", "refresh_delay_s"):
         assert getattr(ours, field) == getattr(theirs, field), field
+
+
+def test_a_canonical_link_is_relative_to_the_base() -> None:
+    link = "<link rel=canonical href=../a>"
+    assert scan(f"<base href=https://x.com/docs/>{link}").canonical == "https://x.com/a"
+    assert canonical_of("https://x.com/en/p", scan(f"<base href=/docs/new/>{link}").canonical) == "https://x.com/docs/a"
 
 
 # --- main text

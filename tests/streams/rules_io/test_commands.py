@@ -173,7 +173,7 @@ def test_learn_tells_which_rules_too_few_pages_speak_for(tmp_path: Path, capsys:
     rows = [f"http://x.com/{i}?sid={j}\t{i}" for i in range(4) for j in range(3)]
     table.write_text("\n".join(["url\tcluster", *rows]) + "\n")
     run("learn", str(table), "--out", str(out))
-    assert "1 rule of them not applied: fewer than 5 pages speak for each" in capsys.readouterr().out
+    assert "(shadow, not applied: 4 different pages support it, 5 are needed)" in capsys.readouterr().out
     assert [rule.stage for rule in read_rules(out)[0].rules] == ["shadow"]
     run("learn", str(table), "--out", str(out), "--pages-min", "4")
     assert "not applied" not in capsys.readouterr().out
@@ -369,12 +369,14 @@ def test_rules_by_size_are_told_and_validated_as_such(tmp_path: Path, capsys: py
     assert run("learn", str(table), "--out", str(out)) == 0
     said = capsys.readouterr().out
     assert "80 URLs, only their sizes are known" in said
-    assert "  drop ?print=1 at the end in http://x.com/<**> (shadow: not applied)\n" in said
+    assert "  drop ?print=1 at the end in http://x.com/<**> (shadow, not applied: equal sizes are no proof)\n" in said
     assert "by dust: rewrites 40: 40 of one size, 0 of another" in said
     assert "1 rule by sizes alone not applied" in said
     assert [rule.stage for rule in read_rules(out)[0].rules] == ["shadow"]
     assert run("rules", "show", str(out)) == 0
-    assert "rewrites 40: 40 of one size, 0 of another" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "rewrites 40: 40 of one size, 0 of another" in said
+    assert "shadow (equal sizes are no proof), 1 of 1 in order" in said
     assert run("rules", "score", str(out), str(table)) == 0
     assert "0 of 0 pairs" in capsys.readouterr().out
     assert run("rules", "score", str(out), str(table), "--shadows") == 0
