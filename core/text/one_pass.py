@@ -1,7 +1,7 @@
 """Bytes to signature in one call of compiled code: read a page's text, sign a text, or both.
 
-What the code works in and what it gives stands in one memory that is kept from page to page, cut into parts: each array
-that goes through the door of compiled code costs a microsecond or more, a page of a kilobyte costs two.
+Work areas and results are parts of one memory block, which is reused from page to page: passing an array to compiled
+code costs a microsecond or more, and a page of a kilobyte costs two.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ from dustream.core.text.shingles import DIMENSIONS, PLACES, lengths_into, sort_d
 from dustream.core.text.tokens import char_table, hash_tokens, tokens_max
 from dustream.core.text.utf8 import UTF8_BYTES_MAX, is_utf8_in, utf8_in
 
-# What is to be done. Without READ the page is the text. The language is told unless the page plainly names one. With
-# CHECK nothing else is done on a page that is not UTF-8.
+# Tasks. Without READ the page is plain text. TELL_LANGUAGE detects the language unless the page names one in the usual
+# form. With CHECK, a page that is not UTF-8 is left at that.
 READ, MAIN, SIGN, TELL_LANGUAGE, DECODED, CHECK = 1, 2, 4, 8, 16, 32
 
-# What comes out as numbers. LANGUAGE is the page's own word, as `subtag_of` reads it, or one of the two below.
+# Numeric results. LANGUAGE is the subtag that the page names, as `subtag_of` reads it, or one of the two below.
 (
     TEXT_BYTES, TOKENS_FOUND, SHINGLES_FOUND, MAY_COMPOSE, HAS_SCRIPT, BY_WORDS, LANGUAGE, HAS_REFRESH, NOT_UTF8,
     NUMBERS,
@@ -83,7 +83,7 @@ _rows32, _rows64, _pairs, _memo = (
     part_of(types.int32, 4), part_of(types.int64, 4), part_of(types.int64, 2), part_of(types.uint64, MEMO_COLUMNS),
 )  # fmt: skip
 
-# The parts of the memory, and of that of the tables.
+# The parts of the memory block, and of the block of tables.
 (
     NUMBERS_PART, LENGTHS_PART, CONTENT_HASH, MINHASH, FACTS_PART, TEXT, JOINED, BLOCKS, CONTAINERS, FOUND, STACK,
     COUNTS_PART, STATE_PART, MEMO, SUMS_PART, MASKS_PART, SHAPES_PART, IS_PARAGRAPH, TOTALS_PART, OWN, PAGE_PLACES_PART,
@@ -92,7 +92,7 @@ _rows32, _rows64, _pairs, _memo = (
 KEYS, VALUES, CHARS, WORDS, WORD_LANGUAGES, MODEL_QUESTIONS, MODEL_ANSWERS = range(7)
 
 
-# Numbers, lengths, content hash and MinHash as they stand, one behind the other.
+# Numbers, lengths, content hash and MinHash are adjacent in this order.
 _RESULT = struct.Struct(
     f"<{NUMBERS}q{-NUMBERS * 8 % ALIGNMENT}x{DIMENSIONS}q{-DIMENSIONS * 8 % ALIGNMENT}x16s{-16 % ALIGNMENT}x"
     f"{4 * PERMUTATIONS}s"
@@ -103,7 +103,7 @@ Result = tuple[Any, ...]
 
 
 class Room(NamedTuple):
-    """The memory, and what Python reads of it."""
+    """The memory block, and the parts of it that Python reads."""
 
     memory: NDArray[np.uint8]
     parts: list[NDArray[Any]]
@@ -128,7 +128,7 @@ def _room_for(page_bytes: int) -> Room:
         (text, "u1"), (4 * rows, "<i4"), (CONTAINER_COLUMNS * rows, "<i4"), (2 * len(ATTRIBUTES), "<i8"),
         (4 * OPEN_MAX, "<i8"),
         (COUNTS, "<i4"), (STATE, "<i8"), (MEMO_ROWS * MEMO_COLUMNS, "<u8"), (SUMS * rows, "<i4"),
-        (MASKS * rows, "<i4"), (SHAPES * rows, "u1"), (rows, "?"), (TOTALS * (rows + 1), "<i8"),
+        (MASKS * rows, "<i4"), (SHAPES * rows, "u1"), (rows, "?"), (TOTALS * (rows + 1), "<i4"),
         (len(OWN_FEATURES) * (rows + 2 * MARGIN), "u1"),
         (PAGE_PLACES, "<i8"), (2 * TILE, "<i4"), (len(FEATURES) * TILE, "u1"), (rows + TILE, "<i2"), (rows, "?"),
         (tokens, "<u8"), (tokens, "<u8"), (tokens, "<u8"), (PLACES, "<u4"), (page_bytes + WIDTH, "u1"),
@@ -165,7 +165,7 @@ def _choose(memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> int:
     containers, scores = _containers(memory, CONTAINERS)[: state[AT_CONTAINERS]], _int16s(memory, SCORES)
     score_blocks(
         text, blocks, containers, _sums(memory, SUMS_PART), _rows32(memory, MASKS_PART), _shapes(memory, SHAPES_PART),
-        _bools(memory, IS_PARAGRAPH), _rows64(memory, TOTALS_PART), _bytes(memory, OWN),
+        _bools(memory, IS_PARAGRAPH), _rows32(memory, TOTALS_PART), _bytes(memory, OWN),
         _int64s(memory, PAGE_PLACES_PART), _int32s(memory, SEEN), _bytes(memory, TILE_PART),
         _bytes(tables, MODEL_QUESTIONS), _int8s(tables, MODEL_ANSWERS), scores,
     )  # fmt: skip
@@ -175,8 +175,8 @@ def _choose(memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> int:
 
 @merged
 def _read(page: NDArray[np.uint8], is_main: bool, memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> int:
-    """Write a page's main text, or all of it, to JOINED: its size. All of it is without controls of forms, unless the
-    page is mostly these."""
+    """Write a page's main text, or its full text, to JOINED: its size. The full text leaves out form controls, unless
+    the page consists mostly of them."""
     size = _scan(page, not is_main, memory, tables)
     if not is_main and size < _int64s(memory, STATE_PART)[AT_LEFT_OUT]:
         size = _scan(page, False, memory, tables)
@@ -198,7 +198,7 @@ def _sign(text: NDArray[np.uint8], memory: NDArray[np.uint8], tables: NDArray[np
     content_hash[0], content_hash[1] = low, high
     windows_into(tokens, count, shingles)
     distinct = sort_distinct(shingles, count, _uint64s(memory, SPARE), _uint32s(memory, PLACES_PART))
-    mixed = _uint32s(memory, SPARE)  # sorting is done with it
+    mixed = _uint32s(memory, SPARE)  # sorting no longer needs it
     minima_into(shingles[:distinct], mixed, MULTIPLIERS_32, ADDENDS_32, _uint32s(memory, MINHASH))
     lengths_into(shingles[:distinct], _int64s(memory, LENGTHS_PART))
     numbers[TOKENS_FOUND], numbers[SHINGLES_FOUND], numbers[MAY_COMPOSE] = count, distinct, may_compose
@@ -214,8 +214,8 @@ def _tell_language(text: NDArray[np.uint8], memory: NDArray[np.uint8], tables: N
 
 @inner
 def _subtag(page: NDArray[np.uint8], start: int, end: int) -> int:
-    """The language of a tag as nearly all are written, "en" or "zh-CN": its letters as bytes of a number, small, the
-    first one lowest."""
+    """The primary subtag of a language tag of the usual form, "en" or "zh-CN": its lower-case letters as bytes of an
+    integer, the first one lowest."""
     letters, subtag = 0, 0
     while start + letters < end and letters < 3 and is_letter(np.int64(page[start + letters])):
         subtag |= np.int64(page[start + letters] | 0x20) << (8 * letters)  # type: ignore[assignment]
@@ -227,7 +227,7 @@ def _subtag(page: NDArray[np.uint8], start: int, end: int) -> int:
 
 @merged
 def _note_head(page: NDArray[np.uint8], memory: NDArray[np.uint8]) -> None:
-    """What Python asks of the head of every page: whether it leads elsewhere, and its language."""
+    """The facts of the head that Python needs of every page: whether it redirects, and its language."""
     numbers, facts = _int64s(memory, NUMBERS_PART), _pairs(memory, FACTS_PART)
     numbers[HAS_REFRESH] = facts[FACT_REFRESH, 0] >= 0  # they are noted one behind the other
     fact = FACT_LANG if facts[FACT_LANG, 0] >= 0 else FACT_XML_LANG
@@ -255,7 +255,7 @@ def _one_pass(
         _tell_language(text, memory, tables)
 
 
-# --- its door
+# --- entry points
 
 EntryPoint = Callable[[NDArray[np.uint8], str, int, NDArray[np.uint8], NDArray[np.uint8]], None]
 
@@ -279,14 +279,14 @@ def _tables() -> NDArray[np.uint8]:
 
 
 def one_pass(page: NDArray[np.uint8], task: int) -> Room:
-    """Do what `task` says; what came out is in the room until the next page comes to this thread."""
+    """Run `task`. The results stay in the room until the next page of this thread."""
     room = _kept(page.size)
     _entry()(page, "", task, room.memory, _tables())
     return room
 
 
 def one_pass_decoded(page: str, task: int) -> Room | None:
-    """As `one_pass`, of a decoded page; None if it may be larger than what room is kept for."""
+    """As `one_pass`, for a decoded page; None if it may exceed the memory that is kept."""
     bytes_max = len(page) if page.isascii() else UTF8_BYTES_MAX * len(page)
     if bytes_max > KEPT_BYTES_MAX:
         return None
@@ -296,24 +296,24 @@ def one_pass_decoded(page: str, task: int) -> Room | None:
 
 
 def one_pass_if_utf8(page: bytes, task: int) -> Room | None:
-    """As `one_pass`, of bytes; None if they are not UTF-8."""
+    """As `one_pass`, for bytes; None if they are not UTF-8."""
     room = one_pass(np.frombuffer(page, dtype=np.uint8), task | CHECK)
     return None if room.parts[NUMBERS_PART][NOT_UTF8] else room
 
 
 def run(room: Room, page: NDArray[np.uint8], task: int) -> None:
-    """As `one_pass`, in a room that has what came out of an earlier task."""
+    """As `one_pass`, in a room that holds the results of an earlier task."""
     _entry()(page, "", task, room.memory, _tables())
 
 
 @cache
 def subtag_of(number: int) -> str:
-    """The language that compiled code found named in a page."""
+    """A primary subtag as text, from the integer of compiled code."""
     return number.to_bytes(3, "little").rstrip(b"\0").decode("ascii")
 
 
 class Blocks(NamedTuple):
-    """A page's visible text, its parts, and where the facts of its head stand."""
+    """A page's visible text, its blocks and containers, and the places of the facts of its head."""
 
     text: NDArray[np.uint8]
     blocks: NDArray[np.int32]
@@ -322,8 +322,8 @@ class Blocks(NamedTuple):
 
 
 def scan_blocks(page: bytes, task: int = READ) -> Blocks:
-    """Scan a page in UTF-8. Any bytes will do; text that is not UTF-8 comes out as it went in. Controls of forms are
-    blocks, too, where the task is the main text."""
+    """Scan a page in UTF-8. Any bytes are accepted; text that is not UTF-8 is copied unchanged. Form controls are
+    blocks only if the task is the main text."""
     room = one_pass(np.frombuffer(page, dtype=np.uint8), task)
     state, blocks = room.parts[STATE_PART].tolist(), room.parts[BLOCKS].reshape(-1, 4)
     containers = room.parts[CONTAINERS].reshape(-1, CONTAINER_COLUMNS)
