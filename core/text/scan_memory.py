@@ -1,4 +1,4 @@
-"""Arrays for compiled code that hands them on at every tag: without reference counts, and cut out of one memory."""
+"""Arrays for code that passes them on at every tag: without reference counts, as parts of one memory block."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def _borrowed(typing_context: Any, array: Any) -> Any:
     return array(array), codegen
 
 
-# The same array, not counted: an atomic increment per array and call costs more than reading a tag. For arguments only:
-# the caller keeps the array alive until the call is over.
+# The same array without reference counting: an atomic increment per array and call costs more than reading a tag. For
+# arguments only: the caller keeps the array alive during the call.
 borrowed = cast("_Borrow", _borrowed)
 
-# --- one memory of many arrays: each that Python hands to compiled code costs as much as some tags of a page
+# --- many arrays in one memory block: each array that Python passes to compiled code costs as much as a few tags
 
 ALIGNMENT = 64
 _HEAD_BYTES = 16  # for each part: where it starts, how many items it has
@@ -40,12 +40,12 @@ Part = Callable[[NDArray[np.uint8], int], NDArray[Any]]
 
 
 def laid_out(parts: Sequence[tuple[int, str]]) -> tuple[NDArray[np.uint8], list[NDArray[Any]]]:
-    """(a memory of zeros with parts of so many items of these types, the parts). It begins with where they are."""
+    """(a zeroed memory block with parts of these sizes and types, the parts). It begins with their places."""
     places, end = [], _aligned(_HEAD_BYTES * len(parts))
     for count, item in parts:
         places.append(end)
         end += _aligned(count * np.dtype(item).itemsize)
-    memory = np.zeros(end, dtype=np.uint8)  # what nobody writes to, the system does not give
+    memory = np.zeros(end, dtype=np.uint8)  # the OS never commits untouched pages
     head = memory[: _HEAD_BYTES * len(parts)].view(np.int64).reshape(-1, 2)
     views = []
     for i, (place, (count, item)) in enumerate(zip(places, parts, strict=True)):
@@ -59,7 +59,7 @@ def _aligned(size: int) -> int:
 
 
 def part_of(item: Any, columns: int = 1) -> Part:
-    """What gives the part of a memory that has this number, as an array of such items, with columns where not one."""
+    """A function that returns a part of a memory block by number, as an array of this type and number of columns."""
     array = types.Array(item, 1 if columns == 1 else 2, "C")
     word = ir.IntType(64)
 
