@@ -1,6 +1,6 @@
 """`dustream run` with each extractor on every collection of real pages, side by side: python bench/extractors.py
 
-Each run is a process of its own with a state of its own; processor seconds are those of it and its workers. The pages
+Each run is a process of its own with a fresh state and one worker; processor seconds are those of both. The pages
 come from the folder DUSTREAM_DATA (default: ../shared/data beside the repository); without it, a generated web is run.
 A run of all collections writes bench/results/extractors.json.
 """
@@ -45,7 +45,8 @@ def run(path: Path, extractor: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as out:
         before = children_seconds()
         mapped = ["--map", f"fetched_at={TIMES[path.name]}"] if path.name in TIMES else []
-        command = [DUSTREAM, "run", str(path), "--out", out, "--extractor", extractor, "--json", "--quiet", *mapped]
+        options = ["--out", out, "--extractor", extractor, "--jobs", "1", "--json", "--quiet", *mapped]
+        command = [DUSTREAM, "run", str(path), *options]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")

@@ -129,7 +129,7 @@ def main() -> int:
     for name in COLLECTIONS.values():
         path = data / f"{name}.jsonl.zst"
         after = verdicts(results_in(args.out, name, path))
-        before = verdicts(args.before / name) if args.before else {}
+        before = verdicts(args.before / name) if args.before and (args.before / name).exists() else {}
         visible = Visible(path, [before, after])
         rows.append(judged(name, after, visible, args.sample))
         changed += changes(name, before, after, visible, args.sample)
