@@ -1,7 +1,8 @@
 """`dustream run` with each extractor on every collection of real pages, side by side: python bench/extractors.py
 
-Each run is a process of its own with a state of its own; processor seconds are those of it and its workers. The pages
+Each run is a process of its own with a fresh state and one worker; processor seconds are those of both. The pages
 come from the folder DUSTREAM_DATA (default: ../shared/data beside the repository); without it, a generated web is run.
+A run of all collections writes bench/results/extractors.json.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 import msgspec
 from pages import data_folder
+from result_files import Table, write_result
 
 from dustream.streams.generate import generate
 
@@ -27,6 +29,7 @@ COLLECTIONS = {
     "many sites": "C_pages_multisite",
     "flink recrawl": "B_recrawl_flink",
 }
+TIMES = {"B_recrawl_flink.jsonl.zst": "t"}  # the field with the time of a fetch, where it is not fetched_at
 EXTRACTORS = ("scan", "resiliparse")
 GENERATED_PAGES = 2_000
 DUSTREAM = str(Path(sys.executable).with_name("dustream"))  # of this environment, which need not be on the path
@@ -41,21 +44,22 @@ def run(path: Path, extractor: str) -> dict[str, Any]:
     """The summary of a run, with the processor seconds it took."""
     with tempfile.TemporaryDirectory() as out:
         before = children_seconds()
-        command = [DUSTREAM, "run", str(path), "--out", out, "--extractor", extractor, "--json", "--quiet"]
+        mapped = ["--map", f"fetched_at={TIMES[path.name]}"] if path.name in TIMES else []
+        options = ["--out", out, "--extractor", extractor, "--jobs", "1", "--json", "--quiet", *mapped]
+        command = [DUSTREAM, "run", str(path), *options]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
         return json.loads(done.stdout) | {"processor_s": children_seconds() - before}
 
 
-def row(name: str, extractor: str, summary: dict[str, Any]) -> str:
+def row(name: str, extractor: str, summary: dict[str, Any]) -> list[Any]:
     roles, relations, stages = summary["roles"], summary["relations"], summary["seconds_per_stage"]
-    cells = (
-        name, extractor, summary["events"], summary["pages"], f"{summary['processor_s']:.0f}", f"{stages['sign']:.1f}",
+    return [
+        name, extractor, summary["events"], summary["pages"], round(summary["processor_s"]), round(stages["sign"], 1),
         summary["groups"], roles.get("duplicate", 0), relations.get("exact", 0), relations.get("near", 0),
         roles.get("held", 0), summary["largest_group"], summary["rejected"],
-    )  # fmt: skip
-    return "| " + " | ".join(map(str, cells)) + " |"
+    ]  # fmt: skip
 
 
 def main() -> int:
@@ -63,7 +67,10 @@ def main() -> int:
     parser.add_argument("--only", choices=COLLECTIONS, action="append", help="this collection (may be repeated)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        print_table(inputs(args.only or list(COLLECTIONS), Path(scratch)))
+        table = table_of(inputs(args.only or list(COLLECTIONS), Path(scratch)))
+    print(table.markdown())
+    if data_folder() is not None and not args.only:
+        write_result("extractors", [table])
     return 0
 
 
@@ -78,12 +85,13 @@ def inputs(wanted: list[str], scratch: Path) -> dict[str, Path]:
     return {"generated": path}
 
 
-def print_table(files: dict[str, Path]) -> None:
-    print("| pages | extractor | events | URLs | processor s | signing s | groups | duplicates | exact | near | held "
-          "| largest group | rejected |\n" + "|---" * 13 + "|")  # fmt: skip
-    for name, path in files.items():
-        for extractor in EXTRACTORS:
-            print(row(name, extractor, run(path, extractor)), flush=True)
+def table_of(files: dict[str, Path]) -> Table:
+    columns = [
+        "pages", "extractor", "events", "URLs", "processor s", "signing s", "groups", "duplicates", "exact", "near",
+        "held", "largest group", "rejected",
+    ]  # fmt: skip
+    rows = [row(name, extractor, run(path, extractor)) for name, path in files.items() for extractor in EXTRACTORS]
+    return Table("`dustream run` with each extractor", columns, rows)
 
 
 if __name__ == "__main__":

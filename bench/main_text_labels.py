@@ -54,7 +54,7 @@ def _describe(text: Any, blocks: Any, containers: Any) -> Any:
     count, around = blocks.shape[0], containers.shape[0]
     masks, sums = np.zeros((around, MASKS), dtype=np.int32), np.zeros((around, SUMS), dtype=np.int32)
     shapes, is_paragraph = np.zeros((around, SHAPES), dtype=np.uint8), np.zeros(count, dtype=np.bool_)
-    totals = np.zeros((count + 1, TOTALS), dtype=np.int64)
+    totals = np.zeros((count + 1, TOTALS), dtype=np.int32)
     own = np.zeros(len(OWN_FEATURES) * (count + 2 * MARGIN), dtype=np.uint8)
     places, tile = np.zeros(PLACES, dtype=np.int64), np.zeros(len(FEATURES) * TILE, dtype=np.uint8)
     seen = np.zeros(2 * TILE, dtype=np.int32)

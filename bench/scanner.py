@@ -23,6 +23,7 @@ import msgspec
 import numpy as np
 from fuzz_scanner import mutated
 from main_text_peers import PEERS
+from main_text_stages import main_text_stages
 from main_text_truth import (
     articles,
     documentation,
@@ -59,6 +60,7 @@ BODY_PAIRS_ONE_IN, BODY_PAIRS_PAGES = {SITES[0]: 17, SITES[1]: 17, SITES[2]: 3},
 TAKE_IN_PAGES = 600
 # Spread over all versions of a site, which are in the order of time; of many sites, every page.
 AGREEMENT_ONE_IN = {SITES[0]: 60, SITES[1]: 60, SITES[2]: 12, SITES[3]: 1}
+STAGES_ONE_IN = {SITES[0]: 200, SITES[1]: 200, SITES[2]: 37, SITES[3]: 16}
 OPTIONS = {"links": False, "list_bullets": False, "alt_texts": False}
 # HTML, section 15.3.3: what is displayed as a block, and what stands like one.
 BLOCKS = (
@@ -492,10 +494,19 @@ def table_of(title: str, first: str, measured: dict[str, dict[str, Any]]) -> Tab
     return Table(title, [first, *columns], [[round(v, 4) if isinstance(v, float) else v for v in row] for row in rows])
 
 
+def spread_pages(folder: Path) -> dict[str, list[bytes]]:
+    """About 100 pages of each collection, spread over the versions of a site."""
+    return {
+        name: [page.encode("utf-8", "replace") for page in html_pages(folder, name, 100, one_in)]
+        for name, one_in in STAGES_ONE_IN.items()
+    }
+
+
 def on_real_pages(folder: Path) -> list[str]:
     """All tables; some of the pages."""
     speed = print_speed({name: html_pages(folder, name, PAGES_PER_SITE) for name in SITES})
     print_take_in()
+    stages = {name: main_text_stages(pages) for name, pages in spread_pages(folder).items()}
     quality = {
         name: {f"{where}: {measure}": value for where, each in scores.items() for measure, value in each.items()}
         for name, scores in print_main_text_quality(folder).items()
@@ -509,6 +520,7 @@ def on_real_pages(folder: Path) -> list[str]:
         "scanner",
         [
             table_of("speed, µs a page", "pages", speed),
+            table_of("main text by stage, µs a page", "pages", stages),
             table_of("main text; the scanner has learned from these pages", "extractor", quality),
             table_of("share of pages that keep their content hash", "what changes", stability),
             table_of("pairs at .9 by main text, against those by the body element", "site", pairs),

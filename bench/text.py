@@ -2,7 +2,7 @@
 
 Ratios are of one run, on one core, in CPU time (other processes on the machine matter less to it). Real pages come from
 the folder DUSTREAM_DATA (default: ../shared/data beside the repository); without it, generated text is used and
-what could not be run is named.
+what could not be run is named. On real pages the figures go to bench/results/text.json.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 from numba import njit
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
+from result_files import Table, write_result
 
 from dustream.core.text import minhash, page_guard, shingles, tokens
 from dustream.core.text.encoding import decode
@@ -122,17 +123,20 @@ def bare(data: bytes) -> Any:
 CLASSES = np.array([b | 0x20 if chr(b).isalnum() or b >= 0x80 else 0 for b in range(256)], dtype=np.uint8)
 
 
-def print_signature_speed(name: str, texts: list[str]) -> None:
+def signature_speed(name: str, texts: list[str]) -> list[Any]:
     data = [text.encode() for text in texts]
     ours, floor, naive = us_side_by_side([(sign, texts), (bare, data), (datasketch_signature, texts)])
     count = sum(sign(text).token_count for text in texts) // len(texts)
-    print(
-        f"  {name:26} {count:6} tokens  sign {ours:7.1f} µs  datasketch {naive:8.0f} µs = {naive / ours:5.1f}×"
-        f"  bare pass {floor:6.1f} µs, ours {ours / floor:4.2f}× of it"
-    )
+    return [name, count, round(ours, 1), round(naive), round(naive / ours, 1), round(floor, 1), round(ours / floor, 2)]
 
 
-def print_stages(name: str, pages: list[str]) -> None:
+SIGNATURE_COLUMNS = [
+    "pages", "tokens", "sign, µs", "datasketch, µs", "as a multiple of ours", "bare pass, µs", "ours, of it"
+]  # fmt: skip
+
+
+def stages(pages: list[str]) -> dict[str, float]:
+    """µs a page of each stage, with resiliparse as the parser."""
     bodies = [page.encode("utf-8", "replace") for page in pages]
     trees = [HTMLTree.parse(page) for page in pages]
     texts = [extract(page).text for page in pages]
@@ -140,7 +144,8 @@ def print_stages(name: str, pages: list[str]) -> None:
     streams = [tokens.hash_stream(item)[0] for item in data]
     sets = [shingles.distinct_shingles(stream) for stream in streams]
     options = {"links": False, "list_bullets": False, "main_content": True, "comments": False}
-    stages = {
+    return {
+        "KB": sum(map(len, bodies)) / len(bodies) / 1000,
         "decode": us_per_item(decode, bodies),
         "guard": us_per_item(page_guard.check_page, bodies),
         "parse": us_per_item(HTMLTree.parse, pages),
@@ -151,8 +156,12 @@ def print_stages(name: str, pages: list[str]) -> None:
         "minhash": us_per_item(minhash.minhash, sets),
         "length vector": us_per_item(shingles.length_vector, sets),
     }
-    size = sum(map(len, bodies)) // len(bodies)
-    print(f"  {name:26} {size:7} bytes  " + "  ".join(f"{stage} {us:.0f}" for stage, us in stages.items()))
+
+
+def stages_table(pages: dict[str, list[str]]) -> Table:
+    found = {name: stages(site) for name, site in pages.items()}
+    columns = ["pages", *next(iter(found.values()))]
+    return Table("µs a page, by stage", columns, [[name, *map(round, each.values())] for name, each in found.items()])
 
 
 def quad_shingles(text: str) -> set[tuple[str, ...]]:
@@ -183,31 +192,25 @@ EXTRACTORS: dict[str, Callable[[str], str]] = {
 }
 
 
-def print_extraction_quality() -> None:
-    articles = list(rows("E_articles_with_truth"))
-    truths = [quad_shingles(row["article"]) for row in articles]
-    pages = [row["html"] for row in articles]
-    for name, extractor in EXTRACTORS.items():
-        precision = recall = f1 = 0.0
-        for page, truth in zip(pages, truths, strict=True):
-            found = quad_shingles(extractor(page))
-            common = len(found & truth)
-            p, r = common / max(1, len(found)), common / max(1, len(truth))
-            precision, recall, f1 = precision + p, recall + r, f1 + (2 * p * r / (p + r) if p + r else 0)
-        cost = us_per_item(extractor, pages, rounds=1)
-        scores = (score / len(pages) for score in (precision, recall, f1))
-        print("  {:26} P {:.3f}  R {:.3f}  F1 {:.3f}  {:7.0f} µs a page".format(name, *scores, cost))
+def extraction_quality(name: str, extractor: Callable[[str], str], articles: list[dict[str, Any]]) -> list[Any]:
+    precision = recall = f1 = 0.0
+    for row in articles:
+        truth, found = quad_shingles(row["article"]), quad_shingles(extractor(row["html"]))
+        common = len(found & truth)
+        p, r = common / max(1, len(found)), common / max(1, len(truth))
+        precision, recall, f1 = precision + p, recall + r, f1 + (2 * p * r / (p + r) if p + r else 0)
+    cost = us_per_item(extractor, [row["html"] for row in articles], rounds=1)
+    return [name, *(round(score / len(articles), 3) for score in (precision, recall, f1)), round(cost)]
 
 
-def print_parser_speed(name: str, pages: list[str]) -> None:
+def parser_speed(name: str, pages: list[str]) -> list[Any]:
     from selectolax.lexbor import LexborHTMLParser
 
-    ours, theirs = us_per_item(HTMLTree.parse, pages), us_per_item(LexborHTMLParser, pages)
-    full, their_full = us_per_item(EXTRACTORS["resiliparse full"], pages), us_per_item(selectolax_text, pages)
-    print(
-        f"  {name:26} parse: resiliparse {ours:6.0f} µs, selectolax {theirs:6.0f} µs; "
-        f"full text with parse: {full:6.0f} µs, {their_full:6.0f} µs"
-    )
+    work = (HTMLTree.parse, LexborHTMLParser, EXTRACTORS["resiliparse full"], selectolax_text)
+    return [name, *(round(us_per_item(each, pages)) for each in work)]
+
+
+PARSER_COLUMNS = ["pages", "resiliparse", "selectolax", "resiliparse, with full text", "selectolax, with full text"]
 
 
 def main() -> int:
@@ -215,18 +218,22 @@ def main() -> int:
     pages = {name: site_pages(name) for name in SITES} if real else {"generated": generated_pages()}
     if not real:
         print(f"no data at {DATA} (set DUSTREAM_DATA): generated text instead; extraction quality was not measured")
-    print("text → signature, one core")
-    for name, site in pages.items():
-        print_signature_speed(name, [extract(page).text for page in site])
-    print("µs a page, by stage")
-    for name, site in pages.items():
-        print_stages(name, site)
-    print("parsers")
-    for name, site in pages.items():
-        print_parser_speed(name, site)
+    signed = [signature_speed(name, [extract(page).text for page in site]) for name, site in pages.items()]
+    parsed = [parser_speed(name, site) for name, site in pages.items()]
+    tables = [
+        Table("text to signature", SIGNATURE_COLUMNS, signed),
+        stages_table(pages),
+        Table("parsers, µs a page", PARSER_COLUMNS, parsed),
+    ]
     if real:
-        print("main text against what people marked (4-token shingles, 93 articles)")
-        print_extraction_quality()
+        articles = list(rows("E_articles_with_truth"))
+        found = [extraction_quality(name, extractor, articles) for name, extractor in EXTRACTORS.items()]
+        columns = ["extractor", "precision", "recall", "F1", "µs a page"]
+        tables.append(Table("main text of 93 articles, 4-token shingles", columns, found))
+    for table in tables:
+        print(f"{table.title}\n\n{table.markdown()}\n")
+    if real:
+        write_result("text", tables)
     return 0
 
 

@@ -1,89 +1,144 @@
-"""What a change does to verdicts: python bench/verdicts.py PAGES BEFORE AFTER [--sample 10]
+"""Verdicts on every collection of real pages: python bench/verdicts.py OUT [--before FOLDER] [--sample 10]
 
-BEFORE and AFTER are results of `dustream run --once PAGES`. Of each: how many URLs are exact or near duplicates, and
-for how many of them the visible text has hardly anything in common with their winner's. Then the verdicts that changed,
-by kind, and a sample of them to read.
+Runs `dustream run --once` on each collection, with results in OUT/COLLECTION; results that are there already are used
+as they are. For each collection the script counts exact and near duplicates, and those whose visible text has little in
+common with their winner's. With --before, a folder with results of another version of the code, it also counts the
+verdicts that changed. Samples of both are printed for reading.
+
+A page that was fetched several times is compared as it was in the fetch that its verdict is about. Pages come from the
+folder DUSTREAM_DATA; the figures go to bench/results/verdicts.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import subprocess
 import sys
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from pages import read_jsonl_zst
+from extractors import COLLECTIONS, DUSTREAM, TIMES
+from pages import data_folder, read_jsonl_zst
+from result_files import Table, write_result
 
 from dustream.core.text.scan import scan
 from dustream.core.text.shingles import distinct_shingles, jaccard
 from dustream.core.text.tokens import token_hashes
 
 LITTLE = 0.3  # of the visible text in common
+DUPLICATE = ("exact", "near")
 
 
-def verdicts(folder: Path) -> dict[str, tuple[str, str]]:
-    """Of each URL that is a duplicate, how and of which one; of the others that they are kept."""
+class Verdict(NamedTuple):
+    relation: str
+    winner: str
+    fetched_ms: int
+
+
+Verdicts = dict[str, Verdict]
+
+
+def results_in(folder: Path, name: str, pages: Path) -> Path:
+    """The results of a collection, computed unless they are there."""
+    out = folder / name
+    if not (out / "summary.json").exists():
+        mapped = ["--map", f"fetched_at={TIMES[pages.name]}"] if pages.name in TIMES else []
+        subprocess.run([DUSTREAM, "run", str(pages), "--once", "--quiet", "--out", str(out), *mapped], check=True)
+    return out
+
+
+def verdicts(folder: Path) -> Verdicts:
+    """The relation and winner of each duplicate; other URLs are `kept` and their own winner."""
     rows = (msgspec.json.decode(line) for line in (folder / "status.jsonl").read_bytes().splitlines())
-    return {row["url"]: (row["relation"] or "kept", row["winner"] or row["url"]) for row in rows}
+    return {
+        row["url"]: Verdict(row["relation"] or "kept", row["winner"] or row["url"], row["version"])
+        for row in rows
+        if row["role"] in ("duplicate", "winner", "unique", "held")
+    }
 
 
-def _fetched_s(row: dict[str, Any]) -> float:
-    return datetime.fromisoformat(row["t"]).timestamp() if "t" in row else 0.0
+def _fetched_ms(row: dict[str, Any]) -> int:
+    time = row.get("t") or row.get("fetched_at")
+    return round(datetime.fromisoformat(time).timestamp() * 1000) if time else 0
 
 
 class Visible:
-    """The shingles of pages' visible texts, each made once."""
+    """The shingles of pages' visible texts, each computed once."""
 
-    def __init__(self, path: Path, wanted: set[str]) -> None:
-        rows = (msgspec.json.decode(line) for line in read_jsonl_zst(path))
-        shown = [row for row in rows if row.get("url") in wanted and row.get("html")]
-        shown.sort(key=_fetched_s)  # of a page that was fetched again, the last version counts
-        self._pages = {row["url"]: row["html"] for row in shown}
-        self._sets: dict[str, Any] = {}
+    def __init__(self, path: Path, found: list[Verdicts]) -> None:
+        wanted = {(url, each[url].fetched_ms) for each in found for url in each}
+        self._pages: dict[tuple[str, int], str] = {}
+        for row in map(msgspec.json.decode, read_jsonl_zst(path)):
+            if row.get("html") and (key := (row["url"], _fetched_ms(row))) in wanted:
+                self._pages[key] = row["html"]
+        self._sets: dict[tuple[str, int], Any] = {}
 
-    def similarity(self, first: str, second: str) -> float:
-        sets = []
-        for url in (first, second):
-            if url not in self._sets:
-                text = scan(self._pages.get(url, ""), mode="full").utf8
-                self._sets[url] = distinct_shingles(token_hashes(text))
-            sets.append(self._sets[url])
-        return jaccard(*sets)
+    def similarity(self, found: Verdicts, first: str, second: str) -> float:
+        return jaccard(self._shingles(first, found), self._shingles(second, found))
+
+    def _shingles(self, url: str, found: Verdicts) -> Any:
+        key = (url, found[url].fetched_ms)
+        if key not in self._sets:
+            self._sets[key] = distinct_shingles(token_hashes(scan(self._pages[key], mode="full").utf8))
+        return self._sets[key]
+
+
+def file_name(url: str) -> str:
+    return url.rstrip("/").rpartition("/")[2]
+
+
+def judged(name: str, found: Verdicts, visible: Visible, sample: int) -> list[Any]:
+    """The row of a collection: duplicates, and how many have little visible text in common with their winner."""
+    pairs = [(url, each.winner) for url, each in found.items() if each.relation in DUPLICATE]
+    apart = [pair for pair in pairs if visible.similarity(found, *pair) < LITTLE]
+    print(f"{name}: {len(pairs)} exact or near, {len(apart)} with less than {LITTLE} of the visible text in common")
+    for url, winner in random.Random(1).sample(apart, min(sample, len(apart))):
+        print(f"  {visible.similarity(found, url, winner):.2f} {url} = {winner}")
+    counts = Counter(each.relation for each in found.values())
+    elsewhere = sum(file_name(url) != file_name(winner) for url, winner in apart)
+    return [name, len(found), counts["exact"], counts["near"], len(apart), elsewhere]
+
+
+def changes(name: str, before: Verdicts, after: Verdicts, visible: Visible, sample: int) -> list[list[Any]]:
+    """A row for each kind of change between two results."""
+    changed = [url for url in after if url in before and before[url].relation != after[url].relation]
+    for url in random.Random(2).sample(changed, min(sample, len(changed))):
+        was, now = before[url], after[url]
+        found, winner = (before, was.winner) if was.relation in DUPLICATE else (after, now.winner)
+        print(
+            f"  {was.relation} → {now.relation}, visible {visible.similarity(found, url, winner):.2f}: {url} / {winner}"
+        )
+    kinds = Counter((before[url].relation, after[url].relation) for url in changed)
+    return [[name, was, now, count] for (was, now), count in kinds.most_common()]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pages", type=Path)
-    parser.add_argument("before", type=Path)
-    parser.add_argument("after", type=Path)
-    parser.add_argument("--sample", type=int, default=10, help="how many changed verdicts are shown (default 10)")
+    parser.add_argument("out", type=Path, help="folder for the results")
+    parser.add_argument("--before", type=Path, help="folder with results of another version of the code")
+    parser.add_argument("--sample", type=int, default=10, help="how many verdicts of each kind are shown (default 10)")
     args = parser.parse_args()
-    before, after = verdicts(args.before), verdicts(args.after)
-    duplicates = {
-        name: [(url, winner) for url, (relation, winner) in found.items() if relation in ("exact", "near")]
-        for name, found in (("before", before), ("after", after))
-    }
-    wanted = {url for pairs in duplicates.values() for pair in pairs for url in pair}
-    visible = Visible(args.pages, wanted)
-    for name, pairs in duplicates.items():
-        apart = [pair for pair in pairs if visible.similarity(*pair) < LITTLE]
-        print(f"{name}: {len(pairs)} exact or near, visible text below {LITTLE} in common: {len(apart)}")
-        for url, winner in random.Random(1).sample(apart, min(args.sample, len(apart))):
-            print(f"  {visible.similarity(url, winner):.2f} {url} = {winner}")
-    changed = [url for url in after if url in before and before[url][0] != after[url][0]]
-    kinds = Counter((before[url][0], after[url][0]) for url in changed)
-    others = sum(url in before and before[url][0] == after[url][0] and before[url] != after[url] for url in after)
-    print(f"changed: {len(changed)} of {len(after)}; {others} others have another winner")
-    for (was, now), count in kinds.most_common():
-        print(f"  {was} → {now}: {count}")
-    for url in random.Random(2).sample(changed, min(args.sample, len(changed))):
-        was, now = before[url], after[url]
-        winner = was[1] if was[0] in ("exact", "near") else now[1]
-        print(f"  {was[0]} → {now[0]}, visible {visible.similarity(url, winner):.2f}: {url} / {winner}")
+    data = data_folder()
+    if data is None:
+        raise SystemExit("no real pages: set DUSTREAM_DATA to their folder")
+    rows, changed = list[list[Any]](), list[list[Any]]()
+    for name in COLLECTIONS.values():
+        path = data / f"{name}.jsonl.zst"
+        after = verdicts(results_in(args.out, name, path))
+        before = verdicts(args.before / name) if args.before and (args.before / name).exists() else {}
+        visible = Visible(path, [before, after])
+        rows.append(judged(name, after, visible, args.sample))
+        changed += changes(name, before, after, visible, args.sample)
+    columns = ["pages", "URLs", "exact", "near", f"below {LITTLE} of the visible text", "of these another file name"]
+    tables = [Table("exact and near verdicts, and how little of the visible text they share", columns, rows)]
+    if changed:
+        tables.append(Table("changed verdicts", ["pages", "before", "after", "URLs"], changed))
+    print(*(table.markdown() for table in tables), sep="\n\n")
+    write_result("verdicts", tables, "python bench/verdicts.py OUT" + (" --before FOLDER" if args.before else ""))
     return 0
 
 

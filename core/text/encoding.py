@@ -1,8 +1,8 @@
-"""Bytes of a page → characters, whatever the page says about itself.
+"""Decoding of pages: bytes to characters, even where the declared charset is wrong.
 
-In order: a byte order mark; UTF-8 if all bytes are valid UTF-8 (no other charset in use passes for it by accident, so
-a page that declares something else lies); the charset of the HTTP header; that of a meta tag; detection. A charset
-that does not fit the bytes is passed over, and if none fits, the first one known is used with replacements.
+In order: a byte order mark; UTF-8 if all bytes are valid UTF-8 (text in another charset is hardly ever valid UTF-8, so
+a different declaration is wrong); the charset of the HTTP header; that of a meta tag; detection. A charset that does
+not fit the bytes is skipped; if none fits, the first known one is used with replacement characters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dustream.core.text.utf8 import is_utf8, utf8_of
 META_BYTES_MAX = 4096
 CHARSETS_CACHED_MAX = 1024
 
-# A page cut in the middle of a character, or with a few spoilt bytes, is still what it declares.
+# A page truncated inside a character, or with a few corrupt bytes, still has its declared charset.
 _SPOILT_SHARE_MAX = 0.1
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -41,7 +41,7 @@ def decode(page: bytes, content_type: str | None = None) -> str:
 
 
 def decode_to_utf8(page: bytes, content_type: str | None = None) -> bytes:
-    """As `decode`, in UTF-8. Most pages are that already and are not copied."""
+    """As `decode`, in UTF-8. Most pages are UTF-8 already and are not copied."""
     if (marked := _by_mark(page)) is not None:
         return utf8_of(marked)
     declared = list(_declared(page, content_type))
@@ -84,13 +84,13 @@ def _declared(page: bytes, content_type: str | None) -> Iterator[str]:
     """The charsets the header and the page name, as Python codecs; unknown ones are left out."""
     meta = _META_CHARSET.search(page, 0, META_BYTES_MAX)
     for name in (_header_codec(content_type), _codec(meta[1].decode("ascii")) if meta else None):
-        # UTF-16 without zero bytes is a lie that decodes without an error.
+        # Text without zero bytes is not UTF-16, although it may decode as such without an error.
         if name and (not name.startswith("utf-16") or _is_utf16(name, page)):
             yield name
 
 
 def charset_label(content_type: str) -> str:
-    """What a Content-Type names as its charset; "" if nothing."""
+    """The charset of a Content-Type; "" if it names none."""
     match = _HTTP_CHARSET.search(content_type)
     return match[1] if match else ""
 
@@ -122,5 +122,5 @@ def _decode_if_it_fits(page: bytes, name: str) -> str | None:
         return page.decode(name)
     except UnicodeDecodeError:
         text = page.decode(name, "replace")
-    other = len(text.encode("utf-8", "replace")) - len(text)  # grows with every character that is not ASCII
+    other = len(text.encode("utf-8", "replace")) - len(text)  # longer by each character outside ASCII
     return text if text.count("\ufffd") * 3 <= other * _SPOILT_SHARE_MAX else None

@@ -1,4 +1,4 @@
-"""What every extractor gives, and what they have in common."""
+"""The result of every extractor, and code that all extractors share."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Extracted(Struct, frozen=True):
-    """What a page says. Blocks are lines of the text. URLs are as written in the page, a canonical link after
-    `<base href>`; "" where there are none."""
+    """The text and head of a page. Blocks are lines of the text. URLs are as written, a canonical link after `<base
+    href>`; "" where there are none."""
 
-    utf8: bytes  # the text as it is signed; people read `text`
+    utf8: bytes  # the text as it is signed; `text` decodes it
     title: str = ""
     lang: str = ""
     canonical: str = ""
@@ -40,7 +40,7 @@ class Extracted(Struct, frozen=True):
 
 
 def first_refresh(contents: Iterable[str]) -> tuple[str, float]:
-    """Of the contents of a page's meta refreshes the first that names a URL: (URL, delay)."""
+    """(URL, delay) of the first meta refresh of a page that names a URL."""
     for content in contents:
         match = _REFRESH.match(content)
         if match and match["url"]:

@@ -1,4 +1,4 @@
-"""The ways from a page to its text, by name. Each is imported when it is asked for."""
+"""Extractors by name. Each is imported on first use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CodesFor = Literal["off", "cjk", "all"]
 
 
 class TextSource(NamedTuple):
-    """Which text of a page is compared, who reads it out of the page, and which pages get a feature code."""
+    """Which text of a page is compared, which extractor reads it, and which pages get a feature code."""
 
     mode: TextMode = "main"
     extractor: ExtractorName = "scan"

@@ -1,8 +1,8 @@
 """Length-variable feature codes (Guo et al., section III.A): a short string that stands for a page's text.
 
-The code is made of the characters on both sides of *anchors*: marks and characters that every text is full of. Where a
-paragraph is long, or is most of the page, it is an *independent extraction unit*, and only units count: so adverts,
-comments and links around the article leave its code as it is. Pages without units fall back, in this order, on the
+The code is made of the characters on both sides of *anchors*: marks and characters that are frequent in any text. A
+paragraph that is long, or most of the page, is an *independent extraction unit*, and only units count, so adverts,
+comments and links around an article do not change its code. Pages without units fall back, in this order, on the
 ends of their first and last paragraphs, on all of their text as one paragraph, on their first characters.
 
 What the paper leaves open is decided here:
@@ -10,7 +10,7 @@ What the paper leaves open is decided here:
 - A paragraph's own beginning and end count as anchors (系 begins the paper's example code); anchors that stand
   together are one; a character between two anchors is taken once.
 - The paper names 的 as an anchor, but its example code takes nothing beside 的. The default follows the example.
-- Invisible characters go before the text is cut to 1,000 characters, not after: else a thousand of them hide a page.
+- Invisible characters go before the text is cut to 1,000 characters, not after: a thousand of them would hide a page.
 - n_th and N are "by experience": N = 5 gives codes of 4N = 20 characters like the paper's, and n_th = 2N is the fewest
   paragraphs of which the first N and the last N do not overlap.
 """
@@ -41,7 +41,7 @@ _PIECE_CHARS = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph as far as it is looked at, without invisible characters."""
+    """The part of a paragraph that is used, without invisible characters."""
 
     text: str
     is_unit: bool
@@ -133,7 +133,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _first_visible(line: str, count: int) -> str:
-    """Piece by piece: of ten megabytes in one line no more is read than it takes."""
+    """In pieces, so that a line of ten megabytes is read only as far as needed."""
     visible = ""
     for start in range(0, len(line), _PIECE_CHARS):
         visible += _INVISIBLE.sub("", line[start : start + _PIECE_CHARS])

@@ -1,4 +1,4 @@
-"""The commonest little words of languages that share a script: a text of a few lines is full of them.
+"""The most frequent function words of languages that share a script; even short texts contain many of them.
 
 No two of the lists are alike, but many share words ("de", "en", "la"): a text's language is the one whose list it hits
 most often (`language.language_of_tokens`).

@@ -1,4 +1,4 @@
-"""Arrays that are kept from page to page: to ask the system for memory for each page costs as much as to scan it."""
+"""Arrays reused from page to page: allocating memory for each page would cost as much as scanning it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Room = TypeVar("Room")
 
 
 class Kept(local, Generic[Room]):
-    """Room for one page at a time, each thread its own. What is in it is lost when the next page comes."""
+    """Buffers for one page at a time, per thread. The next page overwrites them."""
 
     def __init__(self, room_for: Callable[[int], Room]) -> None:
         self._room_for = room_for
@@ -20,7 +20,7 @@ class Kept(local, Generic[Room]):
         self._room = room_for(0)
 
     def __call__(self, page_bytes: int) -> Room:
-        """Room for a page of this size; that for a very large one is not kept."""
+        """Buffers for a page of this size; those for a very large page are not kept."""
         if page_bytes > KEPT_BYTES_MAX:
             return self._room_for(page_bytes)
         if page_bytes > self._page_bytes:

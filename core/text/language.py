@@ -1,7 +1,7 @@
 """A text's language, as a primary subtag (BCP 47: "zh" of "zh-Hans-CN"); "" where it is unknown.
 
-By script where that decides; then by the little words a text is full of, which costs next to nothing because its
-tokens are hashed anyway; then, for texts without any (tables, code, other languages), by letter statistics.
+By script where that decides; then by function words, which is cheap because the tokens are hashed anyway; then, for
+texts without any (tables, code, other languages), by letter statistics.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ TAGS_CACHED_MAX = 1024
 # Above this out-of-place rank the detector's answers are mostly wrong (its documentation says 1,200).
 RANK_MAX = 1200
 
-# A text is in a language if this many of its tokens are that language's little words, this share of them at least, and
-# no other language has more than this share of as many (the cost in agreement: docs/explanation/signatures.md).
+# A text is in a language if at least this many and this share of its tokens are function words of it, and no other
+# language has more than this share of as many (the cost in agreement: docs/explanation/signatures.md).
 WORDS_MIN = 6
 WORDS_SHARE_MIN = 0.08
 RUNNER_UP_SHARE_MAX = 0.75
 
-# A script that is one language's own says more than letter statistics. Order matters: Japanese and Korean pages
+# A script used by one language only is better evidence than letter statistics. Order matters: Japanese and Korean pages
 # contain Han characters, too.
 _SCRIPTS = (
     ("ja", re.compile("[\u3041-\u30ff]")),
@@ -69,7 +69,7 @@ def detect_language(text: str | bytes, tokens: NDArray[np.uint64] | None = None)
 
 
 def language_of(data: NDArray[np.uint8], has_script: bool, by_words: int) -> str:
-    """The language of a text in UTF-8, given what compiled code says of it: `may_have_script`, `language_of_tokens`."""
+    """The language of a text in UTF-8, given the results of `may_have_script` and `language_of_tokens`."""
     lang = by_script(_sample(data)) if has_script else ""
     return lang or (LANGUAGES[by_words] if by_words >= 0 else _by_letters(_sample(data)))
 
@@ -80,7 +80,7 @@ def _sample(data: NDArray[np.uint8]) -> str:
 
 @kernel
 def may_have_script(data: NDArray[np.uint8]) -> bool:
-    """Whether the sample has a byte that the scripts of `by_script` begin with; most texts do not."""
+    """Whether the sample has a lead byte of the scripts of `by_script`; most texts do not."""
     has = False
     for i in range(min(SAMPLE_BYTES, data.size)):
         has |= 0xE0 <= data[i] <= 0xED and data[i] != 0xE2  # E2: dashes, quotes, arrows
@@ -88,7 +88,7 @@ def may_have_script(data: NDArray[np.uint8]) -> bool:
 
 
 def by_script(sample: str) -> str:
-    """The language whose own script the sample is in, "" where the script is not one language's."""
+    """The language of the sample's script, "" if several languages use that script."""
     if sample.isascii():
         return ""
     for lang, script in _SCRIPTS:
@@ -106,7 +106,7 @@ def _by_letters(sample: str) -> str:
 
 @cache
 def word_table() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """The little words, and in which languages they are (a bit for each)."""
+    """The function words, and a bit for each language that has the word."""
     languages: dict[int, int] = {}
     for number, words in enumerate(FUNCTION_WORDS.values()):
         for token in map(hash_of_word, words.split()):
@@ -118,7 +118,7 @@ def word_table() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
 def language_of_tokens(
     tokens: NDArray[np.uint64], token_count: int, keys: NDArray[np.uint64], languages: NDArray[np.uint32], count: int
 ) -> int:
-    """The number of the language whose little words the first tokens are; -1 if none stands out."""
+    """The number of the language with the most function words among the first tokens; -1 if none stands out."""
     hits = np.zeros(count, dtype=np.int64)
     sampled = min(token_count, SAMPLE_TOKENS)
     for i in range(sampled):

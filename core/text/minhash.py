@@ -65,8 +65,8 @@ def _lowered_in(
 
 
 _Hashes = NDArray[np.uint32]
-# Lower 16 minima, from `j` on, by 16 hashes, from `i` on. As vectors of this width, which the compiler does not take by
-# itself: two thirds of the time.
+# Lower 16 minima, from `j` on, by 16 hashes, from `i` on. Written for vectors of this width, which the compiler does
+# not choose by itself: this takes two thirds of the time.
 _lower = cast("Callable[[_Hashes, np.uint64, _Hashes, _Hashes, _Hashes, np.uint64], None]", _lowered_in)
 
 
@@ -80,7 +80,7 @@ def minima_into(
     for i in range(shingles.size):
         mixed[i] = _fmix32(np.uint32(shingles[i]))
     for i in range(shingles.size, shingles.size + AT_ONCE if shingles.size else 0):
-        mixed[i] = mixed[shingles.size - 1]  # the last one again, which does no harm to a minimum
+        mixed[i] = mixed[shingles.size - 1]  # repeats the last one, which does not change a minimum
     for i in range(0, shingles.size, AT_ONCE):
         for j in range(0, PERMUTATIONS, LANES):
             _lower(mixed, np.uint64(i), multipliers, addends, lowest, np.uint64(j))

@@ -1,7 +1,7 @@
 """Bytes to signature in one call of compiled code: read a page's text, sign a text, or both.
 
-Passing an array from Python to compiled code costs a microsecond or more, a page of a kilobyte takes two in all. So
-working memory and results are parts of one array, declared below and reused from page to page.
+Work areas and results are parts of one memory block, declared below and reused from page to page: passing an array to
+compiled code costs a microsecond or more, and a page of a kilobyte costs two.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ from dustream.core.text.shingles import DIMENSIONS, PLACES, lengths_into, sort_d
 from dustream.core.text.tokens import char_table, hash_tokens, tokens_max
 from dustream.core.text.utf8 import UTF8_BYTES_MAX, is_utf8_in, utf8_in
 
-# What is to be done. Without READ the page is the text. The language is told unless the page plainly names one. With
-# CHECK nothing else is done on a page that is not UTF-8.
+# Tasks. Without READ the page is plain text. TELL_LANGUAGE detects the language unless the page names one in the usual
+# form. With CHECK, a page that is not UTF-8 is left at that.
 READ, MAIN, SIGN, TELL_LANGUAGE, DECODED, CHECK = 1, 2, 4, 8, 16, 32
 
-# What comes out as numbers. LANGUAGE is the page's own word, as `subtag_of` reads it, or one of the two below.
+# Numeric results. LANGUAGE is the subtag that the page names, as `subtag_of` reads it, or one of the two below.
 (
     TEXT_BYTES, TOKENS_FOUND, SHINGLES_FOUND, MAY_COMPOSE, HAS_SCRIPT, BY_WORDS, LANGUAGE, HAS_REFRESH, NOT_UTF8,
     NUMBERS,
@@ -94,7 +94,7 @@ SUMS_PART = _memory.part(types.int32, columns=SUMS)
 MASKS_PART = _memory.part(types.int32, columns=MASKS)
 SHAPES_PART = _memory.part(types.uint8, columns=SHAPES)
 IS_PARAGRAPH = _memory.part(types.boolean)
-TOTALS_PART = _memory.part(types.int64, columns=TOTALS)
+TOTALS_PART = _memory.part(types.int32, columns=TOTALS)
 OWN = _memory.part(types.uint8)
 PAGE_PLACES_PART = _memory.part(types.int64)
 SEEN = _memory.part(types.int32)
@@ -122,7 +122,7 @@ MODEL_ANSWERS = _table_memory.part(types.int8)
 _table = _table_memory.reader()
 
 
-# Numbers, lengths, content hash and MinHash as they stand, one behind the other.
+# Numbers, lengths, content hash and MinHash are adjacent in this order.
 _RESULT = struct.Struct(
     f"<{NUMBERS}q{-NUMBERS * 8 % ALIGNMENT}x{DIMENSIONS}q{-DIMENSIONS * 8 % ALIGNMENT}x16s{-16 % ALIGNMENT}x"
     f"{4 * PERMUTATIONS}s"
@@ -133,7 +133,7 @@ Result = tuple[Any, ...]
 
 
 class Room(NamedTuple):
-    """The memory, and what Python reads of it."""
+    """The memory block, and the parts of it that Python reads."""
 
     memory: NDArray[np.uint8]
     parts: list[NDArray[Any]]
@@ -203,8 +203,8 @@ def _choose(memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> int:
 
 @merged
 def _read(page: NDArray[np.uint8], is_main: bool, memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> int:
-    """Write a page's main text, or all of it, to JOINED: its size. All of it is without controls of forms, unless the
-    page is mostly these."""
+    """Write a page's main text, or its full text, to JOINED: its size. The full text leaves out form controls, unless
+    the page consists mostly of them."""
     size = _scan(page, not is_main, memory, tables)
     if not is_main and size < _part(memory, STATE_PART)[AT_LEFT_OUT]:
         size = _scan(page, False, memory, tables)
@@ -226,7 +226,7 @@ def _sign(text: NDArray[np.uint8], memory: NDArray[np.uint8], tables: NDArray[np
     content_hash[0], content_hash[1] = low, high
     windows_into(tokens, count, shingles)
     distinct = sort_distinct(shingles, count, _part(memory, SPARE), _part(memory, PLACES_PART))
-    mixed = _part(memory, SPARE).view(np.uint32)  # sorting is done with it
+    mixed = _part(memory, SPARE).view(np.uint32)  # sorting no longer needs it
     minima_into(shingles[:distinct], mixed, MULTIPLIERS_32, ADDENDS_32, _part(memory, MINHASH))
     lengths_into(shingles[:distinct], _part(memory, LENGTHS_PART))
     numbers[TOKENS_FOUND], numbers[SHINGLES_FOUND], numbers[MAY_COMPOSE] = count, distinct, may_compose
@@ -242,8 +242,8 @@ def _tell_language(text: NDArray[np.uint8], memory: NDArray[np.uint8], tables: N
 
 @inner
 def _subtag(page: NDArray[np.uint8], start: int, end: int) -> int:
-    """The language of a tag as nearly all are written, "en" or "zh-CN": its letters as bytes of a number, small, the
-    first one lowest."""
+    """The primary subtag of a language tag of the usual form, "en" or "zh-CN": its lower-case letters as bytes of an
+    integer, the first one lowest."""
     letters, subtag = 0, 0
     while start + letters < end and letters < 3 and is_letter(np.int64(page[start + letters])):
         subtag |= np.int64(page[start + letters] | 0x20) << (8 * letters)  # type: ignore[assignment]
@@ -255,7 +255,7 @@ def _subtag(page: NDArray[np.uint8], start: int, end: int) -> int:
 
 @merged
 def _note_head(page: NDArray[np.uint8], memory: NDArray[np.uint8]) -> None:
-    """What Python asks of the head of every page: whether it leads elsewhere, and its language."""
+    """The facts of the head that Python needs of every page: whether it redirects, and its language."""
     numbers, facts = _part(memory, NUMBERS_PART), _part(memory, FACTS_PART)
     numbers[HAS_REFRESH] = facts[FACT_REFRESH, 0] >= 0  # they are noted one behind the other
     fact = FACT_LANG if facts[FACT_LANG, 0] >= 0 else FACT_XML_LANG
@@ -283,7 +283,7 @@ def _one_pass(
         _tell_language(text, memory, tables)
 
 
-# --- called by Python
+# --- entry points
 
 EntryPoint = Callable[[NDArray[np.uint8], str, int, NDArray[np.uint8], NDArray[np.uint8]], None]
 
@@ -307,14 +307,14 @@ def _tables() -> NDArray[np.uint8]:
 
 
 def one_pass(page: NDArray[np.uint8], task: int) -> Room:
-    """Do what `task` says; what came out is in the room until the next page comes to this thread."""
+    """Run `task`. The results stay in the room until the next page of this thread."""
     room = _kept(page.size)
     _entry()(page, "", task, room.memory, _tables())
     return room
 
 
 def one_pass_decoded(page: str, task: int) -> Room | None:
-    """As `one_pass`, of a decoded page; None if it may be larger than what room is kept for."""
+    """As `one_pass`, for a decoded page; None if it may exceed the memory that is kept."""
     bytes_max = len(page) if page.isascii() else UTF8_BYTES_MAX * len(page)
     if bytes_max > KEPT_BYTES_MAX:
         return None
@@ -324,24 +324,24 @@ def one_pass_decoded(page: str, task: int) -> Room | None:
 
 
 def one_pass_if_utf8(page: bytes, task: int) -> Room | None:
-    """As `one_pass`, of bytes; None if they are not UTF-8."""
+    """As `one_pass`, for bytes; None if they are not UTF-8."""
     room = one_pass(np.frombuffer(page, dtype=np.uint8), task | CHECK)
     return None if room.parts[NUMBERS_PART][NOT_UTF8] else room
 
 
 def run(room: Room, page: NDArray[np.uint8], task: int) -> None:
-    """As `one_pass`, in a room that has what came out of an earlier task."""
+    """As `one_pass`, in a room that holds the results of an earlier task."""
     _entry()(page, "", task, room.memory, _tables())
 
 
 @cache
 def subtag_of(number: int) -> str:
-    """The language that compiled code found named in a page."""
+    """A primary subtag as text, from the integer of compiled code."""
     return number.to_bytes(3, "little").rstrip(b"\0").decode("ascii")
 
 
 class Blocks(NamedTuple):
-    """A page's visible text, its parts, and where the facts of its head stand."""
+    """A page's visible text, its blocks and containers, and the places of the facts of its head."""
 
     text: NDArray[np.uint8]
     blocks: NDArray[np.int32]
@@ -350,8 +350,8 @@ class Blocks(NamedTuple):
 
 
 def scan_blocks(page: bytes, task: int = READ) -> Blocks:
-    """Scan a page in UTF-8. Any bytes will do; text that is not UTF-8 comes out as it went in. Controls of forms are
-    blocks, too, where the task is the main text."""
+    """Scan a page in UTF-8. Any bytes are accepted; text that is not UTF-8 is copied unchanged. Form controls are
+    blocks only if the task is the main text."""
     room = one_pass(np.frombuffer(page, dtype=np.uint8), task)
     state, blocks = room.parts[STATE_PART].tolist(), room.parts[BLOCKS].reshape(-1, 4)
     containers = room.parts[CONTAINERS].reshape(-1, CONTAINER_COLUMNS)

@@ -1,9 +1,9 @@
-"""What is refused before it is parsed: pages on which the parser would run for minutes or eat the memory.
+"""Limits checked before parsing: pages on which the parser would run for minutes or exhaust the memory.
 
 Measured on lexbor and resiliparse's text writer (docs/explanation/signatures.md): time grows with the square of the
 nesting depth and of the attributes of one tag, with (tags × formatting elements left open), and in the writer with
 (elements × text).
-A small page cannot go that far; a large one is scanned first, in linear time (page_scan).
+Small pages cannot reach these limits; large ones are scanned first, in linear time (page_scan).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ ATTRIBUTES_MAX = 4_000  # of one tag
 NODES_MAX = 4_000_000  # tags × formatting elements left open, which HTML5 opens again in every block
 WRITER_WORK_MAX = 100_000_000_000  # elements × bytes of text: about 4 s
 
-# Below both, the worst a page can do takes about half a second.
+# Below both, the worst page takes about half a second.
 UNSCANNED_BYTES_MAX = 48 * 1024
 UNSCANNED_TAGS_MAX = 2_000
 
 
 class TooLarge(BadEvent):
-    """More than is processed of a page or its text: a part of it can be."""
+    """The page or its text is larger than what is processed; a part of it can be processed."""
 
 
 def check_size(size: int) -> None:
@@ -36,7 +36,7 @@ def check_page(page: bytes) -> None:
     check_size(len(page))
     if len(page) <= UNSCANNED_BYTES_MAX and page.count(b"<") <= UNSCANNED_TAGS_MAX:
         return
-    from dustream.core.text.page_scan import scan_page  # compiled code, which small pages do without
+    from dustream.core.text.page_scan import scan_page  # loads compiled code, which small pages do not need
 
     found = scan_page(page, NESTING_MAX)
     if found.nesting > NESTING_MAX:

@@ -1,4 +1,4 @@
-"""How deep a page nests, at most: a scan of the tags in linear time, before the page is given to a parser.
+"""An upper bound of a page's nesting depth: a scan of the tags in linear time, before parsing.
 
 It follows the HTML tokenizer (comments, quotes, raw text), so that no tag can be hidden from it, and the tree
 construction only as far as an upper bound needs: which end tags close which elements. Where it does not follow, it
@@ -412,7 +412,7 @@ def _scan(
             continue
         elif not kind & NOT_NESTING or (no_raw_text and not kind & BREAKOUT):
             names[depth], kinds[depth] = name, kind
-            if is_self_closing and foreign:  # after what may have ended SVG or MathML: open or closed, who knows
+            if is_self_closing and foreign:  # behind a possible end of SVG or MathML: it may be open or closed
                 names[depth], kinds[depth] = np.uint64(0), SCOPE | SPECIAL | (kind & (NO_RAW_TEXT | FOREIGN))
             depth += 1
             if kind & TEMPLATE:  # has insertion modes of its own, in which formatting elements are kept apart

@@ -13,7 +13,7 @@ from dustream.core.kernels.compile import kernel
 
 
 def code_points(code: str) -> NDArray[np.uint32]:
-    """The characters of a code as numbers, for the compiled loops."""
+    """The characters of a code as integers, for compiled code."""
     return np.frombuffer(code.encode("utf-32-le", "surrogatepass"), dtype="<u4")
 
 
@@ -28,8 +28,8 @@ def repeatability(of_page: str, over_page: str) -> float:
 
 
 def common_chars_min(chars: int, delta: float) -> int:
-    """The shortest common substring that makes a code of this many characters repeat another: S ≥ δ. Decided by the
-    same division as S itself, so that no rounding lies between them."""
+    """The shortest common substring that makes a code of this many characters repeat another: S ≥ δ. It uses
+    the same division as S, so that rounding cannot make a difference."""
     shortest = max(math.ceil(delta * chars) - 1, 0)
     while shortest / chars < delta:
         shortest += 1

@@ -1,7 +1,7 @@
-"""A page → its text and what its head says, by the one-pass scanner: the same door as extract.extract.
+"""The text and head of a page by the one-pass scanner, with the interface of extract.extract.
 
-The scanner reads bytes and keeps no tree, so nesting, attributes and unclosed elements cost it nothing; the one limit
-is the page's size.
+The scanner reads bytes and builds no tree, so nesting, attributes and unclosed elements cost nothing; the only limit is
+the page's size.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ Places = list[list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a page says about itself. URLs are as written, "" where there are none."""
+    """The head of a page. URLs are as written, "" where there are none."""
 
     title: str = ""
     lang: str = ""
@@ -100,7 +100,7 @@ def scan(page: str | bytes, *, content_type: str | None = None, mode: TextMode =
 
 
 def scan_signer(mode: TextMode, with_text: bool) -> PageSigner:
-    """What reads and signs a page at once; its text becomes a Python object only if asked for."""
+    """A function that reads and signs a page in one call. The text becomes a Python object only on request."""
     task = TASKS[mode] | SIGN
 
     def scan_and_sign(page: str | bytes, content_type: str | None, lang: str) -> SignedPage:
@@ -127,7 +127,7 @@ def scan_signer(mode: TextMode, with_text: bool) -> PageSigner:
 
 
 def _signed(page: str | bytes, content_type: str | None, task: int) -> tuple[Room, NDArray[np.uint8]]:
-    """What compiled code made of a page, and the page in UTF-8, which the facts of its head point into."""
+    """The results of compiled code for a page, and the page in UTF-8, which the facts of its head point into."""
     if isinstance(page, str):
         room = one_pass_decoded(page, task)
         if room is not None:
@@ -163,7 +163,7 @@ def _without_nul(utf8: NDArray[np.uint8]) -> bytes:
 
 
 def head_of(page: bytes) -> Head:
-    """What a page in UTF-8 says about itself."""
+    """The head of a page in UTF-8."""
     utf8, places = np.frombuffer(page, dtype=np.uint8), scan_blocks(page).facts.tolist()
     target, delay_s = _refresh(utf8, places)
     return Head(
@@ -191,7 +191,7 @@ def _lang(utf8: NDArray[np.uint8], places: Places) -> str:
 
 
 def _charset(utf8: NDArray[np.uint8], places: Places) -> str:
-    """As the page names it first: in a meta charset, or in a meta that stands for the header."""
+    """The charset that the page names first, in a meta charset or a meta http-equiv."""
     named, typed = places[FACT_CHARSET], places[FACT_CONTENT_TYPE]
     in_type = charset_label(_attribute(utf8, typed))
     if in_type and (named[0] < 0 or typed[0] < named[0]):

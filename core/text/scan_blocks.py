@@ -1,9 +1,9 @@
 """One pass over a page: its visible text, cut into blocks, and the tree of containers they stand in.
 
 A block is a run of text that no block-level tag interrupts; it is one line of the text (more, where a line break or
-preformatted text says so). Containers are the block-level elements, numbered as they open, so that a parent's number is
-lower than its children's. The open elements are followed as far as blocks need it (13.2.6): which end tag closes what,
-and what is closed without one. Formatting that is misnested is taken out where it stands, not opened again.
+preformatted text has them). Containers are the block-level elements in the order of their start tags, so a parent's
+number is lower than its children's. Open elements are tracked as far as blocks need it (13.2.6): which end tag closes
+which element, and which elements are closed without one. Misnested formatting elements are closed, not reopened.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ from dustream.core.text.scan_vectors import (
 
 OPEN_MAX = 512  # elements open at once, as in browsers; deeper ones are siblings
 TAG_BYTES_MIN = 3  # each block and each container but the first takes a tag
-WORDS_BYTES_MAX = 400  # of a class or id; what follows is not looked at
+WORDS_BYTES_MAX = 400  # of a class or id; the rest is ignored
 COUNTS = 256  # of open elements, by the lowest bits of their names
 
-# A row of the memo: weights, roles and length of a value, its last bytes, its whole words. Longer values are not in it.
+# A cache row: weights, roles and length of a value, its last bytes, its whole words. Longer values are not cached.
 MEMO_ROWS, MEMO_COLUMNS = 1024, 16
 MEMO_BYTES_MAX = (MEMO_COLUMNS - 2) * 8 + 7
 MEMO_LENGTHS, ROLES_MASK = (1 << 8) - 1, (1 << 24) - 1
@@ -82,8 +82,8 @@ HTTP_EQUIV, CONTENT, NAME, CHARSET = (
 )  # fmt: skip
 HIDDEN_ATTRIBUTE, STYLE = ATTRIBUTE["hidden"], ATTRIBUTE["style"]
 
-# What the head says: start and end in the page. Of refreshes, the first few: one without a URL means nothing. The same
-# of robots: the strictest counts.
+# Facts of the head: start and end in the page. The first few refreshes are noted, because one without a URL is ignored,
+# and the first few robots, because the strictest counts.
 REFRESHES_MAX = ROBOTS_MAX = 4
 FACT_TITLE, FACT_LANG, FACT_XML_LANG, FACT_CANONICAL, FACT_BASE, FACT_CHARSET, FACT_CONTENT_TYPE, FACT_ROBOTS = range(8)
 FACT_REFRESH = FACT_ROBOTS + ROBOTS_MAX
@@ -124,7 +124,7 @@ _PARAGRAPH_NAME = name_hash("p", TAG_DOMAIN)
 
 @inner
 def _lower_hash(page: NDArray[np.uint8], start: int, end: int) -> np.uint64:
-    """The hash of a whole value, blanks around it left out, as a word."""
+    """The hash of a whole value as one word, without blanks around it."""
     h = np.uint64(WORD_DOMAIN)
     for at in range(start, min(end, start + WORDS_BYTES_MAX)):
         byte = np.int64(page[at])
@@ -151,7 +151,7 @@ def word_roles(
     page: NDArray[np.uint8], start: int, end: int, keys: NDArray[np.uint64], values: NDArray[np.int64]
 ) -> tuple[int, int]:
     """(roles named by the words of a class, the sum of their weights). A class is cut at blanks, signs and capitals
-    ("siteNav", "main-menu"). A word is whole: the "ad" of a random "4fad71" is none."""
+    ("siteNav", "main-menu"). Only whole words count: the "ad" of a random "4fad71" does not."""
     page, keys, values = borrowed(page), borrowed(keys), borrowed(values)
     roles, of_name, is_negated, weights = np.int64(0), np.int64(0), False, np.int64(0)
     end = min(end, start + WORDS_BYTES_MAX)
@@ -182,8 +182,8 @@ def _known_roles(
     page: NDArray[np.uint8], start: int, end: int, memo: NDArray[np.uint64], keys: NDArray[np.uint64],
     values: NDArray[np.int64],
 ) -> tuple[int, int]:  # fmt: skip
-    """As `word_roles`, which is asked once for each value: sites have few, and each on many tags. A row of the memo
-    has the whole value, so that what is in it can be nothing else's."""
+    """As `word_roles`, cached by value: a site has few values, each on many tags. A row of the cache holds the whole
+    value, so that it cannot match another one."""
     length, whole = end - start, (end - start) // WORD_BYTES
     if length > MEMO_BYTES_MAX:
         return word_roles(page, start, end, keys, values)
@@ -235,7 +235,7 @@ def _put_space(text: NDArray[np.uint8], out: int, block: int, space: int) -> int
 
 @inner
 def _put_preformatted(page: NDArray[np.uint8], at: int, text: NDArray[np.uint8], out: int, block: int) -> int:
-    """A blank of preformatted text. Lines end in one "\\n"; blanks at the block's start mean nothing."""
+    """A blank of preformatted text. Lines end in one "\\n"; blanks at the block's start are dropped."""
     byte = page[at]
     if out == block or (byte == 0x0D and at + 1 < page.size and page[at + 1] == 0x0A):
         return out
@@ -245,7 +245,7 @@ def _put_preformatted(page: NDArray[np.uint8], at: int, text: NDArray[np.uint8],
 
 @inlined
 def _behind_blanks(page: NDArray[np.uint8], at: int, end: int) -> int:
-    """Where something else than a blank comes."""
+    """Where the next byte that is not a blank stands."""
     start, stop = np.uint64(at), np.uint64(end)
     while start + np.uint64(WIDTH) <= stop:
         others = _blanks_mask(page, start) ^ np.uint64(ALL)
@@ -261,8 +261,8 @@ def _behind_blanks(page: NDArray[np.uint8], at: int, end: int) -> int:
 def _copy_ordinary(
     page: NDArray[np.uint8], at: int, end: int, is_pre: bool, text: NDArray[np.uint8], out: int
 ) -> tuple[int, int]:
-    """Copy text as long as it is ordinary, single blanks inside it too, as spaces: (where it ends, where the copy
-    ends). In preformatted text only spaces are that."""
+    """Copy ordinary text, with single blanks as spaces: (where it ends, where the copy ends). In preformatted text,
+    only spaces are such blanks."""
     start, stop, place = np.uint64(at), np.uint64(end), np.uint64(out)
     no_lines = np.uint64(ALL) if is_pre else np.uint64(0)
     while start + np.uint64(WIDTH) <= stop:
@@ -338,7 +338,7 @@ def _copy_text(
 
 @inlined
 def _end_block(text: NDArray[np.uint8], blocks: NDArray[np.int32], state: NDArray[np.int64]) -> None:
-    """What was written since the last block's end, if anything, is a block. There is room for one more."""
+    """The text written since the last block's end, if any, becomes a block. There is room for one more."""
     text, blocks, state = borrowed(text), borrowed(blocks), borrowed(state)
     first, out = state[AT_BLOCK], state[AT_OUT]
     while out > first and is_space(np.int64(text[out - 1])):
@@ -378,7 +378,7 @@ def _pop(to: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: ND
 
 @inlined
 def _pop_last(last: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
-    """As `_pop`, of the element opened last alone, where none is open beyond the stack."""
+    """As `_pop`, for the innermost element only; none is open beyond the stack."""
     kind = stack[last, STACK_KIND]
     counts[stack[last, STACK_NAME] & 255] -= 1
     state[AT_HIDDEN] -= stack[last, STACK_HIDDEN]
@@ -437,7 +437,7 @@ def _close_nearest(
 
 @inlined
 def _close_implied(kind: int, stack: NDArray[np.int64], state: NDArray[np.int64], counts: NDArray[np.int32]) -> None:
-    """What the start tag of a block closes that has no end tag of its own."""
+    """Close the elements that the start tag of a block closes implicitly."""
     stack, state, counts = borrowed(stack), borrowed(state), borrowed(counts)
     kinds, barrier, soft = kind & (LIST_ITEM | DESCRIPTION | CELL | ROW | ROW_GROUP | OPTION), BLOCK | SCOPE, 0
     if kinds & (LIST_ITEM | DESCRIPTION):
@@ -538,7 +538,7 @@ def _note_facts(
     page: NDArray[np.uint8], kind: int, present: int, found: NDArray[np.int64], facts: NDArray[np.int64],
     state: NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """What html, link, base and meta tags say about the page."""
+    """Note the facts of html, link, base and meta tags."""
     if kind & META:
         _note_meta(page, present, found, facts, state)
     elif kind & LINK and present >> REL & 1 and present >> HREF & 1:
@@ -558,8 +558,8 @@ def _roles(
     page: NDArray[np.uint8], present: int, found: NDArray[np.int64], memo: NDArray[np.uint64],
     keys: NDArray[np.uint64], values: NDArray[np.int64],
 ) -> tuple[int, int]:  # fmt: skip
-    """(roles, weights) of the words of classes. An id counts only as a whole: those of headings are made of the words
-    of their text."""
+    """(roles, weights) of the words of classes. An id counts only as a whole, because ids of headings are made of the
+    words of their text."""
     roles, weights = np.int64(0), np.int64(0)
     if present >> ID & 1:
         slot = slot_of(keys, _lower_hash(page, found[ID, 0], found[ID, 1]))
@@ -624,7 +624,7 @@ def _open(
         _take_out(state[AT_LINK] - 1, stack, state, counts)
     _push(name, kind, is_hidden, stack, state, counts, container)
     if kind & ANCHOR and present >> HREF & 1 and state[AT_BEYOND] == 0:
-        # A heading that links to itself is no link: it leads nowhere else.
+        # A heading that links to itself does not count as a link.
         start = found[HREF, 0]
         is_own = containers[container, KINDS] & HEADING and start < found[HREF, 1] and page[start] == 0x23
         state[AT_LINK] = 0 if is_own else state[AT_DEPTH]
@@ -691,7 +691,7 @@ def _end_tag(
         return page.size
     last = state[AT_DEPTH] - 1
     if last >= 0 and stack[last, STACK_NAME] == np.int64(name) and state[AT_BEYOND] == 0:
-        # Nine of ten end tags close what was opened last: what it is is on the stack, and no rule asks for more.
+        # Nine of ten end tags close the innermost element, whose kind is on the stack: no other rule applies.
         if stack[last, STACK_KIND] & BLOCK:
             _end_block(text, blocks, state)
         _pop_last(last, stack, state, counts)
@@ -726,7 +726,7 @@ def _step(
             if is_letter(np.int64(page[at + 2])):
                 return _end_tag(page, at, text, blocks, found, stack, counts, state, keys, values)
             return find(page, at, np.int64(0x3E)) + 1
-        end = at + 1  # a "<" that starts nothing, unless it does
+        end = at + 1  # a "<" that is text, unless it starts a tag
         if following == 0x21 and state[AT_FOREIGN] > 0 and is_cdata(page, at):
             at += 9
             end, behind = cdata_end(page, at), 3
@@ -736,7 +736,7 @@ def _step(
         following_at = find(page, at, np.int64(0x3C)) if is_text else end + behind
         state[AT_LEFT_OUT] += following_at - at
         return following_at
-    if is_text and _BYTE_CLASS[page[at]] == BLANK and state[AT_PRE] == 0:  # most often there is nothing else
+    if is_text and _BYTE_CLASS[page[at]] == BLANK and state[AT_PRE] == 0:  # the most common case
         state[AT_SPACE] = max(state[AT_SPACE], SPACE)
         return _behind_blanks(page, at, end)
     return _copy_text(page, at, end, not is_text, is_text, text, state, keys, values) + behind
@@ -749,8 +749,8 @@ def scan_into(
     state: NDArray[np.int64], memo: NDArray[np.uint64], keys: NDArray[np.uint64], values: NDArray[np.int64],
     no_controls: bool,
 ) -> None:  # fmt: skip
-    """Scan a page into arrays that are large enough; `state` has how much each of them got. Controls of forms may be
-    left out."""
+    """Scan a page into arrays that are large enough; `state` has the number of items in each. Form controls are left
+    out on request."""
     page, text, blocks, containers = borrowed(page), borrowed(text), borrowed(blocks), borrowed(containers)
     facts, found, stack, counts = borrowed(facts), borrowed(found), borrowed(stack), borrowed(counts)
     state, memo, keys, values = borrowed(state), borrowed(memo), borrowed(keys), borrowed(values)

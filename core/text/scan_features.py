@@ -1,9 +1,9 @@
-"""What is known of each block of a page: small numbers for the model that tells main text from the rest.
+"""Features of each block of a page: small integers for the model of main text.
 
-Everything is an integer below LEVELS, so that the same page has the same features on any machine: lengths and distances
-go by their logarithm, shares by sixteenths. A block is described by its own text, by the containers around it, by its
-neighbours and by where it stands in the page. A *paragraph* is a block of prose: of some length, with a sentence end,
-hardly linked. The *best* container is the one with the most paragraphs directly or closely in it.
+All features are integers below LEVELS, so that a page has the same features on any machine: lengths and distances by
+logarithm, shares in sixteenths. They describe a block's own text, the containers around it, its neighbours and its
+place in the page. A *paragraph* is a block of prose: of some length, with a sentence end, with few links. The *best*
+container is the one with the most paragraphs in it or a level or two below.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from dustream.core.text.scan_memory import borrowed
 from dustream.core.text.scan_tables import FIRST_WEIGHT, KIND, ROLE, Int
 from dustream.core.text.scan_vectors import ALL, WIDTH, bits_in, equal_mask, mask_of, range_of
 
-LEVELS = 32  # every feature is below
+LEVELS = 32  # every feature is smaller
 SHARES = 16
 LOG_MAX = LEVELS - 1
 
-# Of a block's text, so much is looked at: what it is like shows at its beginning.
+# Characters are counted in the first bytes of a block only.
 SAMPLE_BYTES = 128
 
 PARAGRAPH_BYTES_MIN = 60
 PARAGRAPH_LINK_SHARE_MAX = 0.35
-# What a paragraph adds to the container it stands in, to the next one and to the one after.
+# The weight of a paragraph in the score of its container, of the next one up, and of the one above that.
 NEARNESS = (12, 8, 5)
 PARAGRAPH_BYTES_MAX = 1 << 16
 
 HEADING, TOP_HEADING, SECOND_HEADING = KIND["HEADING"], KIND["TOP_HEADING"], KIND["SECOND_HEADING"]
 LEAF = KIND["PARAGRAPH"] | KIND["LIST_ITEM"] | KIND["DESCRIPTION"] | HEADING | KIND["PREFORMATTED"] | KIND["CELL"]
 
-# Kinds of a block, the first that fits. The first three are headings.
+# Kinds of a block, the first that matches. The first three are headings.
 _BLOCK_KINDS = (
     TOP_HEADING, SECOND_HEADING, HEADING, KIND["PARAGRAPH"], KIND["LIST_ITEM"], KIND["DESCRIPTION"], KIND["CELL"],
     KIND["PREFORMATTED"], KIND["CONTROL"] | KIND["OPTION"],
 )  # fmt: skip
 HEADING_KINDS = 3
 
-# Columns of what is counted in each container, those inside it included; and how far it is from the best one: steps up
-# to a container around both, and from there down.
+# Columns of the sums of each container, with all containers inside it; and its distance from the best one: steps up to
+# the common container, and from there down.
 BYTES, LINKED, IN_PARAGRAPHS, PARAGRAPHS, BLOCKS, SCORE, UP, DOWN = range(8)
 SUMS = 8
-# Columns of what holds for a container and all around it: their roles and kinds; the weights of words further up.
+# Columns of the path of a container: roles and kinds of it and of all around it; the weights of words further up.
 PATH_ROLES, PATH_KINDS, FAR_WORDS = range(3)
 MASKS = 4
 SHAPES = 8  # columns of the containers' own features
@@ -75,7 +75,7 @@ AROUND_FEATURES = (
     "c3_links", "c3_of_page",
 )  # fmt: skip
 WORD_FEATURES = ("words_near", "words_far", "words")
-# Of blocks so many before or behind.
+# (how many blocks before or behind, which of its own features)
 NEIGHBOURS = tuple((offset, own) for own in (LINK_SHARE, BLOCK_KIND) for offset in (-2, -1, 1, 2))
 FEATURES = (
     *OWN_FEATURES,
@@ -91,7 +91,8 @@ FEATURES = (
 PLACE = len(OWN_FEATURES)
 PAGE = PLACE + len(PLACE_FEATURES)
 AROUND = PAGE + len(PAGE_FEATURES)
-NEIGHBOUR = AROUND + len(AROUND_FEATURES) + len(WORD_FEATURES) + 3 * len(WINDOWS)
+WINDOW = AROUND + len(AROUND_FEATURES) + len(WORD_FEATURES)
+NEIGHBOUR = WINDOW + 3 * len(WINDOWS)
 PATH = NEIGHBOUR + len(NEIGHBOURS)
 INSIDE = PATH + len(PATH_SEEN)
 PARAGRAPH_BEHIND = PLACE_FEATURES.index("paragraph_behind")
@@ -99,9 +100,9 @@ PATH_BITS = tuple(ROLE[name] for name in PATH_SEEN)
 KIND_BITS = tuple(KIND[name] for name in KINDS_SEEN)
 MISSING = LEVELS - 1
 HALF_WEIGHT = FIRST_WEIGHT // 2
-WORDS_NONE = LEVELS // 2  # words that say nothing; a step is a quarter of a logit
+WORDS_NONE = LEVELS // 2  # words without weight; a step is a quarter of a logit
 
-# Blocks are described in tiles of so many, feature by feature, as the model reads them.
+# Features of so many blocks at a time are computed, one column per feature, as the model reads them.
 TILE = 32
 MARGIN = TILE  # places before the first and behind the last block in the columns of own features
 
@@ -136,14 +137,14 @@ def log_of(value: Int) -> int:
 
 @inner
 def share_of(part: Int, whole: Int) -> int:
-    """Sixteenths, 0 to 16; none of nothing."""
+    """A share in sixteenths, 0 to 16; 0 if the whole is empty."""
     return int(SHARES * part / whole) if whole > 0 else 0
 
 
 @inlined
 def _count_in(text: NDArray[np.uint8], start: int, end: int, own: NDArray[np.uint8], at: int, stride: int) -> bool:
-    """Write how many sentence ends, digits, capitals and blanks are in a block's sample: whether it may be prose. The
-    text has room for a vector behind it."""
+    """Count sentence ends, digits, capitals and blanks at a block's start: whether it may be prose. The text has room
+    for a vector behind it."""
     ends = digits = capitals = blanks = np.uint64(0)
     commas = np.uint64(0)
     place, stop = np.uint64(start), np.uint64(min(end, start + SAMPLE_BYTES))
@@ -231,9 +232,9 @@ def _add_paragraph(
 @inner
 def count_blocks(
     text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32], sums: NDArray[np.int32],
-    is_paragraph: NDArray[np.bool_], totals: NDArray[np.int64], own: NDArray[np.uint8],
+    is_paragraph: NDArray[np.bool_], totals: NDArray[np.int32], own: NDArray[np.uint8],
 ) -> None:  # fmt: skip
-    """The blocks' own features, the totals before each, and what each container has in itself."""
+    """The blocks' own features, the totals before each, and the sums of each container without those inside it."""
     text, blocks, containers, sums = borrowed(text), borrowed(blocks), borrowed(containers), borrowed(sums)
     is_paragraph, totals, own = borrowed(is_paragraph), borrowed(totals), borrowed(own)
     count = blocks.shape[0]
@@ -274,17 +275,23 @@ def _describe_container(
     size, prose = sums[i, BYTES], sums[i, IN_PARAGRAPHS]
     shapes[i, 0], shapes[i, 1] = share_of(sums[i, LINKED], size), np.int64(of_page * size)
     shapes[i, 2], shapes[i, 3] = np.int64(of_page_prose * prose), max(0, log_of(size) - log_of(sums[i, BLOCKS]))
-    # Both have two weights for each word. Words next to a block count by the first, the others by the second.
+    # Both sums have two weights for each word. Near words count by the first, words further up by the second.
     near = (near + HALF_WEIGHT) // FIRST_WEIGHT
     far = ((far + HALF_WEIGHT) & (FIRST_WEIGHT - 1)) - HALF_WEIGHT
     shapes[i, 4], shapes[i, 5], shapes[i, 6] = _words_level(near), _words_level(far), _words_level(near + far)
+
+
+@inlined
+def _around(container: np.uint64, containers: NDArray[np.int32]) -> np.uint64:
+    """The parent of a container; the root is its own parent."""
+    return np.uint64(max(np.int32(0), containers[container, PARENT]))
 
 
 @inner
 def sum_up(
     containers: NDArray[np.int32], sums: NDArray[np.int32], masks: NDArray[np.int32], shapes: NDArray[np.uint8]
 ) -> None:
-    """What is in each container, its distance from the best one, the roles around it, and its features."""
+    """The sums of each container, its distance from the best one, the roles on its path, and its features."""
     containers, sums, masks, shapes = borrowed(containers), borrowed(sums), borrowed(masks), borrowed(shapes)
     best = 0
     for i in range(containers.shape[0] - 1, 0, -1):
@@ -316,7 +323,7 @@ def sum_up(
             _describe_container(sums, i, of_page, of_page_prose, near, far, shapes)
 
 
-# Where a tile of blocks stands: what was last seen before it, and what the whole page has.
+# Places in a page: those of the whole page, and those found so far, which go on from tile to tile.
 LAST_PARAGRAPH, TOP, BEHIND, LAST_HEADING, HEADING_LEVEL, PLACES = range(6)
 
 
@@ -325,7 +332,7 @@ def find_places(
     blocks: NDArray[np.int32], is_paragraph: NDArray[np.bool_], own: NDArray[np.uint8], sums: NDArray[np.int32],
     places: NDArray[np.int64], tile: NDArray[np.uint8],
 ) -> None:  # fmt: skip
-    """Where the page's paragraphs and its first h1 are; and the features of the page as a whole."""
+    """Find the page's last paragraph and its first h1, and write the features of the page as a whole."""
     count = blocks.shape[0]
     kinds = MARGIN + BLOCK_KIND * (count + 2 * MARGIN)
     last, top = count - 1, 0
@@ -344,47 +351,54 @@ def find_places(
 
 @inlined
 def _describe_place(
-    i: int, lane: int, blocks: NDArray[np.int32], containers: NDArray[np.int32], sums: NDArray[np.int32],
-    totals: NDArray[np.int64], places: NDArray[np.int64], of_bytes: float, tile: NDArray[np.uint8],
+    i: int, lane: np.uint64, container: np.uint64, count: int, containers: NDArray[np.int32], sums: NDArray[np.int32],
+    totals: NDArray[np.int32], places: NDArray[np.int64], of_bytes: float, tile: NDArray[np.uint8],
 ) -> None:  # fmt: skip
-    count, container, top = blocks.shape[0], blocks[i, CONTAINER], places[TOP]
+    top = places[TOP]
     from_top = MISSING
     if top >= 0:
         from_top = 15 - min(15, log_of(top - i)) if i <= top else min(30, 15 + log_of(i - top))
-    at = PLACE * TILE + lane
-    tile[at], tile[at + TILE] = log_of(i), log_of(count - 1 - i)
-    tile[at + 2 * TILE] = np.int64(of_bytes * totals[i, TOTAL_BYTES])
-    tile[at + 4 * TILE] = log_of(i - places[LAST_HEADING]) if places[LAST_HEADING] >= 0 else MISSING
-    tile[at + 5 * TILE], tile[at + 6 * TILE] = places[HEADING_LEVEL], from_top
-    tile[at + 7 * TILE] = min(np.int32(LOG_MAX), sums[container, DOWN])
-    tile[at + 8 * TILE] = min(np.int32(LOG_MAX), sums[container, UP])
-    tile[at + 9 * TILE] = min(np.int32(LOG_MAX), containers[container, DEPTH])
+    at = np.uint64(PLACE * TILE) + lane
+    tile[at], tile[at + np.uint64(TILE)] = log_of(i), log_of(count - 1 - i)
+    tile[at + np.uint64(2 * TILE)] = np.int64(of_bytes * totals[np.uint64(i), TOTAL_BYTES])
+    tile[at + np.uint64(4 * TILE)] = log_of(i - places[LAST_HEADING]) if places[LAST_HEADING] >= 0 else MISSING
+    tile[at + np.uint64(5 * TILE)], tile[at + np.uint64(6 * TILE)] = places[HEADING_LEVEL], from_top
+    tile[at + np.uint64(7 * TILE)] = min(np.int32(LOG_MAX), sums[container, DOWN])
+    tile[at + np.uint64(8 * TILE)] = min(np.int32(LOG_MAX), sums[container, UP])
+    tile[at + np.uint64(9 * TILE)] = min(np.int32(LOG_MAX), containers[container, DEPTH])
 
 
 @inlined
 def _describe_around(
-    i: int, lane: int, blocks: NDArray[np.int32], containers: NDArray[np.int32], shapes: NDArray[np.uint8],
-    totals: NDArray[np.int64], tile: NDArray[np.uint8],
+    lane: np.uint64, container: np.uint64, containers: NDArray[np.int32], shapes: NDArray[np.uint8],
+    tile: NDArray[np.uint8],
 ) -> None:  # fmt: skip
-    """The containers around a block, and the windows of blocks around it."""
-    around, at = blocks[i, CONTAINER], AROUND * TILE + lane
-    words = at + len(AROUND_FEATURES) * TILE
-    tile[at], tile[at + TILE] = shapes[around, 0], shapes[around, 3]
-    tile[words], tile[words + TILE], tile[words + 2 * TILE] = shapes[around, 4], shapes[around, 5], shapes[around, 6]
+    """The containers around a block."""
+    at = np.uint64(AROUND * TILE) + lane
+    words = at + np.uint64(len(AROUND_FEATURES) * TILE)
+    tile[at], tile[at + np.uint64(TILE)] = shapes[container, 0], shapes[container, 3]
+    for j in range(len(WORD_FEATURES)):
+        tile[words + np.uint64(j * TILE)] = shapes[container, 4 + j]
     for level in range(2):
-        around = max(np.int32(0), containers[around, PARENT])
+        container = _around(container, containers)
         for j in range(4):
-            tile[at + (2 + 4 * level + j) * TILE] = shapes[around, j]
-    around = max(np.int32(0), containers[around, PARENT])
-    tile[at + 10 * TILE], tile[at + 11 * TILE] = shapes[around, 0], shapes[around, 1]
-    at = words + len(WORD_FEATURES) * TILE
+            tile[at + np.uint64((2 + 4 * level + j) * TILE)] = shapes[container, j]
+    container = _around(container, containers)
+    tile[at + np.uint64(10 * TILE)] = shapes[container, 0]
+    tile[at + np.uint64(11 * TILE)] = shapes[container, 1]
+
+
+@inlined
+def _describe_windows(i: int, lane: np.uint64, count: int, totals: NDArray[np.int32], tile: NDArray[np.uint8]) -> None:
+    """The blocks around a block."""
+    at = np.uint64(WINDOW * TILE) + lane
     for number in range(len(WINDOWS)):
-        low, high = max(0, i - WINDOWS[number]), min(blocks.shape[0], i + WINDOWS[number] + 1)
+        low, high = np.uint64(max(0, i - WINDOWS[number])), np.uint64(min(count, i + WINDOWS[number] + 1))
         size = totals[high, TOTAL_BYTES] - totals[low, TOTAL_BYTES]
         tile[at] = log_of(size)
-        tile[at + TILE] = share_of(totals[high, TOTAL_LINKED] - totals[low, TOTAL_LINKED], size)
-        tile[at + 2 * TILE] = log_of(totals[high, TOTAL_IN_PARAGRAPHS] - totals[low, TOTAL_IN_PARAGRAPHS])
-        at += 3 * TILE
+        tile[at + np.uint64(TILE)] = share_of(totals[high, TOTAL_LINKED] - totals[low, TOTAL_LINKED], size)
+        tile[at + np.uint64(2 * TILE)] = log_of(totals[high, TOTAL_IN_PARAGRAPHS] - totals[low, TOTAL_IN_PARAGRAPHS])
+        at += np.uint64(3 * TILE)
 
 
 @inner
@@ -392,7 +406,7 @@ def _describe_masks(
     start: int, stop: int, blocks: NDArray[np.int32], masks: NDArray[np.int32], seen: NDArray[np.int32],
     tile: NDArray[np.uint8],
 ) -> None:  # fmt: skip
-    """One bit after the other, of all blocks of the tile at once. `seen` has room for their masks."""
+    """The features that are bits of a mask, each for the whole tile at once. `seen` has room for the masks."""
     for i in range(start, stop):
         container, lane = blocks[i, CONTAINER], np.uint64(i - start)
         seen[lane] = masks[container, PATH_ROLES]
@@ -413,7 +427,7 @@ def _describe_bit(seen: NDArray[np.int32], first: int, bit: np.int32, feature: i
 @inner
 def describe_tile(
     start: int, blocks: NDArray[np.int32], containers: NDArray[np.int32], sums: NDArray[np.int32],
-    masks: NDArray[np.int32], shapes: NDArray[np.uint8], is_paragraph: NDArray[np.bool_], totals: NDArray[np.int64],
+    masks: NDArray[np.int32], shapes: NDArray[np.uint8], is_paragraph: NDArray[np.bool_], totals: NDArray[np.int32],
     own: NDArray[np.uint8], places: NDArray[np.int64], seen: NDArray[np.int32], tile: NDArray[np.uint8],
 ) -> None:  # fmt: skip
     """The features of the blocks from `start` on, as many as a tile has."""
@@ -432,8 +446,10 @@ def describe_tile(
             tile[at + lane] = own[source + lane]
     of_bytes = SHARES / max(np.int32(1), sums[0, BYTES])
     for i in range(start, stop):
-        _describe_place(i, i - start, blocks, containers, sums, totals, places, of_bytes, tile)
-        _describe_around(i, i - start, blocks, containers, shapes, totals, tile)
+        in_tile, container = np.uint64(i - start), np.uint64(blocks[np.uint64(i), CONTAINER])
+        _describe_place(i, in_tile, container, count, containers, sums, totals, places, of_bytes, tile)
+        _describe_around(in_tile, container, containers, shapes, tile)
+        _describe_windows(i, in_tile, count, totals, tile)
         kind = own[BLOCK_KIND * stride + MARGIN + i]
         if kind < HEADING_KINDS:
             places[LAST_HEADING], places[HEADING_LEVEL] = i, kind + 1

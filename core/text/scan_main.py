@@ -1,4 +1,4 @@
-"""Which blocks of a page are its main text: those that the model scores high enough (scan_features, scan_model)."""
+"""The choice of main text: the blocks with high enough scores (scan_features, scan_model)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dustream.core.text.scan_features import TILE, TOP_HEADING, count_blocks, de
 from dustream.core.text.scan_memory import borrowed
 from dustream.core.text.scan_model import score_tile
 
-# A block is main text from this score on; where the model is sure of no block, as on pages without prose, what is
-# nearly as good as the best one is main text, too.
+# Blocks from this score on are main text. Where no block reaches it, as on pages without prose, blocks not far below
+# the best one are.
 SCORE_MIN = SCALE // 2
 BELOW_BEST_MAX = 3 * SCALE
-# Between two blocks of main text, what is not far below that score is main text, too: a page that changes elsewhere
-# hardly changes there.
+# Blocks between two blocks of main text have a lower limit. A change elsewhere on the page, which moves scores a
+# little, then puts fewer of them in or out.
 BETWEEN_MAX = 5 * SCALE // 4
 
-# Main text that is this little of what is visible does not stand for the page.
+# A shorter main text, and a smaller share of the visible text, does not represent the page.
 SCRAP_BYTES_MAX = 200
 SCRAP_SHARE_MAX = 0.05
 
@@ -28,7 +28,7 @@ SCRAP_SHARE_MAX = 0.05
 @inner
 def score_blocks(
     text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32], sums: NDArray[np.int32],
-    masks: NDArray[np.int32], shapes: NDArray[np.uint8], is_paragraph: NDArray[np.bool_], totals: NDArray[np.int64],
+    masks: NDArray[np.int32], shapes: NDArray[np.uint8], is_paragraph: NDArray[np.bool_], totals: NDArray[np.int32],
     own: NDArray[np.uint8], places: NDArray[np.int64], seen: NDArray[np.int32], tile: NDArray[np.uint8],
     questions: NDArray[np.uint8], answers: NDArray[np.int8], scores: NDArray[np.int16],
 ) -> None:  # fmt: skip
@@ -45,7 +45,7 @@ def score_blocks(
 def choose(
     blocks: NDArray[np.int32], containers: NDArray[np.int32], scores: NDArray[np.int16], chosen: NDArray[np.bool_]
 ) -> None:
-    """For each block, whether it is main text, in `chosen`; all of them, where that would be a scrap of the page."""
+    """Write to `chosen` whether each block is main text; if that would be a scrap of the page, all blocks are."""
     blocks, containers, scores, chosen = borrowed(blocks), borrowed(containers), borrowed(scores), borrowed(chosen)
     count = blocks.shape[0]
     least = np.int64(SCORE_MIN)
@@ -72,7 +72,7 @@ def choose(
 
 @inner
 def _choose_runs(scores: NDArray[np.int16], least: np.int64, chosen: NDArray[np.bool_], count: int) -> None:
-    """The blocks that score high enough, and those between two of them of which none is far below."""
+    """Choose the blocks with high enough scores, and runs between two of them in which none is far below."""
     between = -1  # where a run of these starts
     for i in range(count):
         chosen[i] = scores[i] >= least
@@ -89,7 +89,7 @@ def _choose_runs(scores: NDArray[np.int16], least: np.int64, chosen: NDArray[np.
 def _headline(blocks: NDArray[np.int32], containers: NDArray[np.int32], first: int) -> int:
     """The last h1 before the main text; -1 if there is none.
 
-    It is taken wherever it stands, a header of its own too, so that two layouts of an article give the same text.
+    It counts wherever it stands, even in a separate header, so that two layouts of an article give the same text.
     """
     for i in range(first - 1, -1, -1):
         if containers[blocks[i, CONTAINER], KINDS] & TOP_HEADING:

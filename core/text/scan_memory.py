@@ -23,6 +23,6 @@ def _borrowed(typing_context: Any, array: Any) -> Any:
     return array(array), codegen
 
 
-# The same array, not counted: an atomic increment per array and call costs more than reading a tag. For arguments only:
-# the caller keeps the array alive until the call is over.
+# The same array without reference counting: an atomic increment per array and call costs more than reading a tag. For
+# arguments only: the caller keeps the array alive during the call.
 borrowed = cast("_Borrow", _borrowed)

@@ -1,8 +1,8 @@
-"""The model of main text: how much each block of a page looks like main text, from its features.
+"""The model of main text: a score for each block of a page, from its features.
 
-Boosted regression trees of three levels, over whole numbers. A tree is seven questions ("is feature f above t?") and
-eight answers; all seven are asked of 32 blocks at once, and the answers picked by masks, so that no branch depends on
-the page. Scores are sums of whole numbers: the same on any machine.
+Boosted regression trees of three levels, over integers. A tree has seven questions ("is feature f above t?") and eight
+answers; all seven are evaluated for 32 blocks at once, and masks select the answers, so that no branch depends on the
+page. Scores are sums of integers, the same on any machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dustream.core.text.scan_memory import borrowed
 LEVELS = 3
 QUESTIONS_PER_TREE, ANSWERS_PER_TREE = (1 << LEVELS) - 1, 1 << LEVELS
 
-# Where a tile has no block that is not far below main text after so many trees, the rest cannot lift one there.
+# Evaluation of a tile stops after so many trees if all its blocks are far below main text.
 EARLY_TREES = 40
 EARLY_SCORE_MAX = -3 * SCALE
 
@@ -40,7 +40,7 @@ class Model(NamedTuple):
 
 @cache
 def model() -> Model:
-    """The model that was learned from data, with the features of this version of the code."""
+    """The learned model, with features numbered as in this version of the code."""
     places = np.array([FEATURES.index(name) for name in FEATURE_NAMES], dtype=np.uint8)
     questions = np.frombuffer(bytes.fromhex(QUESTIONS), dtype=np.uint8).reshape(-1, 2).copy()
     questions[:, 0] = places[questions[:, 0]]
@@ -49,7 +49,7 @@ def model() -> Model:
 
 @intrinsic
 def _ask_in(typing_context: Any, tile: Any, questions: Any, answers: Any, tree: Any, scores: Any) -> Any:
-    """Add what a tree answers for each block of the tile to the scores."""
+    """Add the answer of a tree for each block of the tile to the scores."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         tile_at, questions_at, answers_at, scores_at = (

@@ -36,7 +36,7 @@ def _digit(byte: Int, base: int) -> Int:
 
 @inner
 def put_char(text: NDArray[np.uint8], out: int, code: Int) -> int:
-    """Write one character in UTF-8; gives where it ends. It takes no more bytes than any reference to it."""
+    """Write one character in UTF-8: where it ends. It takes no more bytes than any reference to it."""
     if code < 0x80:
         text[out] = code
         return out + 1

@@ -1,7 +1,7 @@
-"""What the scanner knows by name: tags, attributes, words of class and id values, character references.
+"""Names known to the scanner: tags, attributes, words of class and id values, character references.
 
-One table of open addressing for all four; the hash of each domain starts from a value of its own. A name is known by
-its 64-bit hash alone: the 2,400 names do not collide (a test looks), and a stranger that does is misread, no more.
+One open-addressing table for all four; each domain has its own hash seed. A name is identified by its 64-bit hash
+alone: the known names do not collide (a test checks), and an unknown name that does is merely misread.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _KINDS = {
     "ROW_GROUP": "tbody thead tfoot",
     "TABLE": "table",
     "OPTION": "option",
-    "CONTROL": "button select",  # says what can be done, not what is written
+    "CONTROL": "button select",  # names an action, not content
     "PREFORMATTED": "pre listing xmp plaintext textarea",
     "FOREIGN": "svg math",
     # An end tag inside these does not close what is open outside ("has an element in scope").
@@ -61,7 +61,7 @@ _KINDS = {
 }
 KIND = {name: 1 << bit for bit, name in enumerate(_KINDS)}
 
-# What a container is for, by its tag or by words of its class, id and role.
+# The role of a container, by its tag or by words of its class, id and role.
 _TAG_ROLES = {
     "NAVIGATION": "nav menu",
     "HEADER": "header",
@@ -113,11 +113,11 @@ _WORD_ROLES = {
 # CONCEALED is "display: none" on the element itself: scripts show much of it later, so the full text has it.
 ROLE = {name: 1 << bit for bit, name in enumerate(dict.fromkeys((*_TAG_ROLES, *_WORD_ROLES, "CONCEALED")))}
 CONCEALED = ROLE["CONCEALED"]
-# A class that says what the page or a part has or lacks does not name it: "no-sidebar", "has-menu", "label-hidden".
+# A class that says what an element has or lacks is no role of it: "no-sidebar", "has-menu", "label-hidden".
 NEGATION = CONCEALED << 1
 _NEGATIONS = "no has have with without not is toggle label"
-# Besides, words have weights that were learned: one for the containers next to a block, one for those further up. Both
-# are in one number, which can be added: the first times this, and the second.
+# Words also have learned weights: one for the containers next to a block, one for those further up. Both are packed
+# into one integer, so that they are added together: the first times this, plus the second.
 FIRST_WEIGHT = 1 << 16
 
 ATTRIBUTES = (
@@ -171,7 +171,7 @@ def name_hash(name: str, domain: int) -> int:
 
 
 def word_hash(word: str, domain: int) -> int:
-    """Of a word of a class, or a reference, which are found byte by byte."""
+    """Of a word of a class, or of a reference: byte by byte."""
     h = domain
     for byte in word.encode():
         h = ((h ^ byte) * FNV_PRIME) & _ALL_BITS
@@ -196,7 +196,7 @@ def named_references() -> dict[str, tuple[str, bool]]:
 
 
 def word_weights() -> dict[str, tuple[int, int]]:
-    """Word → how much it speaks for main text, on the containers next to a block, and on those further up."""
+    """Word → its weights for main text, on the containers next to a block and on those further up."""
     items = WORDS.split()
     return {word: (int(near), int(far)) for word, near, far in zip(items[::3], items[1::3], items[2::3], strict=True)}
 

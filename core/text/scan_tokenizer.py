@@ -1,7 +1,7 @@
 """The lexical rules of HTML (13.2.5) on UTF-8 bytes: names, attributes, comments, raw text.
 
-Every function takes a place in the page and gives the place behind what it read; none goes backwards, so that a page
-is read in linear time whatever is in it. What is not closed goes on to the end of the page, as the standard says.
+Every function takes a place in the page and returns the place behind what it read. None goes backwards, so any page is
+read in linear time. Unclosed constructs extend to the end of the page, as the standard says.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _name_end(page: NDArray[np.uint8], at: int) -> int:
 
 @inner
 def _lower(word: np.uint64) -> np.uint64:
-    """Eight bytes with small letters, all at once: bit 7 of each sum tells whether its byte is beyond a bound."""
+    """Eight bytes in lower case at once: bit 7 of each sum tells whether its byte is above a bound."""
     low = word & np.uint64(0x7F7F7F7F7F7F7F7F)
     from_a, beyond_z = low + np.uint64(0x3F3F3F3F3F3F3F3F), low + np.uint64(0x2525252525252525)
     is_capital = (from_a ^ beyond_z) & ~word & np.uint64(0x8080808080808080)
@@ -90,7 +90,7 @@ def last_word(page: NDArray[np.uint8], at: np.uint64, size: np.uint64) -> np.uin
 
 @inner
 def _name_hash(page: NDArray[np.uint8], start: int, end: int, domain: np.uint64) -> np.uint64:
-    """The hash of the name between, in small letters (scan_tables.name_hash)."""
+    """The hash of the name in this range, in lower case (scan_tables.name_hash)."""
     at, left = np.uint64(start), np.uint64(end - start)
     h = domain ^ left
     while left >= np.uint64(WORD_BYTES):
@@ -102,7 +102,7 @@ def _name_hash(page: NDArray[np.uint8], start: int, end: int, domain: np.uint64)
 
 @inlined
 def _letters(word: np.uint64) -> np.uint64:
-    """How many bytes come before the first below "?": letters go on, and whatever ends a name does not."""
+    """The number of bytes before the first one below "?". Letters are above it, and bytes that end a name below."""
     below = (word - np.uint64(0x3F3F3F3F3F3F3F3F)) & ~word & np.uint64(0x8080808080808080)
     return first_bit(below) >> np.uint64(3)
 
@@ -188,7 +188,7 @@ def attributes(
     """Read a tag from behind its name: (behind ">", which attributes it has as bits, whether it ends in "/>").
 
     `found` gets start and end of the values of the known attributes; the first of a name counts. Behind the page's
-    end means that the tag is not closed, and then it is none.
+    end means that the tag is not closed, so it is not a tag.
     """
     page, found, keys, values = borrowed(page), borrowed(found), borrowed(keys), borrowed(values)
     present, slash, size = 0, False, page.size

@@ -1,8 +1,8 @@
-"""Thirty-two bytes of a page at once.
+"""Operations on 32 bytes of a page at once.
 
-A page is mostly bytes that mean nothing to the scanner (scripts, attribute values, words), and to look at them one by
-one would be most of its time. A mask has one bit for each of 32 bytes; the compiler makes a few vector instructions of
-it. Numba's bounds checks do not see these loads, so each function checks for itself where they are on.
+Most bytes of a page are of no interest to the scanner (scripts, attribute values, words), and reading them one by one
+would take most of its time. A mask has one bit for each of 32 bytes and compiles to a few vector instructions. Numba's
+bounds checks do not cover these loads, so each function checks by itself if they are enabled.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def _high_in(typing_context: Any, page: Any, at: Any) -> Any:
 
 
 def _one_of(builder: Any, loaded: Any, some: bytes) -> Any:
-    """Which lanes are one of some bytes: those whose least difference to them is none. One comparison in all: what that
-    gives is a mask, which takes longer to combine with others than lanes take."""
+    """The lanes equal to one of some bytes: those whose least difference to them is zero. A single comparison, because
+    masks, its result, take longer to combine than lanes."""
     least = None
     for byte in some:
         difference = builder.xor(loaded, ir.Constant(_VECTOR, [byte] * WIDTH))
@@ -107,7 +107,7 @@ def _count_bits(typing_context: Any, mask: Any) -> Any:
     return types.uint64(types.uint64), codegen
 
 
-# What compiled code calls, as type checkers see it.
+# The functions that compiled code calls, typed for type checkers.
 _equal = cast("Callable[[Bytes, np.uint64, np.uint8], np.uint64]", _equal_in)
 _high = cast("Mask", _high_in)
 _copy_spaced = cast("Callable[[Bytes, np.uint64, Bytes, np.uint64], np.uint64]", _spaced)
@@ -124,7 +124,7 @@ def _check(array: Bytes, at: np.uint64, size: int) -> None:
 
 @kernel
 def equal_mask(page: Bytes, at: np.uint64, byte: np.uint8) -> np.uint64:
-    """Which of the 32 bytes from `at` on are this one. They are all inside the page."""
+    """Which of the 32 bytes from `at` on equal this one. All of them are inside the page."""
     _check(page, at, WIDTH)
     return _equal(page, at, byte)
 

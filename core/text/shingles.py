@@ -30,7 +30,7 @@ PLACES = (1 << _CUT_BITS_MAX) + 2 * _HALF_CELLS
 
 
 def _hashed_buckets(dimensions: int) -> NDArray[np.uint8]:
-    """Sub-dictionaries by plain hash: where no table has been learned from a sample."""
+    """Sub-dictionaries by plain hash, used where no table was learned from a sample."""
     mixed = np.arange(BUCKETS, dtype=np.uint64) * _MULTIPLIER
     table = ((mixed >> np.uint64(32)) % np.uint64(dimensions)).astype(np.uint8)
     table.setflags(write=False)
@@ -64,7 +64,7 @@ def windows_into(tokens: NDArray[np.uint64], count: int, shingles: NDArray[np.ui
 def _count_cells(
     values: NDArray[np.uint64], count: int, bits: int, places: NDArray[np.uint32], first_half: int, second_half: int
 ) -> None:
-    """How many values each cell of each cut gets, all in one go: by the top `bits` of the hash, from 0 on in `places`,
+    """Count the values of each cell of each cut in one pass: by the top `bits` of the hash, from 0 on in `places`,
     and by the two halves of the bucket, from there on."""
     shift, mask = np.uint64(_HASH_BITS - bits), np.uint64((1 << bits) - 1)
     low, high = np.uint64(first_half), np.uint64(second_half)
@@ -118,8 +118,8 @@ def sort_distinct(
     """Make the first `count` values ascending and without repeats, in linear time: how many are left.
 
     Stable cuts by the top bits of the hash, which is uniform, and by the bucket, however uneven the first tokens are.
-    What shares a bucket and a cell of the hash is a value or two, which insertion puts in order. The bucket is cut by
-    half of its bits each, for which 64 places are counted and not 4,096, many more than a page has shingles.
+    One or two values share a bucket and a cell of the hash; insertion sorts them. The bucket is cut by half of its bits
+    at a time, which takes 64 counters instead of 4,096, far more than a page has shingles.
     """
     bits = _CUT_BITS_MIN
     while bits < _CUT_BITS_MAX and (_CELL_VALUES_MAX << bits) < count:
@@ -142,7 +142,7 @@ def sort_distinct(
 
 @inner
 def lengths_into(shingles: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
-    """The length vector by DEFAULT_TABLE. All its counts are in one number, so that no addition waits for memory."""
+    """The length vector by DEFAULT_TABLE. The counts are packed into one integer: no addition waits for memory."""
     for i in range(DIMENSIONS):
         counts[i] = 0
     for start in range(0, shingles.size, _PACKED_MAX):

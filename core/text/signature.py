@@ -32,13 +32,13 @@ from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
 
 
 class SignedPage(Struct, frozen=True, gc=False):
-    """A page's signature, and what else of it decides what becomes of it."""
+    """A page's signature, and the facts of its head that decide how it is processed."""
 
     signature: PageSignature
     refresh_target: str = ""
     refresh_delay_s: float = 0.0
     canonical: str = ""  # as the page writes it
-    utf8: bytes = b""  # the text, where it was asked for
+    utf8: bytes = b""  # the text, on request
 
 
 PageSigner = Callable[[str | bytes, str | None, str], SignedPage]
@@ -74,8 +74,8 @@ def signature_in(room: Room, found: Result, text: NDArray[np.uint8] | None, lang
 
 
 def _composed(room: Room, found: Result, text: NDArray[np.uint8]) -> tuple[Room, Result, NDArray[np.uint8]]:
-    """The same, or what comes of the text in composed form, if that is another. Its script is told by the text as it
-    was written."""
+    """The same, or the signature of the text in composed form (NFC) if that differs. The script is detected on the text
+    as written."""
     if found[MAY_COMPOSE] and (nfc := composed(data := text.tobytes())) != data:
         text = np.frombuffer(data, dtype=np.uint8)  # the room gets the composed text's signature
         room = one_pass(np.frombuffer(nfc, dtype=np.uint8), SIGN)
@@ -85,7 +85,7 @@ def _composed(room: Room, found: Result, text: NDArray[np.uint8]) -> tuple[Room,
 
 
 def page_signer(source: TextSource, with_text: bool = False) -> PageSigner:
-    """What reads and signs pages. Language: as the crawler says, else the page's own attribute, else by its text."""
+    """A function that reads and signs pages. Language: the crawler's, else the page's attribute, else detected."""
     if source.extractor == "scan":
         from dustream.core.text.scan import scan_signer
 

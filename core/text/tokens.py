@@ -1,14 +1,14 @@
-"""Tokens: what a page's text is compared by.
+"""Tokens, the units by which texts are compared.
 
 - A run of letters, digits and their combining marks is one token (scripts with spaces: Latin, Arabic, Hindi …).
 - In scripts written without spaces (Han, kana, Thai, Lao, Khmer, Myanmar …) every letter, with the marks on it, is a
   token, and so is every emoji.
-- Hangul is taken as words: Korean puts spaces between words, and syllable shingles would triple the set's size while
-  one changed word costs about the same share of it.
-- In a text of up to SHORT_TEXT_TOKENS such tokens, a run of symbols is a token, too: they are much of what "C++", "-5"
-  or "★★☆" say.
+- Hangul is tokenised into words: Korean has spaces between words, and shingles of syllables would triple the set's size
+  while a changed word affects about the same share of it.
+- In a text of up to SHORT_TEXT_TOKENS such tokens, a run of symbols is a token, too: "C++", "-5" or "★★☆" are mostly
+  symbols.
 - Case is folded, full-width forms become ordinary ones. Invisible characters (zero-width space, soft hyphen, variation
-  selectors, tatweel …) are as if not there. All else (spaces, punctuation, symbols, controls) only separates.
+  selectors, tatweel …) are ignored. All others (spaces, punctuation, symbols, controls) are separators.
 
 A token's hash is 64 bits; its top 12 bits are the token's *bucket*, the unit of which sub-dictionaries are made.
 """
@@ -80,7 +80,7 @@ _SYMBOL = 5  # beside the classes of the table
 _IDEOGRAPHS_END = 0x40000
 _TAGS_FIRST, _TAGS_END = 0xE0000, 0xE1000
 
-# A run of ASCII this long is hashed in lanes; shorter ones do not pay for the way there.
+# A run of ASCII this long is hashed in lanes; for shorter ones the set-up costs more than it saves.
 LANES = 4
 LANES_BYTES_MIN = 128
 PLACES_BEHIND = 2 * LANES + 8 + 2 * SHORT_TEXT_TOKENS
@@ -129,7 +129,7 @@ def text_too_long(size: int) -> BadEvent:
 
 
 def composed(data: bytes) -> bytes:
-    """In composed form (NFC), in which é is one character however it was written; what is no UTF-8 is replaced."""
+    """The text in composed form (NFC), in which é is always one character. Invalid UTF-8 is replaced."""
     return unicodedata.normalize("NFC", data.decode("utf-8", "replace")).encode()
 
 
@@ -222,7 +222,7 @@ def _next_ascii(
 ) -> tuple[np.uint64, np.uint64, np.uint64]:  # fmt: skip
     """One ASCII byte on: (next place, hash of the open token, whether one is open).
 
-    Without branches on the text, which no processor can predict: every byte writes the open token's hash to the next
+    Without branches on the text, which processors cannot predict: every byte writes the open token's hash to the next
     place, and a separator behind a word moves the place on and clears the hash. In ASCII all but words separates.
     """
     entry = np.uint64(table[byte])
@@ -420,7 +420,7 @@ def token_hashes(text: str | bytes) -> NDArray[np.uint64]:
 
 
 def hash_of_word(word: str) -> int:
-    """The hash of a word that is one token, in small letters: the same as compiled code gives."""
+    """The hash of a lower-case word that is one token, as compiled code computes it."""
     h = 0
     for char in word:
         h = (h ^ ord(char)) * int(_TOKEN_MULTIPLIER) & _ALL_BITS

@@ -1,6 +1,6 @@
-"""UTF-8, checked and written by compiled code: a page is mostly ASCII, and 32 characters of that are one step.
+"""UTF-8 validation and encoding in compiled code, 32 ASCII characters at a time.
 
-Python's own codec goes through a page that is not pure ASCII character by character, which takes as long as the scan.
+Python's codec encodes a page that is not pure ASCII character by character, which takes as long as the scan.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def is_utf8(page: bytes) -> bool:
 
 
 def _units(context: Any, builder: Any, text: Any, at: Any, of: Any) -> Any:
-    """Where the characters of a Python string stand that begin at `at`, as elements of this type."""
+    """The characters of a Python string from `at` on, as elements of this type."""
     view = cgutils.create_struct_proxy(types.unicode_type)(context, builder, value=text)  # type: ignore[no-untyped-call]
     return builder.gep(builder.bitcast(view.data, of.as_pointer()), [at])
 
@@ -120,7 +120,7 @@ _bytes_of_ascii = cast("Callable[[str], Bytes]", _bytes_in)
 
 
 def _encoder(unit_bytes: int) -> Encode:
-    """Of strings whose characters take this many bytes each: writes them as UTF-8, gives the size of that."""
+    """A function that writes strings of characters of this many bytes as UTF-8 and returns the size."""
     unit = ir.IntType(8 * unit_bytes)
     vector, narrow = ir.VectorType(unit, WIDTH), ir.VectorType(ir.IntType(8), WIDTH)
 
@@ -205,7 +205,7 @@ _kept = Kept(_room_for)
 
 
 def utf8_array(text: str) -> Bytes:
-    """The string in UTF-8, until the next one comes to this thread. Lone surrogates, which JSON can carry and UTF-8
+    """The string in UTF-8, valid until the next call in this thread. Lone surrogates, which JSON can carry and UTF-8
     cannot, become U+FFFD."""
     if text.isascii():
         return np.frombuffer(text.encode(), dtype=np.uint8)
