@@ -102,7 +102,7 @@ class ArchiveInput(Input):
         return position
 
     def _give(self, content: Content, at: int, found: Frame, after: int) -> Iterator[Item]:
-        """Yield a page or a rejection, or only count the record."""
+        """A page, a rejection, or nothing but a count."""
         if self.position < self.first_position:
             self._next_position()
             return

@@ -48,8 +48,8 @@ Item = Record | Rejection
 class Input(ABC):
     """One input, read once, in order. A position counts every record: good, rejected or skipped.
 
-    `skipped` counts, by reason, well-formed records that are not pages (requests, images, DNS records), from the start
-    position on. `notices` are warnings about the input as a whole. `bytes_read` of `bytes_total` is
+    `skipped` counts by reason what is well-formed but no page (requests, images, DNS records), from the start
+    position on. `notices` says what a person should know of the input as a whole. `bytes_read` of `bytes_total` is
     progress through the file as stored, compressed or not; `bytes_total` is None for a pipe.
     """
 
