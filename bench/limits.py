@@ -52,7 +52,11 @@ REFUSED = {
 LISTS = {
     "clearurls": json.dumps({"providers": {"x": {"urlPattern": "a." * 50_000, "rules": ["ref"]}}}),
     "adguard": "||x.com^$" + "a," * 100_000 + "x",
-    "nutch": "<r><regex><pattern>" + "(" * 20_000 + "a" + ")*" * 20_000 + "</pattern><substitution/></regex></r>",
+    "nutch": "<r><regex><pattern>"
+    + "(" * 20_000
+    + "a"
+    + ")*" * 20_000
+    + "</pattern><substitution>$1</substitution></regex></r>",
 }
 
 Row = tuple[str, float, float]

@@ -114,11 +114,13 @@ def numbered(hashes: Hashes) -> tuple[Ints, Ints]:
     return numbers, firsts[:used]
 
 
-def key_table(entries: Mapping[int, Any], value_type: npt.DTypeLike) -> tuple[Hashes, npt.NDArray[Any]]:
-    """A table of keys, at most a quarter full: hash → value, or a row of values. The keys and the values by slot."""
+def key_table(
+    entries: Mapping[int, Any], value_type: npt.DTypeLike, slots_per_entry: int
+) -> tuple[Hashes, npt.NDArray[Any]]:
+    """A table of keys: hash → value, or a row of values. The keys and the values by slot."""
     hashes = np.fromiter(entries, np.uint64, len(entries))
     values = np.array(list(entries.values()), value_type)
-    slots = slots_by_hash(hashes, 4)
+    slots = slots_by_hash(hashes, slots_per_entry)
     is_used = slots >= 0
     keys, found = np.zeros(len(slots), np.uint64), np.zeros((len(slots), *values.shape[1:]), value_type)
     keys[is_used], found[is_used] = hashes[slots[is_used]], values[slots[is_used]]

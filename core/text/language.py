@@ -111,7 +111,7 @@ def word_table() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     for number, words in enumerate(FUNCTION_WORDS.values()):
         for token in map(hash_of_word, words.split()):
             languages[token] = languages.get(token, 0) | 1 << number
-    return key_table(languages, np.uint32)
+    return key_table(languages, np.uint32, slots_per_entry=4)
 
 
 @kernel

@@ -144,7 +144,7 @@ def _name_table() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     for bit, names in enumerate(_GROUPS):
         for h in map(_fnv1a, names.split()):
             kinds[h] = kinds.get(h, 0) | 1 << bit
-    return key_table(kinds, np.uint32)
+    return key_table(kinds, np.uint32, slots_per_entry=4)
 
 
 @kernel

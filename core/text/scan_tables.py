@@ -222,4 +222,4 @@ def _entries() -> dict[int, tuple[int, int]]:
 @cache
 def name_tables() -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """(hashes, two values each)."""
-    return key_table(_entries(), np.int64)
+    return key_table(_entries(), np.int64, slots_per_entry=2)  # a larger table is slower: it leaves the cache

@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         unread += found.unread
     if unread:
         print(
-            f"dustream: {unread} of {lines} lines have no information about a page and were skipped"
+            f"dustream: {unread} of {lines} lines describe no page and were left out"
             " (no absolute URL, not GET, or an answer that is neither page, redirect nor dead end)",
             file=sys.stderr,
         )

@@ -72,7 +72,7 @@ class ParquetTable(Input):
                     position += 1
                 self._rows_read = position
         except (pa.ArrowException, OSError) as error:
-            reason = f"row group {group} is damaged, rows {position} to {end - 1} are lost ({error})"
+            reason = f"row group {group} cannot be read further, rows {position} to {end - 1} are lost ({error})"
             if self.gives(position):
                 yield self.reject(position, _no_offset, reason)
 

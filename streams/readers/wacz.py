@@ -67,7 +67,7 @@ class WaczArchive(Input):
 
     def _damage(self, name: str, position: int, error: Exception) -> Generator[Item, None, int]:
         if self.gives(position):
-            yield Rejection(name, position, 0, f"this part of the zip is damaged from here on ({error})")
+            yield Rejection(name, position, 0, f"this part of the zip cannot be read further ({error})")
         return position + 1
 
     @property

@@ -93,7 +93,7 @@ def test_entries_are_numbered_by_first_appearance(hashes: list[int]) -> None:
 @settings(deadline=None)  # the first call compiles
 @given(st.dictionaries(st.integers(1, 2**64 - 1), st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1))
 def test_a_table_built_by_python_has_all_values(entries: dict[int, tuple[int, int]]) -> None:
-    keys, values = key_table(entries, np.int64)
+    keys, values = key_table(entries, np.int64, slots_per_entry=4)
     found = {int(key): tuple(row) for key, row in zip(keys, values.tolist(), strict=True) if key != NO_KEY}
     assert found == entries
     assert len(keys) >= 4 * len(entries)

@@ -165,7 +165,7 @@ def test_damage_of_the_zip_costs_one_part(tmp_path: Path) -> None:
     with open_input(str(path)) as opened:
         items = list(opened)
     assert urls(items)[:2] == ["http://a.de/1", "http://a.de/2"]
-    assert "damaged from here on" in rejections(items)[0].reason
+    assert "cannot be read further" in rejections(items)[0].reason
 
 
 def test_zips_that_are_no_wacz_are_refused(tmp_path: Path) -> None:
