@@ -38,7 +38,7 @@ MATES_MAX: Final = 128
 
 
 class Likely(NamedTuple):
-    """A list as instances of rules are looked for in it: its text, which URLs can be instances, what tells that two
+    """A list in the form that detection needs: its text, which URLs can be instances, when two
     are likely similar, and how long substrings and how large buckets may be."""
 
     prefix: U64s

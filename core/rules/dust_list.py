@@ -1,4 +1,4 @@
-"""The list of URLs that DustBuster works on, its settings, and what its phases hand to each other."""
+"""The list of URLs that DustBuster works on, its settings, and the values passed between its phases."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ Fetch = Callable[[str], str | None]
 
 
 class Searched(NamedTuple):
-    """A list as rules are tried on it: its text (framed_text.py), and what is known of its URLs."""
+    """A list in the form that validation needs: its text (framed_text.py), and the known contents of its URLs."""
 
     data: Bytes
     starts: I64s
@@ -196,7 +196,7 @@ def _merged(before: LoggedUrl | None, entry: LoggedUrl) -> LoggedUrl:
 
 
 def _spread(url: str) -> tuple[int, str]:
-    """An order that has nothing to do with the text: the first of it are a fair sample."""
+    """An order independent of the text: its first entries are a fair sample."""
     mixed = 14_695_981_039_346_656_037
     for byte in url.encode("utf-8", "surrogatepass"):
         mixed = ((mixed ^ byte) * 1_099_511_628_211) & 0xFFFF_FFFF_FFFF_FFFF

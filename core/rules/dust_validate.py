@@ -1,5 +1,5 @@
-"""DustBuster, phase 3: few outcomes of a rule on known URLs (or fetched ones) may differ in content. A rule is tried
-shrinking first, and what refines a valid rule is not tried."""
+"""DustBuster, phase 3: few outcomes of a rule on known URLs (or fetched ones) may differ in content. Shrinking
+rules are tried first; rules that refine a valid one are not tried."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def validate(rules: I64s, listed: UrlList, settings: DustSettings, fetch: Fetch 
 
 
 def _told_rules(listed: UrlList, rules: I64s, facts: I64s, rows: Ints, landed: Ints) -> list[DustRule]:
-    """What compiled code has found valid."""
+    """The rules that compiled code has found valid."""
     told, begin, text = [], 0, listed.text
     for side, right, wrong, url, scope, end in facts.tolist():
         within = text.piece(int(text.starts[url]) + 1, scope - 1).decode()
@@ -314,7 +314,7 @@ def _with_fetched(
 
 
 def _outcomes(find: Bytes, put: Bytes, listed: UrlList, limits: Limits) -> Outcomes:
-    """Every URL that the rule changes, and whether it and what it becomes are alike."""
+    """Every URL that the rule changes, and whether its outcome is alike."""
     rows, relations, found, landed, _ = _found_outcomes(listed.searched, find, put, limits, False)
     outcomes = Outcomes(rows, relations, found, landed)
     return _decided(_as_rewrite(find, put, ""), outcomes, listed) if (relations == UNDECIDED).any() else outcomes
@@ -442,7 +442,7 @@ def _stays_standard(
 
 @kernel
 def _can_be_deployed(find: Bytes, put: Bytes) -> bool:
-    """Not if there is nothing to find, or something that finds itself again in what it put."""
+    """Whether there is a text to find, and the rule does not apply to its own output again."""
     framed = [FRAME_START, FRAME_END]
     if len(find) == 0 or (len(put) == 0 and (find[0] == framed[0] or find[-1] == framed[1])):
         return False
@@ -460,7 +460,7 @@ def _can_be_deployed(find: Bytes, put: Bytes) -> bool:
 
 
 def is_deployable(rewrite: Rewrite) -> bool:
-    """Whether a substring rule does not find itself again in what it put; rules by key do not."""
+    """Whether a rule does not apply to its own output again; rules by key never do."""
     return isinstance(rewrite, PatternRewrite) or rewrite.find not in rewrite.put
 
 

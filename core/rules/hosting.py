@@ -1,8 +1,7 @@
 """Shared hosting: many hosts under one site, each with contents of its own.
 
-What the users of a blog or shop host do with their URLs says nothing about other users. So the rules of such a site are
-learned host by host. A site with few hosts, or with hosts that show the same pages, is learned as a whole.
-"""
+Each user of a blog or shop host has their own URLs and pages. So the rules of such a site are learned host by host. A
+site with few hosts, or with hosts that show the same pages, is learned as a whole."""
 
 from __future__ import annotations
 

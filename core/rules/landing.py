@@ -57,15 +57,15 @@ class LandingSettings(NamedTuple):
         share = 1.0 if self.known_share is None else self.known_share
         return allowed_share(self.unknown_share_max, share, rewrites, self.deviations)
 
-    def with_targets_seen(self, seen: int, rewrites: int) -> LandingSettings:
-        """For a rule with so many known targets. If URLs are missing by chance, the known share of targets is about the
-        known share of URLs. If it is far higher, pages were drawn with all their URLs: then a right rule finds its
-        targets, and unknown targets speak against it."""
+    def with_targets_seen(self, seen: int, targets: int) -> LandingSettings:
+        """For a rule so many of whose targets are known. If URLs are missing by chance, the known share of targets is
+        about the known share of URLs. If it is far higher, pages were drawn with all their URLs: then a right rule
+        finds its targets, and unknown targets count against it."""
         if self.known_share is None or self.known_share >= 1:
             return self
         expected = min(1.0, SEEN_TIMES_MAX * self.known_share)
-        by_chance = CHANCE_DEVIATIONS * math.sqrt(expected * (1 - expected) * rewrites)
-        return self._replace(known_share=1.0) if seen > expected * rewrites + by_chance else self
+        by_chance = CHANCE_DEVIATIONS * math.sqrt(expected * (1 - expected) * targets)
+        return self._replace(known_share=1.0) if seen > expected * targets + by_chance else self
 
 
 class Landing(NamedTuple):

@@ -838,10 +838,11 @@ class Judge:
         """Why the rule must not be applied; empty if few enough URLs land wrong or unknown. Where targets are known,
         few enough pages must do so, too: a page under many URLs shows agreement many times, and a page without a known
         target shows only once that the rule may be wrong."""
-        seen = int(np.count_nonzero(self._marked(self._known.places)[changes.targets]))
-        landing = self._settings.landing.with_targets_seen(seen, len(changes.targets))
+        is_seen = self._marked(self._known.places)
+        targets, meeting = np.unique(changes.targets), np.unique(changes.targets[ways == MEETS])
+        landing = self._settings.landing.with_targets_seen(int(np.count_nonzero(is_seen[targets])), len(targets))
         reason = evidence_of(rule).reason(landing)
-        if reason or rule.evidence == "size" or 2 * seen < rule.support:
+        if reason or rule.evidence == "size" or 2 * np.count_nonzero(is_seen[meeting]) < len(meeting):
             return reason
         return counted_by_page(ways, self._clusters_at(changes)[changes.sources]).reason(landing, "pages")
 

@@ -26,7 +26,7 @@ CHAIN_LENGTH_MAX: Final = 16
 
 
 def select(tree: PatternTree, candidates: list[Candidate], settings: CandidateSettings) -> list[Candidate]:
-    """The way that the settings name."""
+    """By the method in the settings."""
     if settings.selection == "naive":
         return select_naively(tree, candidates)
     return select_by_graph(tree, candidates, settings)

@@ -57,7 +57,7 @@ class ClusterShares:
         return ordered
 
     def most_frequent(self, node: Node, key: int) -> list[int]:
-        """The most frequent values of a key, equally frequent. URLs that redirect or are gone have no say."""
+        """The most frequent values of a key, equally frequent. URLs that redirect or are gone are not counted."""
         if (node.id, key) not in self._frequent:
             rows, training = self._tree.rows(node), self._training
             found: list[int] = _most_frequent(training.values[key], rows, training.avoid, self._counts).tolist()

@@ -103,14 +103,14 @@ class TrainingSet:
 
 
 def ranks_of(avoid: npt.NDArray[np.bool_]) -> Ranks:
-    """Of pages of which only this is known: whether they redirect or are gone."""
+    """Of pages without canonical links."""
     return np.where(avoid, RANK_AVOIDED, CANONICAL_PLACES["none"]).astype(np.int8)
 
 
 def training_set(known: Iterable[KnownUrl], table: UrlTable | None = None) -> TrainingSet:
-    """The URLs in standard form, sorted. Of several with one standard form the first in sorted order speaks for all.
+    """The URLs in standard form, sorted. Of several with one standard form, the first in sorted order is used.
 
-    `table`: for who makes several training sets of much the same URLs.
+    `table`: shared by training sets with mostly the same URLs.
     """
     table = table or UrlTable()
     by_url: dict[str, KnownUrl] = {}

@@ -1,4 +1,4 @@
-"""URLs taken apart, as numbers: the work that training sets of much the same URLs share.
+"""Parsed URLs as numbers, cached for training sets that share most of their URLs.
 
 URLs with the same keys have one structure; a URL is its structure and the numbers of its values. Plain URLs, which most
 are, are taken apart and numbered in compiled code; all others by `keys_and_values`, which says what is right.
@@ -375,7 +375,7 @@ def _segments(
 
 @kernel
 def _is_extension(data: Bytes, begin: int, end: int) -> bool:
-    """As decompose.py has it: a letter, then up to seven letters and digits."""
+    """As in core/urls/keys.py: a letter, then up to seven letters and digits."""
     if not 1 <= end - begin <= EXTENSION_MAX or 48 <= data[begin] <= 57:
         return False
     at = begin

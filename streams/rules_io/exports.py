@@ -60,7 +60,7 @@ def to_nutch(rule_sets: Iterable[RuleSet]) -> Export:
 
 
 def nutch_regexes(rules: RuleSet) -> tuple[list[UrlRegex], list[UrlRule]]:
-    """What Nutch applies to URLs of a site, each once and in this order; and the rules that are not among it.
+    """The patterns that Nutch applies to URLs of a site, each once and in this order; and the rules left out.
 
     `normalize` repeats the rules until nothing changes. One pass is enough for rules by keys, but a substring may be
     there again, so where such rules are, all of them follow each other several times.
@@ -81,7 +81,7 @@ class Difference(NamedTuple):
 
 
 def nutch_differences(rule_sets: Iterable[RuleSet], urls: Iterable[str]) -> Iterator[Difference]:
-    """What Nutch does otherwise than `normalize`, of URLs that it has brought into standard form. Patterns are held
+    """The URLs, in Nutch's standard form, for which Nutch and `normalize` differ. Patterns are held
     against these URLs as Java does it: they mean the same in Java and in Python."""
     sets = list(rule_sets)
     normalizer = Normalizer(sets)

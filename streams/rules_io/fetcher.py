@@ -65,7 +65,7 @@ class FetchedPage:
 
 @dataclass
 class FetchCounts:
-    """What became of the URLs that were asked for."""
+    """How many requests succeeded, failed or were not allowed."""
 
     fetched: int = 0
     failed: int = 0
@@ -73,11 +73,11 @@ class FetchCounts:
 
 
 class _Refused(Exception):
-    """By robots.txt, or because nothing may be asked there."""
+    """Refused by robots.txt, or because the address is not public."""
 
 
 class _PublicResolver(AbstractResolver):
-    """Names that lead to public addresses alone: what is checked is what is connected to."""
+    """Resolves names to public addresses only; the checked address is the one connected to."""
 
     def __init__(self, allows_private: bool) -> None:
         self._inner = aiohttp.ThreadedResolver()
@@ -148,7 +148,7 @@ class Fetcher:
         return await self._get(url, min(max(self._limits.delay_s, delay_s), CRAWL_DELAY_S_MAX), self._limits.bytes_max)
 
     def _check(self, url: str) -> None:
-        """Names are checked where they are resolved; addresses are not resolved."""
+        """Checks addresses; names are checked when they are resolved."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise _Refused

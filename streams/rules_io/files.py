@@ -22,7 +22,7 @@ class _RuleFileVersion(msgspec.Struct):
 
 
 def read_rules(path: Path) -> list[RuleSet]:
-    """The rule sets of a file, or of the folder of a run; every rule is checked, for it may come from anywhere."""
+    """The rule sets of a file, or of the folder of a run; every rule is checked: files may come from anywhere."""
     if path.is_dir():
         path = path / "rules.jsonl"
     try:
@@ -45,8 +45,8 @@ def read_rules(path: Path) -> list[RuleSet]:
 
 
 def _rule_sets(path: Path, data: bytes) -> list[RuleSet]:
-    """From a rule file, or one rule set a line: the rules.jsonl of a run, or what a consumer of `url.rules` wrote down,
-    which may have a site several times. The newest version counts."""
+    """From a rule file, or one rule set a line: the rules.jsonl of a run, or records of `url.rules`, which may
+    have a site several times. The newest version counts."""
     first, _, rest = data.partition(b"\n")
     if path.suffix == ".jsonl" or (rest.strip() and first.rstrip().endswith(b"}")):
         told = [_checked(path, line, RuleSet) for line in data.splitlines() if line.strip()]
@@ -66,7 +66,7 @@ def _checked(path: Path, data: bytes, kind: type[Message]) -> Message:
 
 
 def write_rules(path: Path, rule_sets: list[RuleSet]) -> None:
-    """Next to the file first, then in its place."""
+    """Written beside the file, then moved over it."""
     data = msgspec.json.format(msgspec.json.encode(RuleFile(sites=tuple(rule_sets))), indent=1)
     partial = path.with_name(path.name + ".partial")
     make_folder_of(path)

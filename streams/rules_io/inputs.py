@@ -1,4 +1,4 @@
-"""What rules are learned from: URLs with what is known of their content.
+"""The inputs of `learn`: URLs with their clusters, digests, canonical links or sizes.
 
     a run's --out folder, status.jsonl      groups as a run found them; redirects and dead pages too
     TSV with a header                       url, and one of cluster, group, digest (…sha1, checksum), canonical or size
@@ -44,7 +44,7 @@ _CDX: Final = re.compile(rb"\S+ \d{14} \S+ \S+ \S+ \S+")
 
 
 class LearnerInput(NamedTuple):
-    """The URLs of an input, how many lines it has, and how many of them said nothing."""
+    """The URLs of an input, its number of lines, and how many of them describe no page."""
 
     urls: list[SiteUrl]
     lines: int
@@ -55,7 +55,7 @@ Parse = Callable[[bytes], SiteUrl | None]
 
 
 def read_known_urls(path: str, host: str | None = None) -> LearnerInput:
-    """Everything an input knows about URLs; UnreadableInput says what to do if it is none of the formats."""
+    """All URLs of an input. Raises UnreadableInput, with what to do, if it is in none of the formats."""
     named = Path(path)
     if named.is_dir():
         if not (named / "status.jsonl").exists():

@@ -60,7 +60,7 @@ def validate_rules(
     limits: FetchLimits,
     on_rule: Callable[[], None] = lambda: None,
 ) -> Validated:
-    """The rule sets with what was found out. `urls`: those that are known, by site."""
+    """The rule sets after validation. `urls`: the known ones, by site."""
 
     async def run() -> Validated:
         at_once = asyncio.Semaphore(SITES_AT_ONCE)
@@ -103,7 +103,7 @@ async def _outcome(
 
 
 def _changed(rule: UrlRule, urls: Iterable[str]) -> list[Pair]:
-    """What the rule changes of the known URLs, in an order that has nothing to do with their text."""
+    """The known URLs that the rule changes, in an order independent of their text."""
     run = rewriter(rule.rewrite)
     known = {standard_form(url) for url in urls} | {url for url, _ in rule.examples}
     changed = [(url, after) for url in known if (after := run.apply(url)) is not None]
@@ -111,7 +111,7 @@ def _changed(rule: UrlRule, urls: Iterable[str]) -> list[Pair]:
 
 
 def told(rule: UrlRule, outcome: ValidationOutcome, settings: ValidationSettings) -> UrlRule:
-    """The rule at the stage that the fetched pages have earned it, with their numbers."""
+    """The rule with its counts of fetched pages, and the stage that follows from them."""
     right, wrong = len(outcome.right), len(outcome.wrong)
     if right + wrong == 0:
         return rule

@@ -1,5 +1,5 @@
 """Every write of a rule has evidence of its own: of two pages, and of the values that it replaces. And a rule that few
-pages speak for is not applied: what a sample cannot contradict looks right."""
+pages support is not applied: what a sample cannot contradict looks right."""
 
 from __future__ import annotations
 

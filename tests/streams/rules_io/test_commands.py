@@ -403,7 +403,7 @@ def test_learn_says_how_many_lines_are_about_how_many_urls(tmp_path: Path, capsy
     assert run("learn", str(table), "--out", str(tmp_path / "rules.json")) == 0
     said = capsys.readouterr()
     assert "from 5 URLs in 51 lines" in said.out
-    assert "1 of 51 lines told nothing" in said.err
+    assert "1 of 51 lines describe no page" in said.err
 
 
 def test_rules_are_scored_by_the_clusters_of_a_generated_web(
