@@ -124,6 +124,7 @@ from dustream.core.winners import CANONICAL_PLACES, canonical_class
 from dustream.schemas.rules import Learner, PatternRewrite, Rewrite, RuleStage, SubstringRewrite, UrlRule
 
 PROPOSALS_MAX: Final = 200
+ENDS_MAX: Final = 200_000  # URLs of which it is remembered where the accepted rules lead
 EXAMPLES_MAX: Final = 3
 ROUNDS_MAX: Final = 4
 ONE_VALUE_URLS_MIN: Final = 20
@@ -664,6 +665,7 @@ class Judge:
         self._clusters = known.clusters
         self._accepted = SiteRules(site, ())
         self._accepted_ids: set[str] = set()
+        self._ends: dict[str, str] = {}
         self._made: set[int] = set()
         self._stray: set[int] = set()  # what rules lead to where nothing is known, or to other pages
         self._left: list[int] | None = None
@@ -824,6 +826,7 @@ class Judge:
                 yield rule
                 self._accepted_ids.add(rule.id)
                 self._accepted = self._accepted.followed_by(replace(rule, stage="active"))
+                self._ends.clear()
                 self._make(changes)
             elif not self._stray.issuperset(changes.sources.tolist()):
                 # It is not applied, so the rules after it meet the URLs without it.
@@ -914,7 +917,7 @@ class Judge:
         ends = []
         slow = np.flatnonzero(targets < 0)
         for place in places[slow].tolist():
-            end = self._end(step, self._accepted, urls[place])
+            end = self._end(step, urls[place])
             if end is None:
                 return None
             ends.append(end)
@@ -959,12 +962,22 @@ class Judge:
         made = sorted((place for place in self._made if find in urls[place]), key=urls.__getitem__)
         return [place for place in dict.fromkeys([*proposal.places.tolist(), *made]) if place in self._occupied]
 
-    def _end(self, step: Callable[[str], str | None], accepted: SiteRules, url: str) -> str | None:
+    def _accepted_end(self, url: str) -> str:
+        """Where the accepted rules lead. Many proposals make the same URLs."""
+        end = self._ends.get(url)
+        if end is None:
+            if len(self._ends) >= ENDS_MAX:
+                self._ends.clear()
+            end, _ = self._accepted.apply(url)
+            self._ends[url] = end
+        return end
+
+    def _end(self, step: Callable[[str], str | None], url: str) -> str | None:
         """Where a URL ends by the new rule and the accepted ones together; None if it never does."""
         seen = [url]
         while (after := step(seen[-1])) is not None:
             if self._table.row_of(after) not in self._occupied:  # what is there is as the accepted rules leave it
-                after, _ = accepted.apply(after)
+                after = self._accepted_end(after)
             if after in seen or len(seen) > PASSES_MAX:
                 return None
             seen.append(after)
