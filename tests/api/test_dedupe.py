@@ -134,7 +134,7 @@ def test_operators_count_in_code() -> None:
     assert len(list(dustream.dedupe(texts).kept())) == 1
     found = dustream.dedupe(texts, tokens="code")
     assert [each.relation for each in found.verdicts] == [None, None, "same_tokens", None]
-    assert len(list(dustream.dedupe(texts, tokens="raw").kept())) == 4
+    assert len(list(dustream.dedupe(texts[:3], tokens="raw").kept())) == 3
     assert len(list(dustream.dedupe([texts[0], texts[3]], keep_case=True).kept())) == 2
 
 
