@@ -92,15 +92,17 @@ class SignatureWriter:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._stack.close()
-        shutil.rmtree(self._part, ignore_errors=True)
+        try:
+            self._stack.close()
+        finally:
+            shutil.rmtree(self._part, ignore_errors=True)
 
     def add(self, columns: dict[str, NDArray[Any]], shingles: NDArray[np.uint64], others: dict[str, pa.Array]) -> None:
         """`columns` by the names of their files, `ends.i64` counted from the first of these shingles."""
         columns["ends.i64"] = columns["ends.i64"] + self._shingles
         for name, values in columns.items():
-            values.astype(_COLUMNS[name], copy=False).tofile(self._files[name])
-        shingles.tofile(self._files[SHINGLES_FILE])
+            self._files[name].write(np.ascontiguousarray(values, dtype=_COLUMNS[name]).data)
+        self._files[SHINGLES_FILE].write(np.ascontiguousarray(shingles).data)
         for name, column in others.items():
             self._others.setdefault(name, []).append(column)
         self._shingles += len(shingles)
