@@ -44,7 +44,7 @@ ARROWS = {
     "streams.cli": {"core", "core.rules", "core.text", "core.tier2", "core.urls", "schemas", "streams",
                     "streams.dedupe", "streams.embedded", "streams.engine", "streams.generate", "streams.kafka",
                     "streams.questions", "streams.readers", "streams.rules_io", "streams.store"},
-    "streams.dedupe": {"core", "core.once", "core.text", "core.tier2", "streams", "streams.readers"},
+    "streams.dedupe": {"core", "core.once", "core.text", "core.tier2", "core.urls", "streams", "streams.readers"},
     "streams.embedded": {"core", "schemas", "streams.engine", "streams.store"},
     "streams.engine": {"core", "core.pages", "core.text", "core.tier2", "core.urls", "schemas", "streams",
                        "streams.readers", "streams.store"},

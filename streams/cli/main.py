@@ -14,6 +14,8 @@ COMMANDS = (
     "demo",
     "run",
     "dedupe",
+    "examples",
+    "thresholds",
     "status",
     "why",
     "groups",
