@@ -24,6 +24,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -148,6 +149,7 @@ class Judge:
 
     def __init__(self, texts: list[str]) -> None:
         self._sets = [shingles(text) for text in texts]
+        self._rows_with = Counter(shingle for each in self._sets for shingle in each)
 
     def quality(self, kept: set[int]) -> list[Any]:
         """Of sampled dropped rows: the share with a kept one at .9, the number whose best is below .85; of sampled kept
@@ -169,14 +171,19 @@ class Judge:
         ]
 
     def _prefix(self, row: int) -> list[int]:
-        """Two sets at .85 share one of the smallest 15 % of either (prefix filtering)."""
-        own = sorted(self._sets[row])
+        """Two sets at .85 share one of the rarest 15 % of either (prefix filtering)."""
+        own = sorted(self._sets[row], key=lambda shingle: (self._rows_with[shingle], shingle))
         return own[: len(own) - int(0.85 * len(own)) + 1]
 
     def _best(self, row: int, by_shingle: dict[int, list[int]]) -> float:
         near = {other for shingle in self._prefix(row) for other in by_shingle.get(shingle, ())} - {row}
-        own = self._sets[row]
-        return max((len(own & self._sets[other]) / len(own | self._sets[other]) for other in near), default=0.0)
+        own, best = self._sets[row], 0.0
+        for other in near:
+            theirs = self._sets[other]
+            if min(len(own), len(theirs)) > best * max(len(own), len(theirs)):
+                common = len(own & theirs)
+                best = max(best, common / (len(own) + len(theirs) - common))
+        return best
 
 
 def dummies_table(texts: list[str]) -> Table:

@@ -97,7 +97,7 @@ def with_datatrove(corpus: str, folder: str) -> list[int]:
     )
 
     def reader():
-        return ParquetReader(os.path.dirname(corpus), glob_pattern=os.path.basename(corpus), id_key="id")
+        return ParquetReader(os.path.dirname(corpus), glob_pattern=os.path.basename(corpus), id_key="none")
 
     stages = [
         [reader(), MinhashDedupSignature(f"{folder}/signatures", config=config)],
@@ -109,7 +109,9 @@ def with_datatrove(corpus: str, folder: str) -> list[int]:
     for number, (stage, count) in enumerate(zip(stages, tasks, strict=True)):
         LocalPipelineExecutor(stage, tasks=count, workers=1, logging_dir=f"{folder}/logs/{number}").run()
     return [
-        int(each) for path in Path(f"{folder}/kept").glob("*.parquet") for each in pq.read_table(path)["id"].to_pylist()
+        int(each.rpartition("/")[2])
+        for path in Path(f"{folder}/kept").glob("*.parquet")
+        for each in pq.read_table(path)["id"].to_pylist()
     ]
 
 
