@@ -7,6 +7,7 @@ so that the first one can be shared among machines: `match_rows` finds matches w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -60,13 +61,20 @@ class RowVerdicts(NamedTuple):
     similarities: NDArray[np.float64]
 
 
-def match_rows(rows: RowColumns, comparison: RowComparison, share: tuple[int, int] = ALL_BUCKETS) -> Ints:
-    """Pairs of rows that connect what matches within a share of the buckets: `(part, parts)`."""
+def match_rows(
+    rows: RowColumns,
+    comparison: RowComparison,
+    share: tuple[int, int] = ALL_BUCKETS,
+    on_band: Callable[[], None] = lambda: None,
+) -> Ints:
+    """Pairs of rows that connect what matches within a share of the buckets: `(part, parts)`. `on_band` is called
+    before each band."""
     part, parts = (np.uint64(each) for each in share)
     references = comparison.references
 
     def chosen(contents: Ints, keys: Words) -> NDArray[np.bool_]:
         """The buckets of this share that have more than references."""
+        on_band()
         mine: NDArray[np.bool_] = keys % parts == part
         if references:
             known = contents < references

@@ -367,21 +367,22 @@ def _add_sign(parser: argparse.ArgumentParser) -> None:
 def run_sign(args: argparse.Namespace) -> int:
     from dustream.core.errors import UnreadableInput
     from dustream.streams.cli.terminal import say_unread, shown
-    from dustream.streams.dedupe.job import SignTask, sign_task
+    from dustream.streams.dedupe.job import SignTask, left_out, sign_task
     from dustream.streams.dedupe.pool import in_processes
-    from dustream.streams.dedupe.shards import find_shards
+    from dustream.streams.dedupe.shards import find_shards, parts_of
     from dustream.streams.dedupe.signatures import folder_name
-    from dustream.streams.dedupe.stages import SIGNATURES, UnreadShard
+    from dustream.streams.dedupe.stages import SIGNATURES
 
     shards, settings = find_shards(args.shards), _settings(args)
     tasks = [
-        SignTask(shard, args.out / SIGNATURES / folder_name(shard), settings, is_reference=args.reference)
+        SignTask(part, args.out / SIGNATURES / folder_name(part), settings, is_reference=args.reference)
         for shard in shards
+        for part in parts_of(shard)
     ]
-    unread = [found for found in in_processes(sign_task, tasks, args.jobs) if isinstance(found, UnreadShard)]
+    unread = left_out(tasks, list(in_processes(sign_task, tasks, args.jobs)))
     for each in unread:
         print(f"dustream: left out: {shown(each.reason)}", file=sys.stderr)
-    if len(unread) == len(tasks):
+    if len(unread) == len(shards):
         raise UnreadableInput("nothing was signed")
     return say_unread([each.path for each in unread])
 

@@ -17,7 +17,7 @@ from dustream.streams.dedupe.filtered import OUTPUTS, Output, copy_metadata, fil
 from dustream.streams.dedupe.index import check_index, save_index
 from dustream.streams.dedupe.pool import in_processes
 from dustream.streams.dedupe.settings import DedupeSettings
-from dustream.streams.dedupe.shards import STDIN_NAME, Shard, find_shards
+from dustream.streams.dedupe.shards import STDIN_NAME, Shard, find_shards, parts_of
 from dustream.streams.dedupe.signatures import SignedCorpus, SignedShard, folder_name, sign_shard
 from dustream.streams.dedupe.stages import (
     MATCHES,
@@ -87,6 +87,15 @@ def sign_task(task: SignTask) -> SignedShard | UnreadShard:
         return UnreadShard(task.shard.path, str(error))
 
 
+def left_out(tasks: list[SignTask], found: list[SignedShard | UnreadShard]) -> list[UnreadShard]:
+    """The files that cannot be read to their end, once each; other parts of them are removed."""
+    unread = {each.path: each for each in found if isinstance(each, UnreadShard)}
+    for task in tasks:
+        if task.shard.path in unread:
+            shutil.rmtree(task.folder, ignore_errors=True)
+    return list(unread.values())
+
+
 def run_dedupe(request: DedupeRequest, watcher: DedupeWatcher) -> DedupeSummary:
     """All stages. Work files are removed at the end; if it does not come to that, they stay only in a work folder that
     the user named."""
@@ -149,16 +158,16 @@ class _Job:
             if other.name not in wanted:
                 shutil.rmtree(other)
         self._watcher.stage("sign", len(tasks))
-        unread, rows = [], 0
-        for task, found in zip(tasks, in_processes(sign_task, tasks, self._request.jobs), strict=True):
-            if isinstance(found, UnreadShard):
-                unread.append(found)
-                shutil.rmtree(task.folder, ignore_errors=True)
-                self._watcher.notice(f"left out: {found.reason}")
-            elif not found.is_reference:
-                rows += found.rows
+        found = []
+        for each in in_processes(sign_task, tasks, self._request.jobs):
+            found.append(each)
             self._watcher.step()
-        if not rows:
+        unread = left_out(tasks, found)
+        for each in unread:
+            self._watcher.notice(f"left out: {each.reason}")
+        gone = {each.path for each in unread}
+        signed = [each for each in found if isinstance(each, SignedShard) and each.shard.path not in gone]
+        if not any(each.rows for each in signed if not each.is_reference):
             raise UnreadableInput(
                 "nothing can be deduplicated: " + ("no input could be read" if unread else "the inputs have no rows")
             )
@@ -177,9 +186,10 @@ class _Job:
             raise BadSetting(f"{min(both)} is an input, and --against names it, too: name it once")
         folder = self._work / SIGNATURES
         return [
-            SignTask(shard, folder / folder_name(shard), settings, position, is_reference)
+            SignTask(part, folder / folder_name(part), settings, position, is_reference)
             for is_reference, shards in ((True, references), (False, own))
             for position, shard in enumerate(shards)
+            for part in parts_of(shard)
         ]
 
     def _spooled(self, name: str) -> str:

@@ -38,14 +38,16 @@ class RowBatch(NamedTuple):
     columns: dict[str, pa.Array]
 
 
-def read_batches(path: str, text: str, columns: Sequence[str]) -> Iterator[RowBatch]:
-    """UnreadableInput if the shard cannot be read to its end."""
+def read_batches(
+    path: str, text: str, columns: Sequence[str], groups: tuple[int, int] | None = None
+) -> Iterator[RowBatch]:
+    """Of a whole file, or of some row groups. UnreadableInput if it cannot be read to its end."""
     format = shard_format(path)
     with naming(path):
         if format == "jsonl":
             yield from _json_batches(path, text, columns)
             return
-        for batch in record_batches(path, format, [text, *columns]):
+        for batch in record_batches(path, format, [text, *columns], groups):
             yield _row_batch(
                 nested(batch, text), {name: nested(batch, name) for name in columns}, np.zeros(len(batch), np.uint8)
             )
@@ -69,12 +71,14 @@ def naming(path: str) -> Iterator[None]:
 # Arrow and Parquet
 
 
-def record_batches(path: str, format: ShardFormat, names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+def record_batches(
+    path: str, format: ShardFormat, names: Sequence[str] | None = None, groups: tuple[int, int] | None = None
+) -> Iterator[pa.RecordBatch]:
     """In batches of bounded size. `names`: only what is needed of these columns, which may be nested."""
     if format == "parquet":
-        with pq.ParquetFile(path, memory_map=True, pre_buffer=False) as file:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
             wanted = None if names is None else _checked(file.schema_arrow, names)
-            for group in range(file.num_row_groups):
+            for group in range(*(groups or (0, file.num_row_groups))):
                 size = batch_rows(file.metadata.row_group(group))
                 yield from file.iter_batches(size, row_groups=[group], columns=wanted)
         return

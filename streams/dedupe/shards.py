@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, Literal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dustream.core.errors import BadSetting, UnreadableInput
+from dustream.core.errors import BadInput, BadSetting, UnreadableInput
 from dustream.streams.readers.formats import detect_format
 from dustream.streams.readers.sources import compression_of, open_source
 
@@ -23,15 +25,38 @@ DATA_NAME: Final = re.compile(r"\.(parquet|arrow|(jsonl|ndjson|json)(\.gz|\.zst)
 # What Hugging Face puts beside the data, by name: copied, never read as data.
 METADATA_NAMES: Final = ("state.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json")
 FORMATS_READ: Final = "Parquet, Arrow, and JSON lines (.gz, .zst)"
+PART_BYTES_MIN: Final = 64 << 20  # uncompressed
 STDIN_NAME: Final = "stdin.jsonl"
 _ARROW_STREAM: Final = b"\xff\xff\xff\xff"
 
 
 class Shard(Struct, frozen=True):
-    """A file. `name` is its path below the input that was named, where its output goes."""
+    """A file, or some row groups of a large one (from, to), of which `first_row` is the first row. `name` is its path
+    below the input that was named, where its output goes."""
 
     path: str
     name: str
+    groups: tuple[int, int] | None = None
+    first_row: int = 0
+
+
+def parts_of(shard: Shard) -> list[Shard]:
+    """A large Parquet file in parts, which several processes can sign. The same file has the same parts on every
+    machine."""
+    try:
+        metadata = pq.read_metadata(shard.path) if shard_format(shard.path) == "parquet" else None
+    except (pa.ArrowException, OSError, BadInput):
+        metadata = None  # whoever reads it says why
+    if metadata is None or metadata.num_row_groups < 2:
+        return [shard]
+    parts, begin, size, row, first_row = [], 0, 0, 0, 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        size, row = size + group.total_byte_size, row + group.num_rows
+        if size >= PART_BYTES_MIN or number == metadata.num_row_groups - 1:
+            parts.append(Shard(shard.path, shard.name, (begin, number + 1), first_row))
+            begin, size, first_row = number + 1, 0, row
+    return parts if len(parts) > 1 else [shard]
 
 
 def find_shards(inputs: Iterable[str], on_passed_over: Callable[[str], None] = lambda path: None) -> list[Shard]:

@@ -64,14 +64,15 @@ class SignedShard(Struct, frozen=True, kw_only=True):
     is_reference: bool = False
 
     @property
-    def sort_key(self) -> tuple[bool, int, str]:
-        return not self.is_reference, self.position, self.shard.path
+    def sort_key(self) -> tuple[bool, int, str, int]:
+        return not self.is_reference, self.position, self.shard.path, self.shard.first_row
 
 
 def folder_name(shard: Shard) -> str:
     """A name for a shard's folder: readable, and another for each path."""
     readable = re.sub(r"[^\w.-]+", "_", shard.name)[-80:]
-    return f"{readable}-{hashlib.blake2b(os.path.abspath(shard.path).encode(), digest_size=6).hexdigest()}"
+    digest = hashlib.blake2b(os.path.abspath(shard.path).encode(), digest_size=6).hexdigest()
+    return f"{readable}-{digest}" + (f"-{shard.first_row}" if shard.groups else "")
 
 
 class SignatureWriter:
@@ -141,7 +142,7 @@ def sign_shard(
     if (earlier := _reused(folder, known)) is not None:
         return earlier
     with SignatureWriter(folder) as writer:
-        for batch in read_batches(shard.path, settings.text, settings.columns):
+        for batch in read_batches(shard.path, settings.text, settings.columns, shard.groups):
             columns, shingles = sign_batch(batch, settings)
             writer.add(columns, shingles, batch.columns)
         return writer.finish(known)
@@ -269,7 +270,7 @@ class SignedCorpus:
             found = self._other_of(number, known.settings.id)
             if found is not None:
                 return found
-        rows = pa.array(np.arange(known.rows)).cast(pa.string())
+        rows = pa.array(np.arange(known.rows) + known.shard.first_row).cast(pa.string())
         return pc.binary_join_element_wise(known.shard.name, rows, ":")
 
     def _other_of(self, number: int, name: str) -> pa.ChunkedArray | None:

@@ -18,7 +18,7 @@ from dustream.streams.dedupe.ranking import ranked_rows
 from dustream.streams.dedupe.rows import REASONS
 from dustream.streams.dedupe.settings import DedupeSettings
 from dustream.streams.dedupe.shards import Shard
-from dustream.streams.dedupe.signatures import SignedCorpus
+from dustream.streams.dedupe.signatures import SignedCorpus, SignedShard
 from dustream.streams.dedupe.verdicts import RELATIONS, ROLES, CorpusVerdicts, described
 
 SIGNATURES: Final = "signatures"
@@ -88,8 +88,8 @@ def match(work: Path, share: tuple[int, int], indexes: list[Path] | None = None)
     path = work / MATCHES / f"{share[0] + 1}-of-{share[1]}.npz"
     if _matches_of(path, corpus) is not None:
         return path
-    rows, _ = corpus.row_columns()
-    pairs = match_rows(rows, comparison_of(corpus), share)
+    rows, mapped = corpus.row_columns()
+    pairs = match_rows(rows, comparison_of(corpus), share, mapped.release)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     with temporary.open("wb") as file:
@@ -145,14 +145,25 @@ def summarize(corpus: SignedCorpus, verdicts: CorpusVerdicts, unread: list[Unrea
     numbers, sizes = np.unique(grouped, return_counts=True)
     largest = np.lexsort((numbers, -sizes))[:LARGEST_SHOWN]
     dropped = int(np.count_nonzero(roles == ROLES.index("duplicate")))
-    counted = [CountedShard(known.shard.path, known.shard.name, known.rows) for known in corpus.shards]
-    split = sum(known.is_reference for known in corpus.shards)
+    own_files, references = (
+        _counted([known for known in corpus.shards if known.is_reference == is_reference])
+        for is_reference in (False, True)
+    )
     return DedupeSummary(
-        settings=corpus.settings, inputs=counted[split:], references=counted[:split], unread=unread, rows=len(roles),
+        settings=corpus.settings, inputs=own_files, references=references, unread=unread, rows=len(roles),
         kept=len(roles) - dropped, dropped=dropped, roles=_counts(ROLES, roles),
         relations=_counts(RELATIONS, verdicts.relations[own]), reasons=_counts(REASONS, verdicts.reasons[own]),
         clusters=len(numbers), largest=[(int(numbers[each]), int(sizes[each])) for each in largest],
     )  # fmt: skip
+
+
+def _counted(shards: list[SignedShard]) -> list[CountedShard]:
+    """Each file once, however many parts it was signed in."""
+    files: dict[str, CountedShard] = {}
+    for known in shards:
+        before = files[known.shard.path].rows if known.shard.path in files else 0
+        files[known.shard.path] = CountedShard(known.shard.path, known.shard.name, before + known.rows)
+    return list(files.values())
 
 
 def _counts(names: tuple[Any, ...], numbers: NDArray[np.uint8]) -> dict[str, int]:

@@ -83,6 +83,7 @@ def verdict_tables(corpus: SignedCorpus, verdicts: CorpusVerdicts) -> Iterator[p
     """Of every row that is no reference, shard by shard."""
     ids, starts = corpus.ids(), corpus.starts
     names = pa.array([known.shard.name for known in corpus.shards], pa.string())
+    first_rows = np.array([known.shard.first_row for known in corpus.shards], dtype=np.int64)
     schema = verdict_schema(ids.type)
     for number, known in enumerate(corpus.shards):
         if known.is_reference:
@@ -94,13 +95,13 @@ def verdict_tables(corpus: SignedCorpus, verdicts: CorpusVerdicts) -> Iterator[p
             shards = np.searchsorted(starts, winners, side="right") - 1
             columns = [
                 pa.array([known.shard.name], pa.string()).take(pa.array(np.zeros(len(winners), np.int64))),
-                np.arange(part.start - first, part.stop - first),
+                np.arange(part.start - first, part.stop - first) + known.shard.first_row,
                 ids.slice(part.start, len(winners)),
                 _named(ROLES, verdicts.roles[part]),
                 verdicts.clusters[part],
                 ids.take(pa.array(winners)),
                 names.take(pa.array(shards)),
-                winners - starts[shards],
+                winners - starts[shards] + first_rows[shards],
                 verdicts.similarities[part],
                 _named(RELATIONS, verdicts.relations[part]),
                 _named(REASONS, verdicts.reasons[part]),

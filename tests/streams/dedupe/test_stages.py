@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from corpora import corpus_rows, dedupe, roles, text, tree, verdicts, write_lines, write_parquet
 
-from dustream.streams.dedupe import signatures
+from dustream.streams.dedupe import shards, signatures
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "dedupe_stages.sh"
 
@@ -28,9 +28,9 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def run_stages(corpus: Path, work: Path, out: Path, parts: int, *order: int) -> None:
-    shards = sorted(corpus.iterdir())
-    for number in order or range(len(shards)):
-        assert dedupe("sign", shards[number], "--out", work, "--id", "id") == 0
+    files = sorted(corpus.iterdir())
+    for number in order or range(len(files)):
+        assert dedupe("sign", files[number], "--out", work, "--id", "id") == 0
     for part in reversed(range(1, parts + 1)):
         assert dedupe("match", work, "--partition", f"{part}/{parts}") == 0
     assert dedupe("resolve", work, "--out", out, "--quiet") == 0
@@ -51,6 +51,23 @@ def test_several_processes_give_what_one_gives(corpus: Path, tmp_path: Path) -> 
     assert dedupe(corpus, "--out", tmp_path / "one", "--id", "id", "--write-kept") == 0
     assert dedupe(corpus, "--out", tmp_path / "two", "--id", "id", "--write-kept", "--jobs", "2") == 0
     assert tree(tmp_path / "one") == tree(tmp_path / "two")
+
+
+def test_a_large_file_is_signed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write_parquet(tmp_path / "a.parquet", corpus_rows(120), row_group_size=16)
+    assert dedupe(source, "--out", tmp_path / "whole", "--write-kept") == 0
+    monkeypatch.setattr(shards, "PART_BYTES_MIN", 20_000)
+    parts = shards.parts_of(shards.Shard(str(source), "a.parquet"))
+    assert len(parts) > 2 and [part.first_row for part in parts][:2] == [0, (parts[0].groups or (0, 0))[1] * 16]
+    assert dedupe(source, "--out", tmp_path / "parts", "--write-kept") == 0
+    assert verdicts(tmp_path / "whole") == verdicts(tmp_path / "parts")
+    assert tree(tmp_path / "whole" / "kept") == tree(tmp_path / "parts" / "kept")
+    assert (tmp_path / "whole" / "summary.json").read_bytes() == (tmp_path / "parts" / "summary.json").read_bytes()
+    damaged = bytearray(source.read_bytes())
+    damaged[-20_000:-18_000] = bytes(2_000)
+    (tmp_path / "b.parquet").write_bytes(damaged)
+    assert dedupe(source, tmp_path / "b.parquet", "--out", tmp_path / "damaged") == 3
+    assert {row["file"] for row in verdicts(tmp_path / "damaged")} == {"a.parquet"}
 
 
 def test_the_example_script(corpus: Path, tmp_path: Path) -> None:
