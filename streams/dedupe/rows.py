@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadInput, UnreadableInput
+from dustream.streams.dedupe.settings import nested_value
 from dustream.streams.dedupe.shards import ShardFormat, shard_format
 from dustream.streams.readers.lines import BrokenLine, lines_of
 from dustream.streams.readers.sources import BrokenSource, open_source, read_content
@@ -224,7 +225,7 @@ class _JsonRows:
 
     def add(self, line: JsonLine) -> None:
         row, reason = ({}, TOO_LONG) if line.too_long else _decoded(line.content)
-        value = json_field(row, self._text)
+        value = nested_value(row, self._text)
         text = value.encode("utf-8", "replace") if isinstance(value, str) else b""
         if not reason and not isinstance(value, str):
             reason = NO_TEXT if value is None else NOT_TEXT
@@ -232,7 +233,7 @@ class _JsonRows:
         self._reasons.append(reason)
         self._bytes += len(text)
         for name, values in zip(self._names, self._columns, strict=True):
-            values.append(json_field(row, name))
+            values.append(nested_value(row, name))
 
     def batch(self) -> RowBatch:
         columns = {name: json_column(values) for name, values in zip(self._names, self._columns, strict=True)}
@@ -248,16 +249,6 @@ def _decoded(line: bytes) -> tuple[dict[str, Any], int]:
         except (ValueError, RecursionError):
             return {}, NOT_JSON
     return (row, 0) if isinstance(row, dict) else ({}, NOT_JSON)
-
-
-def json_field(row: dict[str, Any], name: str) -> Any:
-    """A field by its name, or by the names of objects and a field; None if it is not there."""
-    if name in row or "." not in name:
-        return row.get(name)
-    value: Any = row
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    return value
 
 
 def json_column(values: list[Any]) -> pa.Array:

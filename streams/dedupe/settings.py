@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -61,3 +62,13 @@ def _preference(text: str) -> Preference:
             "COLUMN:desc (the largest)"
         )
     return Preference(text, column, direction == "desc")
+
+
+def nested_value(row: Mapping[str, Any], name: str) -> Any:
+    """A field by its name, or by the names of dicts and a field (`meta.id`); None if it is not there."""
+    if name in row or "." not in name:
+        return row.get(name)
+    value: Any = row
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

@@ -111,6 +111,14 @@ def test_a_field_decides_which_record_is_kept() -> None:
         dustream.dedupe(records, prefer="best")
 
 
+@pytest.mark.parametrize("kind", ["dicts", "pandas", "pyarrow", "datasets", "polars"])
+def test_nested_names(kind: str) -> None:
+    rows = [{"meta": {"body": text, "id": number}} for number, text in enumerate(TEXTS)]
+    data = rows if kind == "dicts" else TABLES[kind]({"meta": [row["meta"] for row in rows]})
+    found = dustream.dedupe(data, text="meta.body", id="meta.id", prefer="meta.id:desc")
+    assert [each.winner for each in found.verdicts] == [4, 6, 4, 3, 4, 5, 6]
+
+
 def test_other_records_drop_what_they_have() -> None:
     others = [{"id": "old", "text": TEXTS[0]}]
     records = [
