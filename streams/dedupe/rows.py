@@ -138,15 +138,17 @@ def _row_batch(texts: pa.Array, columns: dict[str, pa.Array], reasons: NDArray[n
     if not (_is_text(texts.type)):
         raise BadInput(f"the text column has the type {texts.type}, not text: name another with --text")
     texts = texts.cast(pa.large_binary() if "binary" in str(texts.type) else pa.large_string())
-    nulls = np.asarray(texts.is_null())
-    filled = texts.fill_null(b"" if pa.types.is_large_binary(texts.type) else "") if nulls.any() else texts
-    _, offset_buffer, data_buffer = filled.buffers()
-    offsets = np.frombuffer(offset_buffer, dtype=np.int64)[filled.offset : filled.offset + len(filled) + 1].copy()
+    too_long = np.asarray(pc.fill_null(pc.greater(pc.binary_length(texts), TEXT_BYTES_MAX), False))
+    if too_long.any():
+        reasons[too_long] = TOO_LONG
+        texts = pc.if_else(pa.array(too_long), pa.scalar(None, texts.type), texts)
+    if texts.null_count:
+        texts = texts.fill_null(b"" if pa.types.is_large_binary(texts.type) else "")
+    _, offset_buffer, data_buffer = texts.buffers()
+    offsets = np.frombuffer(offset_buffer, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1].copy()
     data = np.frombuffer(data_buffer or b"", dtype=np.uint8)[offsets[0] : offsets[-1]].copy()
     offsets -= offsets[0]
     reasons[(reasons == 0) & (np.diff(offsets) == 0)] = NO_TEXT
-    if np.any(too_long := np.diff(offsets) > TEXT_BYTES_MAX):
-        reasons[too_long] = TOO_LONG
     return RowBatch(data, offsets, reasons, {name: _plain(column) for name, column in columns.items()})
 
 

@@ -77,8 +77,7 @@ def _shards_of(name: str, on_passed_over: Callable[[str], None]) -> list[Shard]:
     matches = sorted(path for path in glob.glob(name, recursive=True) if os.path.isfile(path))
     if not matches:
         raise UnreadableInput(f"{name}: no such file")
-    base = glob.escape(name.partition("*")[0].partition("?")[0].partition("[")[0])
-    folder = os.path.dirname(base)
+    folder = os.path.dirname(re.split(r"[*?\[]", name)[0])
     return [Shard(path, os.path.relpath(path, folder or ".")) for path in matches]
 
 

@@ -62,6 +62,21 @@ def test_nothing_usable_is_a_failure_that_says_why(tmp_path: Path, capsys: pytes
     assert "has the type int64, not text" in errors(capsys)
 
 
+def test_shards_without_rows(tmp_path: Path) -> None:
+    corpus, out = tmp_path / "in", tmp_path / "out"
+    (corpus / "x").mkdir(parents=True)
+    (corpus / "a.jsonl").write_bytes(b"\n\n")
+    pq.write_table(pa.table({"id": pa.array([], pa.int64()), "text": pa.array([], pa.string())}), corpus / "b.parquet")
+    write_parquet(corpus / "x" / "c.parquet", [{"id": number, "text": text(number // 2)} for number in range(4)])
+    (corpus / "z.jsonl").write_bytes(b"")
+    assert dedupe(corpus, "--out", out, "--id", "id", "--write-kept", "--jobs", "2") == 0
+    assert roles(out) == ["winner", "duplicate"] * 2
+    assert {path: len(data) > 0 for path, data in tree(out / "kept").items()} == {
+        "a.jsonl": False, "b.parquet": True, "x/c.parquet": True, "z.jsonl": False,
+    }  # fmt: skip
+    assert pq.read_table(out / "kept" / "b.parquet").schema == pq.read_schema(corpus / "b.parquet")
+
+
 def test_archives_of_pages_are_for_another_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.warc").write_bytes(b"WARC/1.0\r\nWARC-Type: warcinfo\r\nContent-Length: 0\r\n\r\n\r\n\r\n")
     assert dedupe(tmp_path / "a.warc", "--out", tmp_path / "out") == 1
