@@ -2,6 +2,7 @@
 
     python bench/corpora.py --corpus real --peers ~/peers/bin/python [--datatrove ~/peers2/bin/python] [--rows N]
     python bench/corpora.py --corpus generated --rows 183355 …
+    python bench/corpora.py --memory 100000 1000000 5000000
 
 Whole commands by the clock, one after the other, each in a process of its own; memory is the peak of its processes'
 resident memory, read every 50 ms. Peers run in Python environments of their own (`pip install rensa datasketch pyarrow
@@ -15,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import re
 import resource
@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from result_files import Table, write_result
@@ -40,6 +41,8 @@ REAL = ("A_networkx_doc", "A_kafka_site", "A_dolphinscheduler_zh_en", "B_recrawl
 SHINGLE_WORDS = 5
 THRESHOLD = 0.9
 SAMPLE = 20_000
+SHARD_ROWS = 100_000
+ROW_WORDS = 120
 WORD = re.compile(r"\w+")
 PEERS = Path(__file__).resolve().parent / "corpora_peers.py"
 
@@ -51,6 +54,7 @@ class Measured(NamedTuple):
     seconds: float
     cpu_seconds: float
     peak_mb: int
+    anonymous_mb: int
     kept: set[int]
 
 
@@ -83,7 +87,7 @@ def write_corpus(path: Path, texts: Iterator[str], count: int | None) -> None:
 
 def measured(name: str, command: list[str], folder: Path) -> Measured | None:
     """Run a command that writes the ids it keeps, one a line, to its last argument; None if it fails."""
-    kept, peak = folder / "kept.txt", [0]
+    kept, peaks = folder / "kept.txt", [0, 0]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     process = subprocess.Popen([*command, str(kept)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -91,7 +95,8 @@ def measured(name: str, command: list[str], folder: Path) -> Measured | None:
 
     def watch() -> None:
         while not done.wait(0.05):
-            peak[0] = max(peak[0], sum(map(resident_bytes, descendants(process.pid))))
+            now = [memory_kb(pid) for pid in descendants(process.pid)]
+            peaks[:] = [max(peak, sum(each)) for peak, each in zip(peaks, zip(*now, strict=True), strict=True)]
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -104,7 +109,9 @@ def measured(name: str, command: list[str], folder: Path) -> Measured | None:
         print(f"{name} failed: {output.decode(errors='replace')[-600:]}", file=sys.stderr)
         return None
     cpu = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
-    return Measured(name, seconds, cpu, peak[0] >> 20, {int(line) for line in kept.read_text().split()})
+    return Measured(
+        name, seconds, cpu, peaks[0] >> 10, peaks[1] >> 10, {int(line) for line in kept.read_text().split()}
+    )
 
 
 def descendants(pid: int) -> list[int]:
@@ -119,11 +126,14 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def resident_bytes(pid: int) -> int:
+def memory_kb(pid: int) -> tuple[int, int]:
+    """Resident memory of a process, and how much of it is no mapped file."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return 0
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0, 0
+    found = dict(re.findall(r"^(VmRSS|RssAnon):\s+(\d+)", status, re.M))
+    return int(found.get("VmRSS", 0)), int(found.get("RssAnon", 0))
 
 
 def commands(corpus: Path, folder: Path, args: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
@@ -213,6 +223,41 @@ def dummies_table(texts: list[str]) -> Table:
     return Table("Dummies at the end of texts", columns, [[name, *counts[name]] for name in order if name in counts])
 
 
+def write_random_words(folder: Path, count: int) -> None:
+    """Shards of 100,000 rows, 120 random words each; every fifth row is the one before with another word."""
+    folder.mkdir(parents=True)
+    words = np.array([f"w{number:05} " for number in range(50_000)], dtype="S7")
+    draws = np.random.default_rng(1)
+    for start in range(0, count, SHARD_ROWS):
+        size = min(SHARD_ROWS, count - start)
+        drawn = draws.integers(0, len(words), (size, ROW_WORDS))
+        copies = np.arange(4, size, 5)
+        drawn[copies] = drawn[copies - 1]
+        drawn[copies, draws.integers(0, ROW_WORDS, len(copies))] = 0
+        data, row_bytes = words[drawn].tobytes(), 7 * ROW_WORDS
+        offsets = np.arange(size + 1, dtype=np.int64) * row_bytes
+        texts = pa.LargeStringArray.from_buffers(size, pa.py_buffer(offsets), pa.py_buffer(data))
+        table = pa.table({"id": np.arange(start, start + size), "text": texts})
+        pq.write_table(table, folder / f"{start:09}.parquet", use_dictionary=False)
+
+
+def memory_table(folder: Path, counts: list[int]) -> Table:
+    lines = []
+    for count in counts:
+        for name in ("words", "out"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        write_random_words(folder / "words", count)
+        command = [sys.executable, str(PEERS), "dustream", str(folder / "words"), str(folder / "out"), "1"]
+        found = measured(f"{count:,} rows", command, folder)
+        if found is None:
+            sys.exit("dustream failed")
+        peak, anonymous = found.peak_mb, found.anonymous_mb
+        lines.append([count, found.seconds, found.cpu_seconds, peak, anonymous, (anonymous << 20) // count])
+        print(lines[-1], flush=True)
+    columns = ["rows", "seconds", "processor s", "peak MB", "of it not mapped MB", "not mapped, bytes a row"]
+    return Table(f"Rows of {ROW_WORDS} words, one job", columns, lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", choices=("real", "generated"), default="real")
@@ -220,9 +265,13 @@ def main() -> None:
     parser.add_argument("--peers", help="a Python with rensa, datasketch and text-dedup")
     parser.add_argument("--datatrove", help="a Python with datatrove")
     parser.add_argument("--leave-out", nargs="*", default=[])
+    parser.add_argument("--memory", type=int, nargs="+", metavar="ROWS", help="memory at these sizes, and nothing else")
     parser.add_argument("--folder", type=Path, default=Path("/tmp/dustream-corpora"))
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
+    if args.memory:
+        print(write_result("corpora_memory", [memory_table(args.folder, args.memory)]))
+        return
     corpus = args.folder / f"{args.corpus}-{args.rows or 'all'}.parquet"
     if not corpus.exists():
         texts = real_texts() if args.corpus == "real" else generated_texts(args.folder, args.rows or 100_000)

@@ -36,8 +36,8 @@ def with_dustream(corpus: str, folder: str, jobs: str) -> list[int]:
 
     command = [sys.executable, "-m", "dustream.streams.cli.main", "dedupe", corpus, "--out", folder, "--id", "id"]
     subprocess.run([*command, "--jobs", jobs, "--quiet"], check=True)
-    table = pq.read_table(Path(folder) / "verdicts.parquet", columns=["id", "role"])
-    return [row["id"] for row in table.to_pylist() if row["role"] != "duplicate"]
+    path = Path(folder) / "verdicts.parquet"
+    return pq.read_table(path, columns=["id"], filters=[("role", "!=", "duplicate")])["id"].to_pylist()
 
 
 def with_rensa(corpus: str, tokens) -> list[int]:
