@@ -3,36 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
+from numpy.typing import NDArray
 
-from dustream._pages import Signature, extract, sign
+from dustream._pages import extract
 from dustream._records import Records, records_of
 from dustream.core.errors import BadInput, BadSetting
-from dustream.core.once.contents import Contents, MemorySpool
-from dustream.core.once.records import RecordVerdicts, judge_records
-from dustream.core.similarity import similarity_at_least, threshold_ratio
-from dustream.core.text.shingle_bytes import shingle_array
+from dustream.core.once.records import RowColumns, RowComparison, judge_rows, match_rows
+from dustream.core.similarity import TAU_DENOMINATOR_MAX, intersection_size, jaccard, threshold_ratio
+from dustream.core.text.row_signing import TokenKind, TokenRules
+from dustream.streams.dedupe.ranking import ranked_rows
+from dustream.streams.dedupe.rows import BATCH_BYTES_MAX, BATCH_ROWS_MAX, REASONS, RowBatch, json_column, text_batch
+from dustream.streams.dedupe.settings import DedupeSettings
+from dustream.streams.dedupe.signatures import sign_batch
+from dustream.streams.dedupe.verdicts import DUPLICATE, RELATIONS, ROLES, CorpusVerdicts, described
 from dustream.streams.questions.word_diff import WordDiff, word_diff
 
-RecordRole = Literal["unique", "winner", "duplicate"]
-Prefer = Literal["first", "last", "longest"]
+RecordRole = Literal["unique", "winner", "duplicate", "not_compared"]
 
 
 class RecordVerdict(Struct, frozen=True):
     """What becomes of one record. `group` is the id of the first record of its group, `winner` of the record that is
-    kept for it; `similarity` is the exact Jaccard similarity to the winner."""
+    kept for it; `similarity` is the exact Jaccard similarity to the winner. `relation`: `exact` if both texts are equal
+    byte by byte, `same_tokens` if only what is compared of them is equal, else `near`. `reason` says why a record was
+    not compared. `against`: its winner is one of the records that were given as `against`."""
 
     id: Any
     role: RecordRole
     group: Any
     winner: Any
     similarity: float
-    relation: Literal["exact", "near"] | None
+    relation: Literal["exact", "same_tokens", "near"] | None
+    reason: str | None = None
+    against: bool = False
 
 
 class Cluster(Struct, frozen=True):
@@ -62,7 +70,13 @@ def dedupe(
     html: str | None = None,
     id: str | None = None,
     threshold: float = 0.9,
-    prefer: Prefer = "first",
+    prefer: str | Sequence[str] = "first",
+    tokens: TokenKind = "words",
+    ngram: int = 0,
+    min_tokens: int = 1,
+    keep_case: bool = False,
+    against: Any = None,
+    only_against: bool = False,
 ) -> Deduped:
     """Find the near-duplicates among records and choose which to keep.
 
@@ -71,8 +85,12 @@ def dedupe(
     `id` names the field by which records are known in the answers; without it they are known by their number.
 
     Two records are duplicates if the Jaccard similarity of their shingles is at least `threshold`. A group is
-    connected by such pairs, and a record is dropped only for a kept one that it matches itself. `prefer` says which
-    record of a group is kept. A record without text is unique.
+    connected by such pairs, and a record is dropped only for a kept one that it matches itself. A record without text
+    is not compared, and kept.
+
+    `prefer` says which record of a group is kept: `first`, `last`, `longest`, `shortest`, `FIELD:asc` or `FIELD:desc`;
+    several in order. `tokens`, `ngram`, `min_tokens` and `keep_case` say what is compared, as in `dustream dedupe`.
+    `against` are other records: what they have is dropped, and with `only_against` nothing else.
 
     >>> words = " ".join(map(str, range(100)))
     >>> texts = {"a": words, "b": words + " 100", "c": "another text"}
@@ -80,57 +98,117 @@ def dedupe(
     >>> [record["id"] for record in found.kept()]
     ['a', 'c']
     >>> found.verdicts[1]
-    RecordVerdict(id='b', role='duplicate', group='a', winner='a', similarity=0.91..., relation='near')
+    RecordVerdict(id='b', role='duplicate', group='a', winner='a', similarity=0.98..., relation='near', ...)
     >>> found.why("a", "b").words
-    'near-duplicates: 0.9143 is at least 0.9'
+    'near-duplicates: 0.9897 is at least 0.9'
     """
-    if not 0 < threshold < 1:
-        raise BadSetting(f"threshold {threshold} must be between 0 and 1, such as 0.9")
-    if prefer not in ("first", "last", "longest"):
-        raise BadSetting(f"prefer {prefer!r} is not known: use first, last or longest")
-    view = records_of(records)
-    contents, lengths = Contents(threshold, MemorySpool()), []
-    for number, value in enumerate(view.column(html or text)):
-        signature = _signature(value, number, is_html=html is not None)
-        lengths.append(signature.token_count)
-        contents.add(signature._signature)
-    ids = None if id is None else list(view.column(id))
-    return Deduped(
-        view, html or text, html is not None, ids, threshold, judge_records(contents, _ranked(lengths, prefer))
+    if only_against and against is None:
+        raise BadSetting("only_against needs records in against")
+    settings = DedupeSettings(
+        text=html or text,
+        id=id,
+        threshold=threshold,
+        rules=TokenRules(tokens, ngram, keep_case),
+        min_tokens=min_tokens,
+        prefer=(prefer,) if isinstance(prefer, str) else tuple(prefer),
     )
+    views = [
+        _View(records_of(data), settings, is_html=html is not None) for data in (against, records) if data is not None
+    ]
+    references = 0 if against is None else len(views[0])
+    return Deduped(views, settings, _verdicts(views, settings, references, only_against=only_against))
 
 
-def _signature(value: Any, number: int, *, is_html: bool) -> Signature:
-    if value is not None and not isinstance(value, str | bytes):
-        raise BadInput(f"the text of record {number} is a {type(value).__name__}, not a string")
-    found = sign(value or "", html=is_html and bool(value))
-    if found.token_count:
-        return found
-    own = b"no text" + number.to_bytes(9, "big")  # records without text have nothing in common but that
-    return Signature(replace(found._signature, content_hash=own))
+class _View:
+    """Records, and how their texts are taken."""
+
+    def __init__(self, records: Records, settings: DedupeSettings, *, is_html: bool) -> None:
+        self.records, self._settings, self.is_html = records, settings, is_html
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @cached_property
+    def ids(self) -> Sequence[Any]:
+        name = self._settings.id
+        return range(len(self)) if name is None else list(self.records.column(name))
+
+    def batches(self) -> Iterator[RowBatch]:
+        texts: list[bytes | None] = []
+        size = 0
+        for number, value in enumerate(self.records.column(self._settings.text)):
+            if value is not None and not isinstance(value, str | bytes):
+                raise BadInput(f"the text of record {number} is a {type(value).__name__}, not a string")
+            texts.append(self.text_bytes(value))
+            size += len(texts[-1] or b"")
+            if len(texts) == BATCH_ROWS_MAX or size > BATCH_BYTES_MAX:
+                yield text_batch(texts)
+                texts, size = [], 0
+        if texts:
+            yield text_batch(texts)
+
+    def text_bytes(self, value: str | bytes | None) -> bytes | None:
+        if self.is_html and value:
+            value = extract(value).text
+        return value.encode("utf-8", "replace") if isinstance(value, str) else value
 
 
-def _ranked(lengths: list[int], prefer: Prefer) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    numbers = np.arange(len(lengths), dtype=np.int64)
-    if prefer == "last":
-        return numbers[::-1].copy()
-    return numbers if prefer == "first" else np.argsort(-np.array(lengths, dtype=np.int64), kind="stable")
+class _Signed(NamedTuple):
+    """The columns of signatures, all rows of all views."""
+
+    rows: RowColumns
+    tokens: NDArray[np.int64]
+    byte_hashes: NDArray[np.uint64]
+    reasons: NDArray[np.uint8]
+
+
+def _signed(batches: Iterator[RowBatch], settings: DedupeSettings) -> _Signed:
+    signed = [sign_batch(batch, settings) for batch in batches] or [sign_batch(text_batch([]), settings)]
+    columns = {name: np.concatenate([each[name] for each, _ in signed]) for name in signed[0][0]}
+    sizes = np.concatenate([np.diff(each["ends.i64"], prepend=0) for each, _ in signed])
+    ends = np.cumsum(sizes, dtype=np.int64)
+    rows = RowColumns(
+        columns["keys.u64"],
+        columns["hashes.u64"],
+        ends - sizes,
+        ends,
+        np.concatenate([shingles for _, shingles in signed]),
+        columns["reasons.u8"] == 0,
+    )
+    return _Signed(rows, columns["tokens.i64"], columns["bytes.u64"], columns["reasons.u8"])
+
+
+def _verdicts(views: list[_View], settings: DedupeSettings, references: int, *, only_against: bool) -> CorpusVerdicts:
+    signed = _signed((batch for view in views for batch in view.batches()), settings)
+    named = [each.column for each in settings.preferences if each.column is not None]
+    columns = {
+        name: json_column([value for view in views for value in _values(view, name, is_needed=view is views[-1])])
+        for name in named
+    }
+    ranked = ranked_rows(settings.preferences, signed.tokens, columns)
+    ranked = np.concatenate((np.arange(references), ranked[ranked >= references]))
+    comparison = RowComparison(threshold_ratio(settings.threshold), references, only_against)
+    found = judge_rows(signed.rows, comparison, match_rows(signed.rows, comparison), ranked)
+    return described(found, signed.reasons, signed.rows.hashes, signed.byte_hashes)
+
+
+def _values(view: _View, name: str, *, is_needed: bool) -> Iterator[Any]:
+    """References win anyway: they need no such column."""
+    return view.records.column(name) if is_needed else iter([None] * len(view))
 
 
 class Deduped:
     """The outcome of `dedupe`."""
 
-    def __init__(
-        self, records: Records, text: str, is_html: bool, ids: list[Any] | None, threshold: float, found: RecordVerdicts
-    ) -> None:
-        self._records = records
-        self._text = text
-        self._is_html = is_html
-        self._ids: Sequence[Any] = range(len(records)) if ids is None else ids
-        self._has_ids = ids is not None
-        self._groups, self._winners = found
-        self._is_kept = self._winners.winners == np.arange(len(records))
-        self.threshold = threshold
+    def __init__(self, views: list[_View], settings: DedupeSettings, found: CorpusVerdicts) -> None:
+        self._view, self._settings = views[-1], settings
+        self._records = self._view.records
+        self._all_ids = [each for view in views for each in view.ids] if len(views) > 1 else views[0].ids
+        self._ids = self._view.ids
+        self._first = len(self._all_ids) - len(self._ids)
+        self._found = found.after(self._first)
+        self._is_kept = self._found.roles != DUPLICATE
+        self.threshold = settings.threshold
 
     def __len__(self) -> int:
         return len(self._records)
@@ -141,19 +219,21 @@ class Deduped:
     @cached_property
     def verdicts(self) -> list[RecordVerdict]:
         """One for every record, in the order of the input."""
-        ids = self._ids
-        sizes = np.bincount(self._groups, minlength=len(ids))[self._groups]
-        columns = (column.tolist() for column in (self._groups, *self._winners, sizes))
+        ids, found = self._all_ids, self._found
         return [
             RecordVerdict(
-                ids[number],
-                "duplicate" if winner != number else "winner" if size > 1 else "unique",
+                own_id,
+                ROLES[role],
                 ids[group],
                 ids[winner],
                 similarity,
-                None if winner == number else "exact" if exact else "near",
+                RELATIONS[relation],
+                REASONS[reason],
+                winner < self._first,
             )
-            for number, (group, winner, similarity, exact, size) in enumerate(zip(*columns, strict=True))
+            for own_id, (role, group, winner, similarity, relation, reason) in zip(
+                self._ids, zip(*(column.tolist() for column in found), strict=True), strict=True
+            )
         ]
 
     def kept(self) -> Any:
@@ -167,12 +247,12 @@ class Deduped:
     def clusters(self) -> Iterator[Cluster]:
         """The groups of more than one record, in the order of their first records."""
         members: dict[int, list[int]] = {}
-        for number, group in enumerate(self._groups.tolist()):
+        for number, group in enumerate(self._found.clusters.tolist()):
             members.setdefault(group, []).append(number)
         for group, numbers in members.items():
             if len(numbers) > 1:
                 kept = [self._ids[each] for each in numbers if self._is_kept[each]]
-                yield Cluster(self._ids[group], [self._ids[each] for each in numbers], kept)
+                yield Cluster(self._all_ids[group], [self._ids[each] for each in numbers], kept)
 
     @property
     def table(self) -> Any:
@@ -183,25 +263,23 @@ class Deduped:
     def why(self, a: Any, b: Any) -> PairReport:
         """How two records relate, by their ids: similarity, whether they are in one group, and which words differ."""
         one, other = self._number(a), self._number(b)
-        values = list(self._records.column(self._text))
-        signatures = [_signature(values[each], each, is_html=self._is_html) for each in (one, other)]
-        texts = [self._shown_text(values[each]) for each in (one, other)]
-        similarity = signatures[0].jaccard(signatures[1])
-        same_group = bool(self._groups[one] == self._groups[other])
+        values = list(self._records.column(self._settings.text))
+        texts = [self._view.text_bytes(values[each]) or b"" for each in (one, other)]
+        signed = _signed(iter([text_batch(list(texts))]), self._settings)
+        one_set, other_set = [
+            signed.rows.shingles[start:end] for start, end in zip(signed.rows.starts, signed.rows.ends, strict=True)
+        ]
+        same_group = bool(self._found.clusters[one] == self._found.clusters[other])
+        similarity, common = float(jaccard(one_set, other_set)), int(intersection_size(one_set, other_set, 0))
         return PairReport(
-            _words(signatures, similarity, self.threshold, same_group=same_group),
+            _words(signed, similarity, self.threshold, same_group=same_group),
             similarity,
             self.threshold,
-            signatures[1].contains(signatures[0]),
-            signatures[0].contains(signatures[1]),
+            common / max(1, len(one_set)),
+            common / max(1, len(other_set)),
             same_group,
-            word_diff(*texts),
+            word_diff(*(each.decode("utf-8", "replace") for each in texts)),
         )
-
-    def _shown_text(self, value: str | bytes | None) -> str:
-        if self._is_html and value:
-            return extract(value).text
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""
 
     @cached_property
     def _numbers(self) -> dict[Any, int]:
@@ -211,21 +289,22 @@ class Deduped:
         return numbers
 
     def _number(self, name: Any) -> int:
-        if self._has_ids and name in self._numbers:
+        has_ids = self._settings.id is not None
+        if has_ids and name in self._numbers:
             return self._numbers[name]
-        if not self._has_ids and isinstance(name, int) and 0 <= name < len(self):
+        if not has_ids and isinstance(name, int) and 0 <= name < len(self):
             return name
         raise KeyError(f"no record has the id {name!r}")
 
 
-def _words(signatures: list[Signature], similarity: float, threshold: float, *, same_group: bool) -> str:
-    one, other = signatures
-    if not one.token_count or not other.token_count:
-        return "not comparable: one of them has no text"
-    if one.content_hash == other.content_hash:
+def _words(signed: _Signed, similarity: float, threshold: float, *, same_group: bool) -> str:
+    if not signed.rows.compared.all():
+        return "not comparable: one of them has no text, or too little"
+    if signed.byte_hashes[0] == signed.byte_hashes[1]:
         return "the same text"
-    mine, theirs = (shingle_array(each._signature.shingles) for each in signatures)
-    if similarity_at_least(mine, theirs, *threshold_ratio(threshold)) >= 0.0:
+    if np.all(signed.rows.hashes[0] == signed.rows.hashes[1]):
+        return "the same tokens"
+    if Fraction(similarity).limit_denominator(TAU_DENOMINATOR_MAX) >= Fraction(*threshold_ratio(threshold)):
         return f"near-duplicates: {similarity:.4f} is at least {threshold:g}"
     linked = ", but linked by records between them" if same_group else ""
     return f"no near-duplicates: {similarity:.4f} is below {threshold:g}{linked}"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from dustream.core.errors import BadInput
+from dustream.streams.dedupe.settings import nested_value
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -53,12 +54,13 @@ class _Rows:
     def column(self, name: str) -> Iterator[Any]:
         for number, row in enumerate(self._rows):
             if isinstance(row, Mapping):
-                yield row.get(name)
+                yield nested_value(row, name)
             elif name == "text" and (row is None or isinstance(row, str | bytes)):
                 yield row
             else:
                 raise BadInput(f"record {number} is a {type(row).__name__} without {name!r}: give texts or dicts")
-        if self._rows and not any(not isinstance(row, Mapping) or name in row for row in self._rows):
+        top = name.partition(".")[0]
+        if self._rows and not any(not isinstance(row, Mapping) or name in row or top in row for row in self._rows):
             known = sorted({str(key) for row in self._rows[:100] for key in row})
             raise BadInput(f"no record has {name!r}; there are {', '.join(known)}")
 
@@ -85,9 +87,12 @@ class _Table(ABC):
         return self._table[name]  # type: ignore[no-any-return]
 
     def column(self, name: str) -> Iterator[Any]:
-        if name not in self._names():
-            raise BadInput(f"the table has no column {name!r}; there are {', '.join(map(str, self._names()))}")
-        return iter(self._values(name))
+        top, _, rest = name.partition(".")
+        if name in self._names():
+            return iter(self._values(name))
+        if rest and top in self._names():
+            return (nested_value(each, rest) if isinstance(each, Mapping) else None for each in self._values(top))
+        raise BadInput(f"the table has no column {name!r}; there are {', '.join(map(str, self._names()))}")
 
     @abstractmethod
     def pick(self, rows: Sequence[int]) -> Any: ...

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -26,6 +28,8 @@ from dustream.core.text.shingles import DEFAULT_TABLE, DIMENSIONS
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.pages import Crawl
 from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
+from dustream.streams.dedupe.job import DedupeRequest, DedupeWatcher, run_dedupe
+from dustream.streams.dedupe.settings import DedupeSettings
 from dustream.streams.embedded.engine import EmbeddedEngine
 from dustream.streams.engine.feed import Feed
 from dustream.streams.generate import generate
@@ -43,7 +47,7 @@ def warm_up() -> float:
     """Compile everything, and check on a small web that nothing is left; returns the seconds it took."""
     started = time.perf_counter()
     spawn = multiprocessing.get_context("spawn")
-    beside = [spawn.Process(target=each) for each in (read_some_pages, learn_some_rules)]
+    beside = [spawn.Process(target=each) for each in (read_some_pages, learn_some_rules, dedupe_some_rows)]
     for process in beside:
         process.start()
     OnceEngine(SETTINGS, MemorySpool()).run([run([*some_families(), *a_crowd()], SETTINGS)])
@@ -157,6 +161,15 @@ def learn_some_rules() -> None:
         for word in ("", "-print")
     ]
     learned_rules("site.example", sessions + words, RulesSettings())
+
+
+def dedupe_some_rows() -> None:
+    """A small corpus, with decomposed characters and a near copy of each text."""
+    texts = [" ".join(f"e\u0301{row // 2}w{word}" for word in range(SHINGLES + row % 2)) for row in range(COPIES)]
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = Path(folder) / "rows.jsonl"
+        corpus.write_text("".join(f'{{"text": "{text}"}}\n' for text in texts))
+        run_dedupe(DedupeRequest(inputs=[str(corpus)], out=None, settings=DedupeSettings()), DedupeWatcher())
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ FORBIDDEN_CALLS = {"core": {"open", "hash", "print", "input"}, "schemas": {"open
 
 
 ARROWS = {
-    "api": {"core", "core.once", "core.rules", "core.text", "core.urls", "schemas", "streams.embedded",
-            "streams.kafka", "streams.questions", "streams.rules_io"},
+    "api": {"core", "core.once", "core.rules", "core.text", "core.urls", "schemas", "streams.cli",
+            "streams.dedupe", "streams.embedded", "streams.kafka", "streams.questions", "streams.rules_io"},
     "core": {"core.containment", "core.groups", "core.kernels", "core.pages", "core.rules", "core.sites", "core.text",
              "core.tier2", "core.urls", "schemas"},
     "core.containment": {"core", "core.kernels", "core.text", "schemas"},
@@ -39,11 +39,12 @@ ARROWS = {
     "core.urls": {"core"},
     "schemas": set(),
     "streams": {"core", "core.kernels", "core.once", "core.rules", "core.text", "core.tier2", "core.urls", "schemas",
-                "streams.embedded", "streams.engine", "streams.generate", "streams.kafka", "streams.once",
-                "streams.questions", "streams.readers", "streams.store"},
+                "streams.dedupe", "streams.embedded", "streams.engine", "streams.generate", "streams.kafka",
+                "streams.once", "streams.questions", "streams.readers", "streams.store"},
     "streams.cli": {"core", "core.rules", "core.text", "core.tier2", "core.urls", "schemas", "streams",
-                    "streams.embedded", "streams.engine", "streams.generate", "streams.kafka", "streams.questions",
-                    "streams.readers", "streams.rules_io", "streams.store"},
+                    "streams.dedupe", "streams.embedded", "streams.engine", "streams.generate", "streams.kafka",
+                    "streams.questions", "streams.readers", "streams.rules_io", "streams.store"},
+    "streams.dedupe": {"core", "core.once", "core.text", "core.tier2", "core.urls", "streams", "streams.readers"},
     "streams.embedded": {"core", "schemas", "streams.engine", "streams.store"},
     "streams.engine": {"core", "core.pages", "core.text", "core.tier2", "core.urls", "schemas", "streams",
                        "streams.readers", "streams.store"},

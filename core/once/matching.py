@@ -10,6 +10,7 @@ outside the crowd's core (core/tier2/crowd.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,9 @@ from dustream.core.tier2.odd_sketch import SKETCH_WORDS, is_out_of_reach, odd_sk
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
+Chosen = Callable[[Ints, Words], NDArray[np.bool_]]
+"""Of contents and their keys of one band: whose buckets are examined."""
+
 ALONE = -1  # in its bucket
 NOBODY = -1
 CORE_SAMPLE_MAX = 512
@@ -34,9 +38,10 @@ LIGHT = 1  # the content is in a crowd, and not heavy
 
 
 class Sets(NamedTuple):
-    """The shingle sets of contents, and the sketches of those compared."""
+    """The shingle sets of contents: where each begins and ends in `shingles`; and the sketches of those compared."""
 
     starts: Ints
+    ends: Ints
     shingles: Words
     sketches: Words  # (contents * SKETCH_WORDS)
     sketched: NDArray[np.bool_]
@@ -52,9 +57,12 @@ class MatchGraph(NamedTuple):
 
 
 def sets_of(columns: Columns) -> Sets:
-    count = len(columns.bare)
-    sketches = np.empty(count * SKETCH_WORDS, dtype=np.uint64)
-    return Sets(columns.starts, columns.shingles, sketches, np.zeros(count, dtype=np.bool_))
+    return sets_between(columns.starts[:-1], columns.starts[1:], columns.shingles)
+
+
+def sets_between(starts: Ints, ends: Ints, shingles: Words) -> Sets:
+    sketches = np.empty(len(starts) * SKETCH_WORDS, dtype=np.uint64)
+    return Sets(starts, ends, shingles, sketches, np.zeros(len(starts), dtype=np.bool_))
 
 
 @kernel
@@ -95,7 +103,7 @@ def sketch(sets: Sets, content: int) -> Words:
     at = content * SKETCH_WORDS
     own = sets.sketches[at : at + SKETCH_WORDS]
     if not sets.sketched[content]:
-        own[:] = odd_sketch(sets.shingles[sets.starts[content] : sets.starts[content + 1]])
+        own[:] = odd_sketch(sets.shingles[sets.starts[content] : sets.ends[content]])
         sets.sketched[content] = True
     return own
 
@@ -106,8 +114,8 @@ def similarity(sets: Sets, one: int, other: int, numerator: int, denominator: in
     sketch(sets, other)
     if is_out_of_reach(sketch(sets, one), sets.sketches, other * SKETCH_WORDS, numerator, denominator):
         return -1.0
-    starts, shingles = sets.starts, sets.shingles
-    ours, others = shingles[starts[one] : starts[one + 1]], shingles[starts[other] : starts[other + 1]]
+    shingles = sets.shingles
+    ours, others = shingles[sets.starts[one] : sets.ends[one]], shingles[sets.starts[other] : sets.ends[other]]
     return similarity_at_least(ours, others, numerator, denominator)
 
 
@@ -216,8 +224,8 @@ def join_sharing(
 class Crowds:
     """Which contents in crowds are heavy. Heavy contents are joined as they are found."""
 
-    def __init__(self, columns: Columns, sets: Sets, ratio: tuple[int, int], parents: Ints) -> None:
-        self._columns, self._sets, self._ratio, self._parents = columns, sets, ratio, parents
+    def __init__(self, keys: Words, sets: Sets, ratio: tuple[int, int], parents: Ints) -> None:
+        self._keys, self._sets, self._ratio, self._parents = keys, sets, ratio, parents
         self._crowd = Crowd(ratio, self._set)
         self.weights: NDArray[np.int8] = np.zeros(len(parents), dtype=np.int8)
 
@@ -233,7 +241,7 @@ class Crowds:
                 continue
             sharing = self._crowd.sharing(part)
             if len(sharing):
-                join_sharing(content, sharing, self._columns.keys, self._sets, *self._ratio, self._parents)
+                join_sharing(content, sharing, self._keys, self._sets, *self._ratio, self._parents)
             self.weights[content] = HEAVY
             self._lighten(self._crowd.enter(content, part))
 
@@ -241,17 +249,22 @@ class Crowds:
         self.weights[contents] = LIGHT
 
     def _set(self, content: int) -> Words:
-        return self._sets.shingles[self._sets.starts[content] : self._sets.starts[content + 1]]
+        return self._sets.shingles[self._sets.starts[content] : self._sets.ends[content]]
 
 
-def match_graph(columns: Columns, contents: Ints, sets: Sets, ratio: tuple[int, int]) -> MatchGraph:
-    """The components of these contents, which have distinct content hashes."""
-    parents = np.arange(len(columns.bare), dtype=np.int64)
-    of = np.full(columns.keys.shape, ALONE, dtype=np.int32)
-    filled, count = contents[~columns.bare[contents]], 0
-    crowds = Crowds(columns, sets, ratio, parents)
-    for band in range(columns.keys.shape[1]):
-        column = columns.keys[filled, band]
+def match_graph(
+    keys: Words, contents: Ints, sets: Sets, ratio: tuple[int, int], chosen: Chosen | None = None
+) -> MatchGraph:
+    """The components of these contents, which have shingles and distinct content hashes. `chosen` restricts what is
+    compared to some buckets."""
+    parents = np.arange(len(keys), dtype=np.int64)
+    of = np.full(keys.shape, ALONE, dtype=np.int32)
+    crowds, count = Crowds(keys, sets, ratio, parents), 0
+    for band in range(keys.shape[1]):
+        filled, column = contents, keys[contents, band]
+        if chosen is not None:
+            some = chosen(filled, column)
+            filled, column = filled[some], column[some]
         order, start = np.argsort(column, kind="stable"), 0
         while start < len(order):
             row = filled, column, order, start, band, of, count
@@ -273,13 +286,24 @@ class RankedWinners(NamedTuple):
     exact: NDArray[np.bool_]
 
 
-def ranked_winners(firsts: Ints, ranked: Ints, graph: MatchGraph, sets: Sets, ratio: tuple[int, int]) -> RankedWinners:
+class Given(NamedTuple):
+    """Items that are winners whatever they match: those below `items`, which are the best. Closed: there are no other
+    winners that a content can be dropped for."""
+
+    items: int
+    is_closed: bool
+
+
+def ranked_winners(
+    firsts: Ints, ranked: Ints, graph: MatchGraph, sets: Sets, ratio: tuple[int, int], given: Given | None = None
+) -> RankedWinners:
     """The winners among items with a content each (`firsts`). `ranked`: the items, the best first. The best of several
     items with one content stands for all."""
     contents, places = np.unique(firsts[ranked], return_index=True)
     by_rank = np.argsort(places)
     order, best = contents[by_rank], ranked[places[by_rank]]
-    found, similarities = stars(order, *graph, sets, *ratio)
+    items, is_closed = given or Given(0, False)
+    found, similarities = stars(order, *graph, sets, *ratio, int(np.count_nonzero(best < items)), is_closed)
     row_of = np.empty(len(graph.roots), dtype=np.int64)
     row_of[order] = np.arange(len(order))
     rows = row_of[firsts]
@@ -289,24 +313,28 @@ def ranked_winners(firsts: Ints, ranked: Ints, graph: MatchGraph, sets: Sets, ra
 
 @kernel
 def stars(
-    order: Ints, roots: Ints, of: NDArray[np.int32], bucket_count: int, sets: Sets, numerator: int, denominator: int
-) -> tuple[Ints, NDArray[np.float64]]:
+    order: Ints, roots: Ints, of: NDArray[np.int32], bucket_count: int, sets: Sets, numerator: int, denominator: int,
+    given: int, is_closed: bool,
+) -> tuple[Ints, NDArray[np.float64]]:  # fmt: skip
     """Per content, from the best to the worst: the row of the best winner that matches it (NOBODY: it is a winner
-    itself) and the similarity to it. Each bucket has a list of its winners, the best first."""
+    itself) and the similarity to it. Each bucket has a list of its winners, the best first. The first `given` contents
+    are winners without a comparison, and if it is closed, the only ones on lists."""
     bands = of.shape[1]
     winners, similarities = np.full(len(order), NOBODY, dtype=np.int64), np.ones(len(order))
     heads, tails = np.full(bucket_count, -1, dtype=np.int64), np.full(bucket_count, -1, dtype=np.int64)
     following = np.full((len(order), bands), -1, dtype=np.int64)
     for row in range(len(order)):
         content = order[row]
-        for other in winners_met(content, order, roots, of, heads, following):
+        met = winners_met(content, order, roots, of, heads, following) if row >= given else order[:0]
+        for other in met:
             reached = similarity(sets, content, order[other], numerator, denominator)
             if reached >= 0.0:
                 winners[row], similarities[row] = other, reached
                 break
+        is_listed = winners[row] == NOBODY and (row < given or not is_closed)
         for band in range(bands):
             bucket = of[content, band]
-            if winners[row] == NOBODY and bucket != ALONE:
+            if is_listed and bucket != ALONE:
                 if heads[bucket] < 0:
                     heads[bucket] = row
                 else:

@@ -34,7 +34,8 @@ class Grouping:
         self._firsts = first_copies(columns.hashes, present)
         self._sets: Sets = sets_of(columns)
         distinct = np.unique(self._firsts)
-        self._graph: MatchGraph = match_graph(columns, distinct, self._sets, self._ratio)
+        filled = distinct[~columns.bare[distinct]]
+        self._graph: MatchGraph = match_graph(columns.keys, filled, self._sets, self._ratio)
 
     def rows(self) -> Rows:
         """The rows of content pages in the order in which the pages first appeared."""

@@ -19,7 +19,7 @@ DIMENSIONS = 3
 _HASH_BITS = 64 - BUCKET_BITS
 _HASH_MASK = np.uint64((1 << _HASH_BITS) - 1)
 _MULTIPLIER = np.uint64(0x9E3779B185EBCA87)
-_DUMMY_TOKEN = np.uint64(0x27D4EB2F165667C5)
+DUMMY_TOKEN = np.uint64(0x27D4EB2F165667C5)
 
 # Cells of the first cut in sorting: some values each, if all had one first token; 65,536 still fit the cache.
 _CUT_BITS_MIN, _CUT_BITS_MAX = 8, 16
@@ -45,19 +45,25 @@ _PACKED_MAX = (1 << _PACKED_BITS) - 1
 _PACKED_SHIFTS = DEFAULT_TABLE * np.uint8(_PACKED_BITS)
 
 
+@inner
+def window_hash(tokens: NDArray[np.uint64], start: int, size: int) -> np.uint64:
+    """The shingle of the `size` tokens from `start` on."""
+    h = np.uint64(0)
+    for j in range(size):
+        h = ((h << np.uint64(29)) | (h >> np.uint64(35))) ^ tokens[start + j]
+        h *= _MULTIPLIER
+    bucket = (tokens[start] >> np.uint64(_HASH_BITS)) << np.uint64(_HASH_BITS)
+    return bucket | (fmix64(h) & _HASH_MASK)  # type: ignore[no-any-return]
+
+
 @kernel
 def windows_into(tokens: NDArray[np.uint64], count: int, shingles: NDArray[np.uint64]) -> None:
     """The hashed windows of the first `count` tokens in text order, with repeats. Behind the tokens there is room for
     the dummies."""
     for i in range(count, count + SHINGLE_TOKENS - 1):
-        tokens[i] = _DUMMY_TOKEN
+        tokens[i] = DUMMY_TOKEN
     for i in range(count):
-        h = np.uint64(0)
-        for j in range(SHINGLE_TOKENS):
-            h = ((h << np.uint64(29)) | (h >> np.uint64(35))) ^ tokens[i + j]
-            h *= _MULTIPLIER
-        bucket = (tokens[i] >> np.uint64(_HASH_BITS)) << np.uint64(_HASH_BITS)
-        shingles[i] = bucket | (fmix64(h) & _HASH_MASK)
+        shingles[i] = window_hash(tokens, i, SHINGLE_TOKENS)
 
 
 @inner

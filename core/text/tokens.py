@@ -52,10 +52,10 @@ _PUNCTUATION = (
 )  # fmt: skip
 
 # A table entry: what the character folds to, whether NFC may change it, its class.
-_FOLD_BITS = 4
-_FOLD_SHIFT = np.uint32(_FOLD_BITS)
-_MAY_COMPOSE = np.uint32(8)
-_CLASS_MASK = np.uint32(7)
+FOLD_BITS = 4
+FOLD_SHIFT = np.uint32(FOLD_BITS)
+MAY_COMPOSE = np.uint32(8)
+CLASS_MASK = np.uint32(7)
 
 # With all combining marks, no fewer than the characters that NFC changes or joins with what precedes them.
 _MAY_COMPOSE_RANGES = (
@@ -86,7 +86,7 @@ LANES_BYTES_MIN = 128
 PLACES_BEHIND = 2 * LANES + 8 + 2 * SHORT_TEXT_TOKENS
 
 # Odd constants with random-looking bits: multipliers of xxHash64 and of other mixers.
-_TOKEN_MULTIPLIER = np.uint64(0x9FB21C651E98DF25)
+TOKEN_MULTIPLIER = np.uint64(0x9FB21C651E98DF25)
 _STREAM_MULTIPLIER_2 = np.uint64(0xD6E8FEB86659FD93)
 _STREAM_SEED_LOW = np.uint64(0xC2B2AE3D27D4EB4F)
 _STREAM_SEED_HIGH = np.uint64(0x165667B19E3779F9)
@@ -98,7 +98,7 @@ _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 
 @cache
 def char_table() -> NDArray[np.uint32]:
-    """By character: what it folds to, _MAY_COMPOSE, and its class in the lowest three bits."""
+    """By character: what it folds to, MAY_COMPOSE, and its class in the lowest three bits."""
     folded = np.arange(TABLE_SIZE, dtype=np.int64)
     for first, last, step, delta in FOLD_RANGES:
         folded[first : last + 1 : step] += delta
@@ -110,7 +110,7 @@ def char_table() -> NDArray[np.uint32]:
     may_compose = classes == MARK
     for first, last in _MAY_COMPOSE_RANGES:
         may_compose[first : last + 1] = True
-    entries = (folded << _FOLD_BITS) | may_compose * int(_MAY_COMPOSE) | classes[inside]
+    entries = (folded << FOLD_BITS) | may_compose * int(MAY_COMPOSE) | classes[inside]
     table: NDArray[np.uint32] = entries.astype(np.uint32)
     table.setflags(write=False)
     return table
@@ -147,7 +147,7 @@ def _explained(text: str, *, with_symbols: bool) -> list[str]:
     for char in text:
         code = ord(char)
         entry = int(table[code]) if code < TABLE_SIZE else 0
-        kind, folded = (entry & 7, entry >> _FOLD_BITS) if code < TABLE_SIZE else _char_above(code)
+        kind, folded = (entry & 7, entry >> FOLD_BITS) if code < TABLE_SIZE else _char_above(code)
         if kind == IGNORED:
             continue
         if kind == SEPARATOR and with_symbols and not _is_punctuation(folded):
@@ -188,7 +188,7 @@ def _rotate(h: np.uint64) -> np.uint64:
 
 
 @inner
-def _decode_char(data: NDArray[np.uint8], at: int) -> tuple[np.uint32, int]:
+def decode_char(data: NDArray[np.uint8], at: int) -> tuple[np.uint32, int]:
     """(character, its length) of the multi-byte character at `at`; (U+FFFD, 1) where the bytes are no UTF-8."""
     lead = np.uint32(data[at])
     size = 4 if lead >= 0xF0 else (3 if lead >= 0xE0 else 2)
@@ -204,7 +204,7 @@ def _decode_char(data: NDArray[np.uint8], at: int) -> tuple[np.uint32, int]:
 
 
 @inner
-def _char_entry(code: np.uint32, table: NDArray[np.uint32]) -> np.uint32:
+def char_entry(code: np.uint32, table: NDArray[np.uint32]) -> np.uint32:
     if code < TABLE_SIZE:
         return table[code]  # type: ignore[no-any-return]
     kind = SEPARATOR
@@ -212,7 +212,7 @@ def _char_entry(code: np.uint32, table: NDArray[np.uint32]) -> np.uint32:
         kind = SINGLE | 8  # some of them NFC changes
     elif _TAGS_FIRST <= code < _TAGS_END:
         kind = IGNORED
-    return np.uint32((code << _FOLD_SHIFT) | np.uint32(kind))
+    return np.uint32((code << FOLD_SHIFT) | np.uint32(kind))
 
 
 @inlined
@@ -229,7 +229,7 @@ def _next_ascii(
     is_word = entry & np.uint64(WORD)  # 1 or 0
     tokens[place] = h
     place += was_word & (is_word ^ np.uint64(1))
-    h = (h ^ (entry >> np.uint64(_FOLD_BITS))) * (_TOKEN_MULTIPLIER & (np.uint64(0) - is_word))
+    h = (h ^ (entry >> np.uint64(FOLD_BITS))) * (TOKEN_MULTIPLIER & (np.uint64(0) - is_word))
     return place, h, is_word
 
 
@@ -301,7 +301,7 @@ def _split_lanes(
 
 
 @inner
-def _ascii_end(data: NDArray[np.uint8], at: int) -> int:
+def ascii_end(data: NDArray[np.uint8], at: int) -> int:
     """Where a run of ASCII ends."""
     start, size = np.uint64(at), np.uint64(data.size)
     while start + np.uint64(WIDTH) <= size:
@@ -325,7 +325,7 @@ def _split(data: NDArray[np.uint8], table: NDArray[np.uint32], tokens: NDArray[n
                 tokens[count] = h
                 count += np.uint64(1)
                 h = np.uint64(0)
-            end, was_word = _ascii_end(data, at), np.uint64(is_open and extends)
+            end, was_word = ascii_end(data, at), np.uint64(is_open and extends)
             if end - at >= LANES_BYTES_MIN:
                 count, h, was_word = _split_lanes(data, at, end, table, tokens, count, h, was_word)
             else:
@@ -333,11 +333,11 @@ def _split(data: NDArray[np.uint8], table: NDArray[np.uint32], tokens: NDArray[n
             at, is_open = end, was_word != np.uint64(0)
             extends = is_open
             continue
-        code, size = _decode_char(data, at)
-        entry = _char_entry(code, table)
-        may_compose |= (entry & _MAY_COMPOSE) != 0
+        code, size = decode_char(data, at)
+        entry = char_entry(code, table)
+        may_compose |= (entry & MAY_COMPOSE) != 0
         at += size
-        kind = entry & _CLASS_MASK
+        kind = entry & CLASS_MASK
         if kind == IGNORED:
             continue
         if not ((kind == WORD and extends) or (kind == MARK and is_open)):
@@ -348,7 +348,7 @@ def _split(data: NDArray[np.uint8], table: NDArray[np.uint32], tokens: NDArray[n
             is_open = extends or kind == SINGLE
             if not is_open:
                 continue
-        h = (h ^ np.uint64(entry >> _FOLD_SHIFT)) * _TOKEN_MULTIPLIER
+        h = (h ^ np.uint64(entry >> FOLD_SHIFT)) * TOKEN_MULTIPLIER
     tokens[count] = h
     return np.int64(count) + is_open, may_compose  # type: ignore[return-value]
 
@@ -366,10 +366,10 @@ def _split_short(data: NDArray[np.uint8], table: NDArray[np.uint32], tokens: NDA
     """As `_split`, of a short text, in which runs of symbols are tokens, too: their number."""
     h, count, at, open_kind = np.uint64(0), 0, 0, SEPARATOR
     while at < data.size:
-        code, size = (np.uint32(data[at]), 1) if data[at] < 0x80 else _decode_char(data, at)
-        entry = _char_entry(code, table)
+        code, size = (np.uint32(data[at]), 1) if data[at] < 0x80 else decode_char(data, at)
+        entry = char_entry(code, table)
         at += size
-        kind, folded = int(entry & _CLASS_MASK), entry >> _FOLD_SHIFT
+        kind, folded = int(entry & CLASS_MASK), entry >> FOLD_SHIFT
         if kind == IGNORED:
             continue
         if kind == SEPARATOR and _is_symbol(folded):
@@ -384,9 +384,22 @@ def _split_short(data: NDArray[np.uint8], table: NDArray[np.uint32], tokens: NDA
             count += open_kind != SEPARATOR
             h, open_kind = np.uint64(0), kind
         if open_kind != SEPARATOR:
-            h = (h ^ np.uint64(folded)) * _TOKEN_MULTIPLIER
+            h = (h ^ np.uint64(folded)) * TOKEN_MULTIPLIER
     tokens[count] = h
     return count + (open_kind != SEPARATOR)
+
+
+@inner
+def finish_tokens(tokens: NDArray[np.uint64], count: int) -> tuple[np.uint64, np.uint64]:
+    """Finish the hashes of the first `count` tokens: the two halves of the content hash."""
+    low, high = _STREAM_SEED_LOW, _STREAM_SEED_HIGH
+    for i in range(count):
+        token = fmix64(tokens[i])
+        tokens[i] = token
+        low = (_rotate(low) ^ token) * _STREAM_MULTIPLIER
+        high = (_rotate(high) + token) * _STREAM_MULTIPLIER_2
+    low = fmix64(low ^ np.uint64(count))
+    return low, fmix64(high ^ low)
 
 
 @kernel
@@ -397,14 +410,8 @@ def hash_tokens(
     count, may_compose = _split(data, table, tokens)
     if count <= SHORT_TEXT_TOKENS:
         count = _split_short(data, table, tokens)
-    low, high = _STREAM_SEED_LOW, _STREAM_SEED_HIGH
-    for i in range(count):
-        token = fmix64(tokens[i])
-        tokens[i] = token
-        low = (_rotate(low) ^ token) * _STREAM_MULTIPLIER
-        high = (_rotate(high) + token) * _STREAM_MULTIPLIER_2
-    low = fmix64(low ^ np.uint64(count))
-    return count, low, fmix64(high ^ low), may_compose
+    low, high = finish_tokens(tokens, count)
+    return count, low, high, may_compose
 
 
 def tokens_max(text_bytes_count: int) -> int:
@@ -423,7 +430,7 @@ def hash_of_word(word: str) -> int:
     """The hash of a lower-case word that is one token, as compiled code computes it."""
     h = 0
     for char in word:
-        h = (h ^ ord(char)) * int(_TOKEN_MULTIPLIER) & _ALL_BITS
+        h = (h ^ ord(char)) * int(TOKEN_MULTIPLIER) & _ALL_BITS
     for multiplier in (_FMIX_1, _FMIX_2):
         h = (h ^ h >> 33) * int(multiplier) & _ALL_BITS
     return h ^ h >> 33

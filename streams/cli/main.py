@@ -13,6 +13,9 @@ from dustream.streams.disk import describe
 COMMANDS = (
     "demo",
     "run",
+    "dedupe",
+    "examples",
+    "thresholds",
     "status",
     "why",
     "groups",
@@ -39,6 +42,7 @@ Near-duplicate groups of crawled pages, kept up to date while pages arrive, chan
 
   dustream demo                            run the pipeline on a small generated web
   dustream run crawl.warc.gz --out result  find the duplicates in your own crawl
+  dustream dedupe corpus/ --out result     remove the near-duplicates of a corpus
   dustream status URL --state result       show the role of a URL
   dustream why URL --state result          explain it
 """

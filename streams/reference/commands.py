@@ -40,6 +40,7 @@ def _subparsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             yield from action.choices.items()
+    yield from getattr(parser, "stages", {}).items()
 
 
 def _helps(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:

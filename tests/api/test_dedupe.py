@@ -18,7 +18,7 @@ import dustream
 WORDS = [f"word{number}" for number in range(120)]
 NEAR, FAR = " ".join([*WORDS, "end"]), " ".join(reversed(WORDS))
 TEXTS = [" ".join(WORDS), FAR, NEAR, None, " ".join(WORDS), "", FAR.upper()]
-ROLES = ["winner", "winner", "duplicate", "unique", "duplicate", "unique", "duplicate"]
+ROLES = ["winner", "winner", "duplicate", "not_compared", "duplicate", "not_compared", "duplicate"]
 
 TABLES: dict[str, Callable[[dict[str, list[Any]]], Any]] = {
     "pandas": pandas.DataFrame,
@@ -41,7 +41,10 @@ def test_texts_and_dicts() -> None:
     records = [{"name": name, "text": text} for name, text in zip("abcdefg", TEXTS, strict=True)]
     by_name = dustream.dedupe(iter(records), id="name")
     assert [verdict.winner for verdict in by_name.verdicts] == ["a", "b", "a", "d", "a", "f", "b"]
-    assert [verdict.relation for verdict in by_name.verdicts] == [None, None, "near", None, "exact", None, "exact"]
+    assert [verdict.relation for verdict in by_name.verdicts] == [
+        None, None, "near", None, "exact", None, "same_tokens",
+    ]  # fmt: skip
+    assert [verdict.reason for verdict in by_name.verdicts] == [None, None, None, "no_text", None, "no_text", None]
     assert [cluster.members for cluster in by_name.clusters()] == [["a", "c", "e"], ["b", "g"]]
     assert list(by_name.kept()) == [records[0], records[1], records[3], records[5]]
 
@@ -62,16 +65,26 @@ def test_a_table_comes_back_as_it_was_with_four_columns_more(kind: str) -> None:
     assert column(again.table, "role") == ROLES
 
 
-def test_similarities_are_those_of_the_signatures() -> None:
+def shingles(text: str, size: int = 5) -> set[tuple[str, ...]]:
+    words = text.lower().split()
+    return {tuple(words[start : start + size]) for start in range(max(1, len(words) - size + 1))}
+
+
+def plain_jaccard(one: str, other: str) -> float:
+    a, b = shingles(one), shingles(other)
+    return len(a & b) / len(a | b)
+
+
+def test_similarities_are_plain_jaccard_of_five_words() -> None:
     found = dustream.dedupe(TEXTS)
-    assert found.verdicts[2].similarity == dustream.sign(NEAR).jaccard(dustream.sign(TEXTS[0] or ""))
+    assert found.verdicts[2].similarity == plain_jaccard(NEAR, TEXTS[0] or "") == 116 / 117
 
 
 def test_a_threshold_decides() -> None:
     similarity = dustream.dedupe(TEXTS).verdicts[2].similarity
     assert dustream.dedupe(TEXTS, threshold=similarity + 0.001).verdicts[2].role == "unique"
-    with pytest.raises(dustream.BadSetting, match="between 0 and 1"):
-        dustream.dedupe(TEXTS, threshold=1.0)
+    with pytest.raises(dustream.BadSetting, match="above 0 and at most 1"):
+        dustream.dedupe(TEXTS, threshold=1.5)
 
 
 @pytest.mark.parametrize(("prefer", "kept"), [("first", 0), ("last", 2), ("longest", 1)])
@@ -87,13 +100,70 @@ def test_pages_are_compared_by_their_main_text() -> None:
     assert found.why(0, 1).words == "the same text"
 
 
+def test_a_field_decides_which_record_is_kept() -> None:
+    records = [
+        {"text": NEAR, "score": score, "name": name} for score, name in [(1, "a"), (3, "b"), (None, "c"), (3, "d")]
+    ]
+    assert dustream.dedupe(records, prefer="score:desc").verdicts[0].winner == 1
+    assert dustream.dedupe(records, prefer=["score:desc", "last"]).verdicts[0].winner == 3
+    assert dustream.dedupe(records, prefer="score:asc").verdicts[1].winner == 0
+    with pytest.raises(dustream.BadSetting, match="'best' is not known"):
+        dustream.dedupe(records, prefer="best")
+
+
+@pytest.mark.parametrize("kind", ["dicts", "pandas", "pyarrow", "datasets", "polars"])
+def test_nested_names(kind: str) -> None:
+    rows = [{"meta": {"body": text, "id": number}} for number, text in enumerate(TEXTS)]
+    data = rows if kind == "dicts" else TABLES[kind]({"meta": [row["meta"] for row in rows]})
+    found = dustream.dedupe(data, text="meta.body", id="meta.id", prefer="meta.id:desc")
+    assert [each.winner for each in found.verdicts] == [4, 6, 4, 3, 4, 5, 6]
+
+
+def test_other_records_drop_what_they_have() -> None:
+    others = [{"id": "old", "text": TEXTS[0]}]
+    records = [
+        {"id": name, "text": text} for name, text in zip("abcd", [NEAR, FAR, FAR, "something else"], strict=True)
+    ]
+    found = dustream.dedupe(records, id="id", against=others)
+    assert [(each.role, each.winner, each.against) for each in found.verdicts] == [
+        ("duplicate", "old", True), ("winner", "b", False), ("duplicate", "b", False), ("unique", "d", False),
+    ]  # fmt: skip
+    only = dustream.dedupe(records, id="id", against=others, only_against=True)
+    assert [each.role for each in only.verdicts] == ["duplicate", "unique", "unique", "unique"]
+
+
+def test_operators_count_in_code() -> None:
+    texts = [
+        "x = a + b if a > 2 else c[0] or d",
+        "x = a - b if a <= 2 else c[0] or d",
+        "x=a+b if a>2 else c[0] or d",
+        "X = a + b if a > 2 else c[0] or d",
+    ]
+    assert len(list(dustream.dedupe(texts).kept())) == 1
+    found = dustream.dedupe(texts, tokens="code")
+    assert [each.relation for each in found.verdicts] == [None, None, "same_tokens", None]
+    assert len(list(dustream.dedupe(texts[:3], tokens="raw").kept())) == 3
+    assert len(list(dustream.dedupe([texts[0], texts[3]], keep_case=True).kept())) == 2
+
+
+def test_texts_of_few_tokens_are_left_alone() -> None:
+    found = dustream.dedupe(["one two", "one two", NEAR, NEAR], min_tokens=3)
+    assert [each.role for each in found.verdicts] == ["not_compared", "not_compared", "winner", "duplicate"]
+    assert found.verdicts[0].reason == "too_short"
+
+
+def test_arabic_with_and_without_vowel_signs_is_the_same() -> None:
+    found = dustream.dedupe(["كتب الولد رسالة", "كَتَبَ الوَلَدُ رِسَالَةً"])
+    assert found.verdicts[1].relation == "same_tokens"
+
+
 def test_reasons() -> None:
     found = dustream.dedupe([{"id": name, "text": text} for name, text in zip("abcdefg", TEXTS, strict=True)], id="id")
     near = found.why("a", "c")
     assert near.same_group and near.similarity > 0.9 and near.words.startswith("near-duplicates")
     assert near.diff.words_added == 1 and near.a_in_b > near.b_in_a * 0.9
     assert found.why("a", "b").words.startswith("no near-duplicates: 0.0")
-    assert found.why("a", "d").words == "not comparable: one of them has no text"
+    assert found.why("a", "d").words == "not comparable: one of them has no text, or too little"
     with pytest.raises(KeyError, match="no record"):
         found.why("a", "nobody")
 
@@ -109,7 +179,7 @@ def test_wrong_names_and_types_are_told() -> None:
         dustream.dedupe([{"body": "a"}])
     with pytest.raises(dustream.BadInput, match="no column 'text'; there are body"):
         dustream.dedupe(pandas.DataFrame({"body": ["a"]}))
-    with pytest.raises(dustream.BadInput, match="record 1 is a int"):
+    with pytest.raises(dustream.BadInput, match="text of record 1 is a int"):
         dustream.dedupe([{"text": "a"}, {"text": 5}])
 
 
@@ -118,15 +188,14 @@ def test_nothing_in_nothing_out() -> None:
     assert (len(found), found.verdicts, list(found.kept()), list(found.clusters())) == (0, [], [], [])
 
 
-@given(st.lists(st.sampled_from([" ".join(WORDS[:end]) for end in range(90, 120)]), max_size=20))
+@given(st.lists(st.sampled_from([" ".join(WORDS[:end]) for end in range(60, 120)]), max_size=20))
 def test_no_record_is_dropped_but_for_a_kept_one_that_it_matches(texts: list[str]) -> None:
     found = dustream.dedupe(texts)
-    signatures = [dustream.sign(text) for text in texts]
     for number, verdict in enumerate(found.verdicts):
         winner = found.verdicts[verdict.winner]
         assert winner.role != "duplicate"
-        assert verdict.similarity == signatures[number].jaccard(signatures[verdict.winner])
+        assert verdict.similarity == plain_jaccard(texts[number], texts[verdict.winner])
         assert verdict.similarity >= 0.9
     kept = [number for number, verdict in enumerate(found.verdicts) if verdict.role != "duplicate"]
     for place, one in enumerate(kept):
-        assert all(signatures[one].jaccard(signatures[other]) < 0.9 for other in kept[place + 1 :])
+        assert all(plain_jaccard(texts[one], texts[other]) < 0.9 for other in kept[place + 1 :])

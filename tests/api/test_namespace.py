@@ -57,3 +57,11 @@ def test_annotations_reach_a_type_checker() -> None:
     from importlib.resources import files
 
     assert files("dustream").joinpath("py.typed").is_file()
+
+
+def test_the_package_can_be_run() -> None:
+    command = [sys.executable, "-m", "dustream", "--version"]
+    assert (
+        subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        == f"dustream {dustream.__version__}\n"
+    )

@@ -121,7 +121,7 @@ def test_all_at_once_finds_the_same_components(seed: int) -> None:
         both.put(number, page)
         contents.add(page)
     columns = contents.columns()
-    graph = match_graph(columns, np.arange(len(pages)), sets_of(columns), contents.ratio)
+    graph = match_graph(columns.keys, np.arange(len(pages)), sets_of(columns), contents.ratio)
     assert len(set(zip(graph.roots.tolist(), both.labels.values(), strict=True))) == len(set(both.labels.values()))
     assert len(set(graph.roots.tolist())) == len(set(both.labels.values()))
 

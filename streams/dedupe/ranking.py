@@ -1,0 +1,35 @@
+"""Which row wins: the order of all rows, the best first."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dustream.core.errors import BadSetting
+from dustream.streams.dedupe.settings import Preference
+
+Ints = NDArray[np.int64]
+
+
+def ranked_rows(preferences: list[Preference], lengths: Ints, columns: dict[str, pa.ChunkedArray]) -> Ints:
+    """The numbers of the rows by these preferences, then by their place in the input. Rows without a value come
+    last."""
+    numbers = np.arange(len(lengths), dtype=np.int64)
+    table: dict[str, pa.Array | pa.ChunkedArray] = {}
+    keys = []
+    for place, each in enumerate(preferences):
+        name, values = f"{place}", columns[each.column] if each.column is not None else pa.array(numbers)
+        if each.name in ("longest", "shortest"):
+            values = pa.array(lengths)
+        table[name] = values
+        keys.append((name, "descending" if each.descending or each.name in ("last", "longest") else "ascending"))
+    table["row"] = pa.array(numbers)
+    keys.append(("row", "ascending"))
+    try:
+        order = pc.sort_indices(pa.table(table), sort_keys=keys)
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise BadSetting(f"the rows cannot be ordered by {[each.name for each in preferences]}: {error}") from None
+    numbered: Ints = order.to_numpy().astype(np.int64)
+    return numbered

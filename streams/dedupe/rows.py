@@ -1,0 +1,290 @@
+"""The rows of a shard in batches of Arrow columns, whatever its format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dustream.core.errors import BadInput, UnreadableInput
+from dustream.streams.dedupe.settings import nested_value
+from dustream.streams.dedupe.shards import ShardFormat, shard_format
+from dustream.streams.readers.lines import BrokenLine, lines_of
+from dustream.streams.readers.sources import BrokenSource, open_source, read_content
+
+BATCH_BYTES_MAX: Final = 32 << 20
+BATCH_ROWS_MAX: Final = 8_192
+TEXT_BYTES_MAX: Final = 512 << 20
+_UTF8_MARK: Final = b"\xef\xbb\xbf"
+
+# Why a row is not compared; 0: it is.
+REASONS: Final = (None, "no_text", "too_short", "not_text", "not_json", "too_long")
+NO_TEXT, TOO_SHORT, NOT_TEXT, NOT_JSON, TOO_LONG = range(1, 6)
+
+
+class RowBatch(NamedTuple):
+    """The texts, UTF-8 one behind the other, and where each begins; why a row has none; other columns by name."""
+
+    data: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    reasons: NDArray[np.uint8]
+    columns: dict[str, pa.Array]
+
+
+def read_batches(
+    path: str, text: str, columns: Sequence[str], groups: tuple[int, int] | None = None
+) -> Iterator[RowBatch]:
+    """Of a whole file, or of some row groups. UnreadableInput if it cannot be read to its end."""
+    format = shard_format(path)
+    with naming(path):
+        if format == "jsonl":
+            yield from _json_batches(path, text, columns)
+            return
+        for batch in record_batches(path, format, [text, *columns], groups):
+            yield _row_batch(
+                nested(batch, text), {name: nested(batch, name) for name in columns}, np.zeros(len(batch), np.uint8)
+            )
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Errors of a damaged shard name it."""
+    try:
+        yield
+    except (pa.ArrowException, BrokenSource, BrokenLine, BadInput) as error:
+        if isinstance(error, UnreadableInput):
+            raise
+        raise UnreadableInput(f"{path}: {' '.join(str(error).split())}") from None
+    except OSError as error:
+        if error.errno is not None and error.filename is None and error.strerror:
+            raise
+        raise UnreadableInput(f"{path}: {' '.join(str(error).split())}") from None
+
+
+# Arrow and Parquet
+
+
+def record_batches(
+    path: str, format: ShardFormat, names: Sequence[str] | None = None, groups: tuple[int, int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """In batches of bounded size. `names`: only what is needed of these columns, which may be nested."""
+    if format == "parquet":
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            wanted = None if names is None else _checked(file.schema_arrow, names)
+            for group in range(*(groups or (0, file.num_row_groups))):
+                size = batch_rows(file.metadata.row_group(group))
+                yield from file.iter_batches(size, row_groups=[group], columns=wanted)
+        return
+    with pa.memory_map(path) as mapped:
+        reader = pa.ipc.open_file(mapped) if format == "arrow_file" else pa.ipc.open_stream(mapped)
+        if names is not None:
+            _checked(reader.schema, names)
+        batches = (
+            (reader.get_batch(number) for number in range(reader.num_record_batches))
+            if format == "arrow_file"
+            else iter(reader)
+        )
+        for batch in batches:
+            size = max(1, min(BATCH_ROWS_MAX, len(batch) * BATCH_BYTES_MAX // max(1, batch.nbytes)))
+            for start in range(0, len(batch), size):
+                yield batch.slice(start, size)
+
+
+def batch_rows(group: Any) -> int:
+    """So many rows of a row group are read at once that they have some megabytes."""
+    return max(1, min(BATCH_ROWS_MAX, int(group.num_rows) * BATCH_BYTES_MAX // max(1, int(group.total_byte_size))))
+
+
+def _checked(schema: pa.Schema, names: Sequence[str]) -> list[str]:
+    for name in names:
+        if name not in schema.names and _nested_type(schema, name) is None:
+            raise BadInput(f"no column {name}; there are {', '.join(schema.names[:20])}")
+    return list(dict.fromkeys(names))
+
+
+def _nested_type(schema: pa.Schema, name: str) -> pa.DataType | None:
+    top, *rest = name.split(".")
+    found = schema.field(top).type if top in schema.names else None
+    for part in rest:
+        index = found.get_field_index(part) if found is not None and pa.types.is_struct(found) else -1
+        found = found.field(index).type if found is not None and index >= 0 else None
+    return found
+
+
+def nested(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A column by its name, or by the names of structs and a field."""
+    if name in batch.schema.names:
+        return batch.column(batch.schema.names.index(name))
+    top, *rest = name.split(".")
+    column = batch.column(batch.schema.names.index(top))
+    for part in rest:
+        column = pc.struct_field(column, part)
+    return column
+
+
+def _row_batch(texts: pa.Array, columns: dict[str, pa.Array], reasons: NDArray[np.uint8]) -> RowBatch:
+    if pa.types.is_dictionary(texts.type):
+        texts = texts.dictionary_decode()
+    if pa.types.is_null(texts.type):
+        texts = texts.cast(pa.string())
+    if not (_is_text(texts.type)):
+        raise BadInput(f"the text column has the type {texts.type}, not text: name another with --text")
+    texts = texts.cast(pa.large_binary() if "binary" in str(texts.type) else pa.large_string())
+    too_long = np.asarray(pc.fill_null(pc.greater(pc.binary_length(texts), TEXT_BYTES_MAX), False))
+    if too_long.any():
+        reasons[too_long] = TOO_LONG
+        texts = pc.if_else(pa.array(too_long), pa.scalar(None, texts.type), texts)
+    if texts.null_count:
+        texts = texts.fill_null(b"" if pa.types.is_large_binary(texts.type) else "")
+    _, offset_buffer, data_buffer = texts.buffers()
+    offsets = np.frombuffer(offset_buffer, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1].copy()
+    data = np.frombuffer(data_buffer or b"", dtype=np.uint8)[offsets[0] : offsets[-1]].copy()
+    offsets -= offsets[0]
+    reasons[(reasons == 0) & (np.diff(offsets) == 0)] = NO_TEXT
+    return RowBatch(data, offsets, reasons, {name: _plain(column) for name, column in columns.items()})
+
+
+def text_batch(
+    texts: list[bytes | None],
+    columns: dict[str, pa.Array] | None = None,
+    reasons: NDArray[np.uint8] | None = None,
+) -> RowBatch:
+    """Of texts in UTF-8; None where there is none."""
+    reasons = np.zeros(len(texts), np.uint8) if reasons is None else reasons
+    return _row_batch(pa.array(texts, pa.large_binary()), columns or {}, reasons)
+
+
+def _is_text(found: pa.DataType) -> bool:
+    return any(
+        test(found)
+        for test in (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_string_view,
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+        )
+    )
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+# JSON lines
+
+
+class JsonLine(NamedTuple):
+    """A line that is not blank, without its line feed."""
+
+    content: bytes
+    too_long: bool
+
+
+def json_lines(path: str) -> Iterator[JsonLine]:
+    source = open_source(path)
+    try:
+        for line in lines_of(read_content(source), bytes_max=TEXT_BYTES_MAX + BATCH_BYTES_MAX):
+            content = line.content if line.offset else line.content.removeprefix(_UTF8_MARK)
+            if content and not content.isspace():
+                yield JsonLine(content, line.too_long)
+    finally:
+        source.close()
+
+
+def _json_batches(path: str, text: str, columns: Sequence[str]) -> Iterator[RowBatch]:
+    read = _JsonRows(text, columns)
+    for line in json_lines(path):
+        read.add(line)
+        if read.is_full:
+            yield read.batch()
+            read = _JsonRows(text, columns)
+    if read.texts:
+        yield read.batch()
+
+
+class _JsonRows:
+    """The wanted fields of some lines."""
+
+    def __init__(self, text: str, columns: Sequence[str]) -> None:
+        self._text, self._names = text, columns
+        self.texts: list[bytes] = []
+        self._reasons: list[int] = []
+        self._columns: list[list[Any]] = [[] for _ in columns]
+        self._bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._bytes > BATCH_BYTES_MAX or len(self.texts) >= BATCH_ROWS_MAX
+
+    def add(self, line: JsonLine) -> None:
+        row, reason = ({}, TOO_LONG) if line.too_long else _decoded(line.content)
+        value = nested_value(row, self._text)
+        text = value.encode("utf-8", "replace") if isinstance(value, str) else b""
+        if not reason and not isinstance(value, str):
+            reason = NO_TEXT if value is None else NOT_TEXT
+        self.texts.append(text)
+        self._reasons.append(reason)
+        self._bytes += len(text)
+        for name, values in zip(self._names, self._columns, strict=True):
+            values.append(nested_value(row, name))
+
+    def batch(self) -> RowBatch:
+        columns = {name: json_column(values) for name, values in zip(self._names, self._columns, strict=True)}
+        return text_batch(list(self.texts), columns, np.array(self._reasons, dtype=np.uint8))
+
+
+def _decoded(line: bytes) -> tuple[dict[str, Any], int]:
+    try:
+        row = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        try:
+            row = json.loads(line)  # takes halves of surrogate pairs and NaN, too
+        except (ValueError, RecursionError):
+            return {}, NOT_JSON
+    return (row, 0) if isinstance(row, dict) else ({}, NOT_JSON)
+
+
+def json_column(values: list[Any]) -> pa.Array:
+    """Numbers or strings as they are; a column with both, or with objects, as JSON texts."""
+    kinds = {type(value) for value in values if value is not None}
+    try:
+        if kinds <= {str} or kinds == {bool} or kinds == {int} or kinds == {int, float} or kinds == {float}:
+            return pa.array(values, pa.string() if kinds <= {str} else None)
+    except (pa.ArrowException, UnicodeEncodeError, OverflowError):
+        pass  # a number beyond 64 bits, or half of a surrogate pair
+    return pa.array([None if value is None else _as_text(value) for value in values], pa.string())
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return msgspec.json.encode(value).decode()
+
+
+def one_type(columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.DataType:
+    """A type that holds the values of all these columns: theirs, if it is one; a wider number; or text."""
+    types = list(dict.fromkeys(each.type for each in columns if not pa.types.is_null(each.type)))
+    if len(types) <= 1:
+        return types[0] if types else pa.string()
+    if all(map(pa.types.is_integer, types)):
+        return pa.int64() if not any(map(pa.types.is_uint64, types)) else pa.string()
+    if all(pa.types.is_integer(each) or pa.types.is_floating(each) for each in types):
+        return pa.float64()
+    return pa.string()
+
+
+def as_type(column: pa.Array | pa.ChunkedArray, wanted: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """BadInput if a value has no such form."""
+    try:
+        return column if column.type == wanted else column.cast(wanted)
+    except pa.ArrowException as error:
+        raise BadInput(f"values of type {column.type} cannot be written as {wanted}: {error}") from None

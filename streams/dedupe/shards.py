@@ -1,0 +1,146 @@
+"""The files of a corpus: Parquet, Arrow (as Hugging Face `save_to_disk` writes it) and JSON lines, one shard each."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Struct
+from msgspec.structs import replace
+
+from dustream.core.errors import BadInput, BadSetting, UnreadableInput
+from dustream.streams.readers.formats import detect_format
+from dustream.streams.readers.sources import compression_of, open_source
+
+ShardFormat = Literal["parquet", "arrow_file", "arrow_stream", "jsonl"]
+
+DATA_NAME: Final = re.compile(r"\.(parquet|arrow|(jsonl|ndjson|json)(\.gz|\.zst)?)$")
+# What Hugging Face puts beside the data, by name: copied, never read as data.
+METADATA_NAMES: Final = ("state.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json")
+FORMATS_READ: Final = "Parquet, Arrow, and JSON lines (.gz, .zst)"
+PART_BYTES_MIN: Final = 64 << 20  # uncompressed
+STDIN_NAME: Final = "stdin.jsonl"
+_ARROW_STREAM: Final = b"\xff\xff\xff\xff"
+
+
+class Shard(Struct, frozen=True):
+    """A file, or some row groups of a large one (from, to), of which `first_row` is the first row. `name` is its path
+    below the input that was named, where its output goes."""
+
+    path: str
+    name: str
+    groups: tuple[int, int] | None = None
+    first_row: int = 0
+
+
+def parts_of(shard: Shard) -> list[Shard]:
+    """A large Parquet file in parts, which several processes can sign. The same file has the same parts on every
+    machine."""
+    try:
+        metadata = pq.read_metadata(shard.path) if shard_format(shard.path) == "parquet" else None
+    except (pa.ArrowException, OSError, BadInput):
+        metadata = None  # whoever reads it says why
+    if metadata is None or metadata.num_row_groups < 2:
+        return [shard]
+    parts, begin, size, row, first_row = [], 0, 0, 0, 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        size, row = size + group.total_byte_size, row + group.num_rows
+        if size >= PART_BYTES_MIN or number == metadata.num_row_groups - 1:
+            parts.append(Shard(shard.path, shard.name, (begin, number + 1), first_row))
+            begin, size, first_row = number + 1, 0, row
+    return parts if len(parts) > 1 else [shard]
+
+
+def find_shards(inputs: Iterable[str], on_passed_over: Callable[[str], None] = lambda path: None) -> list[Shard]:
+    """The files that are named, those in folders and those that match patterns, in this order; sorted within each.
+    The same file named twice is an error: each of its rows would be a copy."""
+    found = [shard for name in inputs for shard in _shards_of(name, on_passed_over)]
+    twice = [path for path, count in Counter(os.path.realpath(shard.path) for shard in found).items() if count > 1]
+    if twice:
+        raise BadSetting(f"{twice[0]} is named twice among the inputs: name it once")
+    return _with_own_names(found)
+
+
+def _shards_of(name: str, on_passed_over: Callable[[str], None]) -> list[Shard]:
+    if os.path.isdir(name):
+        return _in_folder(name, on_passed_over)
+    if os.path.exists(name):
+        return [Shard(name, os.path.basename(name))]
+    matches = sorted(path for path in glob.glob(name, recursive=True) if os.path.isfile(path))
+    if not matches:
+        raise UnreadableInput(f"{name}: no such file")
+    folder = os.path.dirname(re.split(r"[*?\[]", name)[0])
+    return [Shard(path, os.path.relpath(path, folder or ".")) for path in matches]
+
+
+def _in_folder(folder: str, on_passed_over: Callable[[str], None]) -> list[Shard]:
+    found = []
+    for path in files_under(folder):
+        if os.path.basename(path) in METADATA_NAMES:
+            continue
+        if DATA_NAME.search(path):
+            found.append(Shard(path, os.path.relpath(path, folder)))
+        else:
+            on_passed_over(path)
+    if not found:
+        raise UnreadableInput(f"{folder}: no data files in this folder. Formats read: {FORMATS_READ}")
+    return found
+
+
+def files_under(folder: str) -> list[str]:
+    """At any depth, none hidden, sorted."""
+    return sorted(
+        os.path.join(parent, name)
+        for parent, _, names in os.walk(folder)
+        for name in names
+        if not name.startswith((".", "_")) and "/." not in parent[len(folder) :]
+    )
+
+
+def _with_own_names(shards: list[Shard]) -> list[Shard]:
+    """Shards of several inputs may have one name: then the folders above are part of it, as far as needed."""
+    depth, named = 0, shards
+    while depth < 64:
+        counts = Counter(shard.name for shard in named)
+        if max(counts.values(), default=1) == 1:
+            return named
+        depth += 1
+        named = [replace(each, name=_longer(each, depth)) if counts[each.name] > 1 else each for each in named]
+    raise BadSetting("several inputs have the same name: name a folder above them")
+
+
+def _longer(shard: Shard, depth: int) -> str:
+    parts = Path(os.path.abspath(shard.path)).parts[1:]
+    return os.path.join(*parts[-(len(Path(shard.name).parts) + 1) :])
+
+
+def shard_format(path: str) -> ShardFormat:
+    """By content; UnreadableInput says what it is instead."""
+    source = open_source(path)
+    try:
+        head = source.peek(16)
+        if head.startswith(b"PAR1"):
+            return "parquet"
+        if head.startswith(b"ARROW1"):
+            return "arrow_file"
+        if head.startswith(_ARROW_STREAM):
+            return "arrow_stream"
+        found = detect_format(path, source)
+    finally:
+        source.close()
+    if found != "jsonl":
+        raise UnreadableInput(f"{path}: a file of crawled pages ({found}): `dustream run` deduplicates those")
+    return "jsonl"
+
+
+def compression(path: str) -> str:
+    with open(path, "rb") as file:
+        return compression_of(file.read(16))
