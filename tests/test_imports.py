@@ -43,7 +43,7 @@ ARROWS = {
                 "streams.questions", "streams.readers", "streams.store"},
     "streams.cli": {"core", "core.rules", "core.text", "core.tier2", "core.urls", "schemas", "streams",
                     "streams.embedded", "streams.engine", "streams.generate", "streams.kafka", "streams.questions",
-                    "streams.readers", "streams.rules_io", "streams.store"},
+                    "streams.readers", "streams.rules_io", "streams.serve", "streams.store"},
     "streams.embedded": {"core", "schemas", "streams.engine", "streams.store"},
     "streams.engine": {"core", "core.pages", "core.text", "core.tier2", "core.urls", "schemas", "streams",
                        "streams.readers", "streams.store"},
@@ -57,6 +57,8 @@ ARROWS = {
     "streams.readers": {"core", "core.text", "core.urls", "schemas"},
     "streams.reference": {"core", "schemas", "streams", "streams.cli", "streams.engine", "streams.kafka"},
     "streams.rules_io": {"core", "core.rules", "core.text", "core.urls", "schemas", "streams.readers"},
+    "streams.serve": {"core", "core.pages", "core.rules", "core.urls", "schemas", "streams.engine",
+                      "streams.questions", "streams.store"},
     "streams.store": {"core", "streams"},
 }  # fmt: skip
 """Which package may import which. `core` and `streams` without a second part are the modules right in that folder."""

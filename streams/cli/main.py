@@ -17,6 +17,7 @@ COMMANDS = (
     "why",
     "groups",
     "breaker",
+    "serve",
     "generate",
     "codes",
     "partitions",
