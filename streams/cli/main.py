@@ -18,6 +18,7 @@ COMMANDS = (
     "groups",
     "breaker",
     "serve",
+    "report",
     "generate",
     "codes",
     "partitions",

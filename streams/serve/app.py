@@ -5,37 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from dustream.core.errors import BadEvent, BadSetting, DiskFailure, StateMismatch
 from dustream.schemas.lookup import ErrorAnswer, UrlsRequest
+from dustream.streams.serve.decide_here import Decider
 from dustream.streams.serve.endpoints import ENDPOINTS, Endpoint
 from dustream.streams.serve.guard import Guard, Refusal
 from dustream.streams.serve.lookups import CATCH_UP_INTERVAL_S, Lookups, NotFound
 from dustream.streams.serve.openapi import openapi
+from dustream.streams.serve.pages import page_routes
+from dustream.streams.serve.serving import HEADERS, Busy, Serving, SlowRequests
 
 log = logging.getLogger(__name__)
 
 BODY_BYTES_MAX = 16 << 20
 LINE_BYTES_MAX = 128 << 10  # of a request: two URLs, percent-encoded
-SLOW_THREADS = 4
-SLOW_WAITING_MAX = 64
 
-HEADERS = {
-    "Server": "dustream",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
 JSON_HEADERS = HEADERS | {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Content-Type": "application/json",
@@ -43,48 +33,13 @@ JSON_HEADERS = HEADERS | {
 PROBLEM_HEADERS = JSON_HEADERS | {"Content-Type": "application/problem+json"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Result = TypeVar("Result")
 _ENCODER = msgspec.json.Encoder()
-
-
-class Busy(Exception):
-    """Too many slow requests wait."""
-
-
-class SlowRequests:
-    """Runs functions that read many rows in threads, a limited number at a time."""
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(SLOW_THREADS, thread_name_prefix="serve")
-        self._waiting = 0
-
-    async def run(self, work: Callable[[], Result]) -> Result:
-        if self._waiting >= SLOW_WAITING_MAX:
-            raise Busy
-        self._waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        finally:
-            self._waiting -= 1
-
-    def close(self) -> None:
-        self._threads.shutdown(cancel_futures=True)
-
-
-@dataclass(frozen=True)
-class Serving:
-    """What handlers share."""
-
-    lookups: Lookups
-    guard: Guard
-    slow: SlowRequests
 
 
 def make_app(lookups: Lookups, guard: Guard) -> web.Application:
     """The application with all endpoints and pages."""
-    from dustream.streams.serve.pages import page_routes
-
-    service = Serving(lookups, guard, SlowRequests())
+    serving = Serving(lookups, guard, SlowRequests())
+    decider = Decider(lookups, lookups.source.path)
     app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[_protected(guard)])
     description = _ENCODER.encode(openapi())
 
@@ -94,13 +49,13 @@ def make_app(lookups: Lookups, guard: Guard) -> web.Application:
     app.router.add_get("/v1/openapi.json", describe)
     for endpoint in ENDPOINTS:
         path = endpoint.path.replace("{id}", "{id:.+}")
-        app.router.add_route(endpoint.method, path, _handler(service, endpoint))
-    app.add_routes(page_routes(service))
-    app.cleanup_ctx.append(_following(service))
+        app.router.add_route(endpoint.method, path, _handler(serving, endpoint))
+    app.add_routes(page_routes(serving, decider))
+    app.cleanup_ctx.append(_following(serving, decider))
     return app
 
 
-def _handler(service: Serving, endpoint: Endpoint) -> Handler:
+def _handler(serving: Serving, endpoint: Endpoint) -> Handler:
     """Reads the parameters, checks the position, answers."""
     decode_body = msgspec.json.Decoder(endpoint.asked).decode if endpoint.method == "POST" else None
 
@@ -113,17 +68,17 @@ def _handler(service: Serving, endpoint: Endpoint) -> Handler:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise BadSetting(str(error)) from None
         if isinstance(asked, UrlsRequest):
-            refused = service.guard.spend(client_of(request), len(asked.urls))
+            refused = serving.guard.spend(client_of(request), len(asked.urls))
             if refused is not None:
                 return problem(refused)
-        seen = service.lookups.seen(asked.min_position)
+        seen = serving.lookups.seen(asked.min_position)
         if seen.position < asked.min_position:
             detail = f"{seen.position} records are included, fewer than {asked.min_position}: ask again in a moment"
             return problem(Refusal(412, "Precondition Failed", detail, 1))
         if endpoint.slow:
-            answer = await service.slow.run(lambda: endpoint.answer(service.lookups, seen, asked))
+            answer = await serving.slow.run(lambda: endpoint.answer(serving.lookups, seen, asked))
         else:
-            answer = endpoint.answer(service.lookups, seen, asked)
+            answer = endpoint.answer(serving.lookups, seen, asked)
         return web.Response(body=_ENCODER.encode(answer), headers=JSON_HEADERS)
 
     return handle
@@ -162,6 +117,9 @@ def _protected(guard: Guard) -> Any:
             return problem(refused)
         try:
             return await handler(request)
+        except web.HTTPRedirection as redirection:
+            redirection.headers.update(JSON_HEADERS)
+            raise
         except Exception as error:
             return problem(_refusal(request, error))
 
@@ -184,16 +142,16 @@ def _refusal(request: web.Request, error: Exception) -> Refusal:
     return Refusal(500, "Internal Server Error", "this is a bug: see the log of the server")
 
 
-def _following(service: Serving) -> Callable[[web.Application], AsyncIterator[None]]:
+def _following(serving: Serving, decider: Decider) -> Callable[[web.Application], AsyncIterator[None]]:
     """While the server runs, follow the source, and renew the digest when it is due."""
 
     async def follow() -> None:
         while True:
             await asyncio.sleep(CATCH_UP_INTERVAL_S)
             try:
-                await asyncio.to_thread(service.lookups.catch_up)
-                if service.lookups.is_digest_due:
-                    await asyncio.to_thread(service.lookups.renew_digest)
+                await asyncio.to_thread(serving.lookups.catch_up)
+                if serving.lookups.is_digest_due:
+                    await asyncio.to_thread(serving.lookups.renew_digest)
             except (StateMismatch, DiskFailure) as error:
                 log.error("the state cannot be followed: %s", error)
 
@@ -203,7 +161,8 @@ def _following(service: Serving) -> Callable[[web.Application], AsyncIterator[No
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        service.slow.close()
+        await decider.close()
+        serving.slow.close()
 
     return context
 

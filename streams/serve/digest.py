@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from dustream.core.urls.sites import site_of
 from dustream.schemas.status import KEPT_ROLES, Relation, Role, is_kept
+from dustream.streams.engine.alarms import AlarmLine
 from dustream.streams.serve.source import LookupSource
 
 GROUPS_LISTED_MAX = 1_000  # in each order
@@ -30,7 +31,7 @@ GroupOrder = Literal["size", "changed", "lowest", "different"]
 _INDEX_NAME = re.compile(r"(?:index|default|home)(?:\.\w+)?$")
 
 
-class _Seen(Struct, gc=False):
+class CountedStatus(Struct, gc=False):
     """The fields of a status that are counted. `since` is `version` in status.jsonl."""
 
     url: str
@@ -112,6 +113,7 @@ class Digest(Struct, frozen=True, kw_only=True):
     similarities: list[int]
     """Near-duplicates by similarity to their winner, in steps of 1/200."""
     examples: list[list[NearPair]]
+    alarms: list[AlarmLine]
     rule_stages: dict[str, int]
     rules_saved: int
     ruled_sites: dict[str, int]
@@ -134,7 +136,7 @@ def make_digest(source: LookupSource) -> Digest:
     """Read all statuses and rules once."""
     seen = source.seen()
     counting = _Counting()
-    decoder = msgspec.json.Decoder(_Seen)
+    decoder = msgspec.json.Decoder(CountedStatus)
     for row in source.status_rows():
         counting.add(decoder.decode(row))
     groups = [_brief(name, tally) for name, tally in counting.groups.items() if _urls(tally) > 1]
@@ -163,6 +165,7 @@ def make_digest(source: LookupSource) -> Digest:
         site_count=len(counting.sites),
         similarities=counting.similarities,
         examples=counting.examples,
+        alarms=source.alarms(),
         rule_stages=dict(sorted(stages.items())),
         rules_saved=saved,
         ruled_sites=dict(sorted(ruled.items())),
@@ -180,7 +183,7 @@ class _Counting:
         self.similarities = [0] * (SIMILARITY_STEPS + 1)
         self.examples: list[list[NearPair]] = [[] for _ in range(SIMILARITY_STEPS + 1)]
 
-    def add(self, status: _Seen) -> None:
+    def add(self, status: CountedStatus) -> None:
         role = status.role
         self.roles[role] += 1
         if role == "duplicate":
@@ -199,7 +202,7 @@ class _Counting:
             if len(self.examples[step]) < EXAMPLES_PER_STEP:
                 self.examples[step].append(NearPair(status.similarity, status.url, status.winner))
 
-    def _add_to_group(self, status: _Seen, site: str) -> None:
+    def _add_to_group(self, status: CountedStatus, site: str) -> None:
         tally = self.groups.setdefault(status.group or "", _Tally())
         if status.role == "redirect":
             tally.redirects += 1

@@ -22,13 +22,13 @@ from dustream.schemas.lookup import InputStatus
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import DuplicateStatus
 from dustream.streams.engine.alarms import AlarmLine
-from dustream.streams.engine.results import GroupLine, StatusLine
+from dustream.streams.engine.results import GroupLine, StatusLine, Tier2Load
 from dustream.streams.questions.group_list import SITES_SHOWN_MAX, WINNERS_SHOWN_MAX, GroupAnswer, GroupRequest
 from dustream.streams.questions.near_urls import near_urls_among
 from dustream.streams.questions.one_page import MEMBERS_SHOWN_MAX, GroupFacts, PageAnswer
 from dustream.streams.questions.texts import TextAnswer
 from dustream.streams.questions.two_pages import PairAnswer, Reason
-from dustream.streams.serve.source import FoundGroup, Seen, SiteFacts, StandingDecision
+from dustream.streams.serve.source import FoundGroup, LastRun, Seen, SiteFacts, StandingDecision, read_last_run
 from dustream.streams.serve.wording import status_words, unknown_status
 
 Line = TypeVar("Line")
@@ -241,6 +241,12 @@ class OnceSource:
 
     def rejected(self) -> int:
         return self._totals.rejected
+
+    def tier2_load(self) -> Tier2Load | None:
+        return None
+
+    def last_run(self) -> LastRun | None:
+        return read_last_run(self.path)
 
     def inputs(self) -> list[InputStatus]:
         return []

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple, Protocol
+
+import msgspec
+from msgspec import Struct
 
 from dustream.core.settings import Settings
 from dustream.schemas.lookup import InputStatus
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import DuplicateStatus
 from dustream.streams.engine.alarms import AlarmLine
+from dustream.streams.engine.results import Tier2Load
 from dustream.streams.questions.group_list import GroupAnswer, GroupRequest
 from dustream.streams.questions.one_page import PageAnswer
 from dustream.streams.questions.texts import TextAnswer
@@ -52,11 +57,30 @@ class StandingDecision(NamedTuple):
     pass_from: float | None
 
 
+class LastRun(Struct, frozen=True):
+    """The fields of summary.json about the speed of a run."""
+
+    events_now: int
+    seconds: float
+    pages_per_second: float
+
+
+def read_last_run(folder: Path) -> LastRun | None:
+    try:
+        return msgspec.json.decode((folder / "summary.json").read_bytes(), type=LastRun)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
 class LookupSource(Protocol):
     """The interface that endpoints and pages read. Reading is safe from several threads."""
 
     @property
     def settings(self) -> Settings: ...
+    @property
+    def path(self) -> Path:
+        """The folder that was named."""
+
     @property
     def is_state(self) -> bool:
         """Whether evidence, texts and decisions are available: a --once result has none of them."""
@@ -84,6 +108,12 @@ class LookupSource(Protocol):
     def alarms(self) -> list[AlarmLine]: ...
     def rejected(self) -> int:
         """The number of records that could not be used."""
+
+    def tier2_load(self) -> Tier2Load | None:
+        """Pages by tier-2 partition; None without tier 2."""
+
+    def last_run(self) -> LastRun | None:
+        """From the summary of the last run, if there is one."""
 
     def inputs(self) -> list[InputStatus]: ...
     def decisions(self) -> list[StandingDecision]: ...

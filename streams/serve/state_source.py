@@ -18,6 +18,7 @@ from dustream.schemas.lookup import InputStatus
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import DuplicateStatus
 from dustream.streams.engine.alarms import AlarmLine, count_alarms
+from dustream.streams.engine.results import Tier2Load, read_tier2_load
 from dustream.streams.engine.state_rows import view_prefix
 from dustream.streams.questions.decision_list import read_decisions
 from dustream.streams.questions.group_list import MEMBERS_READ_MAX, GroupAnswer, GroupRequest, list_groups
@@ -26,7 +27,7 @@ from dustream.streams.questions.pages import KnownPage, content_page, known_page
 from dustream.streams.questions.state import StoredState, read_settings, state_folder, task_table
 from dustream.streams.questions.texts import TextAnswer, compare_texts
 from dustream.streams.questions.two_pages import PairAnswer, ask_pair
-from dustream.streams.serve.source import FoundGroup, Seen, SiteFacts, StandingDecision
+from dustream.streams.serve.source import FoundGroup, LastRun, Seen, SiteFacts, StandingDecision, read_last_run
 from dustream.streams.store.extent import open_to_read
 
 FOLLOWERS_READ_MAX = 100  # redirects listed per page of a group
@@ -39,10 +40,10 @@ class StateSource:
     is_state = True
 
     def __init__(self, path: Path) -> None:
-        self.path = state_folder(path)
+        self.path = path
         self._log_folder = tempfile.mkdtemp(prefix="dustream-serve-")
         try:
-            self._store = open_to_read(self.path, follow_in=Path(self._log_folder))
+            self._store = open_to_read(state_folder(path), follow_in=Path(self._log_folder))
             self._state = StoredState(self._store, read_settings(self._store, path))
         except StateMismatch:
             shutil.rmtree(self._log_folder, ignore_errors=True)
@@ -145,6 +146,12 @@ class StateSource:
 
     def rejected(self) -> int:
         return self._state.counts().rejected
+
+    def tier2_load(self) -> Tier2Load:
+        return read_tier2_load(self._store, self.settings.partitions)
+
+    def last_run(self) -> LastRun | None:
+        return read_last_run(self.path)
 
     def inputs(self) -> list[InputStatus]:
         return [InputStatus(path, row.position, row.done) for path, row in self._state.inputs().items()]

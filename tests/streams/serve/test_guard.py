@@ -38,7 +38,7 @@ def closed(once_result: Path) -> Any:
         ("Digest " + TOKEN, 401),
     ],
 )
-@pytest.mark.parametrize("path", ["/v1/stats", "/v1/openapi.json"])
+@pytest.mark.parametrize("path", ["/v1/stats", "/v1/openapi.json", "/"])
 def test_token_is_needed_everywhere(closed: Served, header: str | None, status: int, path: str) -> None:
     reply = closed.get(path, {} if header is None else {"Authorization": header.encode().decode("latin-1")})
     assert reply.status == status
