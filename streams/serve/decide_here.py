@@ -24,7 +24,7 @@ EXAMPLES_MAX = 10
 PAGES_PREVIEWED_MAX = 10_000
 
 
-class Decision(msgspec.Struct, frozen=True):
+class AskedDecision(msgspec.Struct, frozen=True):
     """A decision asked for in a form."""
 
     action: str
@@ -47,13 +47,13 @@ class Decider:
     def is_busy(self) -> bool:
         return self._task is not None and not self._task.done()
 
-    def start(self, decision: Decision) -> None:
+    def start(self, decision: AskedDecision) -> None:
         if self.is_busy:
             raise BadSetting("another decision is being applied: wait for it")
         self.message = f"{decision.action} {decision.name}: being applied …"
         self._task = asyncio.get_running_loop().create_task(self._apply(decision))
 
-    async def _apply(self, decision: Decision) -> None:
+    async def _apply(self, decision: AskedDecision) -> None:
         arguments = ["breaker", "--state", str(self._path)]
         if decision.pass_from is not None:
             arguments += ["--pass-from", repr(decision.pass_from)]
@@ -62,9 +62,9 @@ class Decider:
             *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
         output, _ = await process.communicate()
-        self.message = output.decode(errors="replace").strip() or f"failed with status {process.returncode}"
         await asyncio.to_thread(self._lookups.catch_up, 0.0)
         await asyncio.to_thread(self._lookups.renew_digest)
+        self.message = output.decode(errors="replace").strip() or f"failed with status {process.returncode}"
 
     async def close(self) -> None:
         """Wait for a decision under way: it is a write."""
@@ -72,7 +72,7 @@ class Decider:
             await self._task
 
 
-def read_decision(given: dict[str, str]) -> Decision:
+def read_decision(given: dict[str, str]) -> AskedDecision:
     """From the fields of a form; BadSetting says what is wrong."""
     action, name = given.get("action", ""), given.get("name", "").strip()
     if action not in ("release", "split", "hold"):
@@ -82,17 +82,17 @@ def read_decision(given: dict[str, str]) -> Decision:
     elif not name or site_of(name) != name:
         raise BadSetting(f"{name!r} is neither a URL nor a site")
     if action != "split":
-        return Decision(action, name)
+        return AskedDecision(action, name)
     try:
         pass_from = float(given.get("pass_from", ""))
     except ValueError:
         raise BadSetting("a split needs a similarity from which on pages are duplicates, as 0.98") from None
     if "://" not in name or not 0 < pass_from <= 1:
         raise BadSetting("only a group can be split, at a similarity above 0 and at most 1")
-    return Decision(action, name, pass_from)
+    return AskedDecision(action, name, pass_from)
 
 
-def preview(lookups: Lookups, decision: Decision) -> dict[str, Any]:
+def preview(lookups: Lookups, decision: AskedDecision) -> dict[str, Any]:
     """What would change, from the statuses."""
     pages = _pages_of(lookups, decision.name)
     held = [page for page in pages if page.role == "held"]

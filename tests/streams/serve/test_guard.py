@@ -107,7 +107,7 @@ def test_headers_are_strict_and_no_other_site_may_read(either: Served, path: str
     assert not [name for name in headers if name.lower().startswith("access-control")]
     assert "default-src 'none'" in headers["Content-Security-Policy"]
     assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
-    assert headers["X-Content-Type-Options"] == "nosniff" and headers["Referrer-Policy"] == "no-referrer"
+    assert headers["X-Content-Type-Options"] == "nosniff" and headers["Referrer-Policy"] == "same-origin"
     assert headers["Server"] == "dustream" and headers["Cache-Control"] == "no-store"
 
 

@@ -1,0 +1,55 @@
+"""Pictures of the web page for the docs: `python tests/support/screenshots.py FOLDER`. The web is generated."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from urllib.parse import urlencode
+
+from chromium import open_browser
+from served import Served
+
+from dustream.streams.cli.main import main as dustream
+
+PAGES = 3_000
+
+
+def pictures(server: Served) -> dict[str, str]:
+    digest = server.lookups.digest
+    lowest = digest.groups["lowest"][0].group
+    pair = next(pair for pairs in digest.examples for pair in pairs)
+    site = max(digest.ruled_sites, key=lambda name: (digest.ruled_sites[name], name))
+    views: dict[str, tuple[str, dict[str, str]]] = {
+        "overview": ("/", {}),
+        "groups": ("/groups", {"by": "lowest"}),
+        "group": ("/group", {"id": lowest}),
+        "pair": ("/pair", {"a": pair.url, "b": pair.winner}),
+        "threshold": ("/threshold", {}),
+        "rules": ("/rules", {"site": site}),
+        "url": ("/url", {"u": pair.url}),
+    }
+    return {name: f"{server.base}{path}?{urlencode(asked)}" for name, (path, asked) in views.items()}
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        print("usage: python tests/support/screenshots.py FOLDER", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as folder:
+        web, out = Path(folder) / "web.jsonl", Path(folder) / "crawl"
+        dustream(["generate", "--pages", str(PAGES), "--seed", "1", "--out", str(web)])
+        dustream(["run", str(web), "--out", str(out), "--quiet"])
+        with Served(out) as server:
+            for dark in (False, True):
+                browser = open_browser(width=1000, height=900, dark=dark)
+                for name, address in pictures(server).items():
+                    if not dark or name == "overview":
+                        browser.get(address)
+                        browser.save_screenshot(f"{sys.argv[1]}/serve-{name}{'-dark' if dark else ''}.png")
+                browser.quit()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
