@@ -19,6 +19,7 @@ from dustream.streams.serve.guard import Guard, Refusal
 from dustream.streams.serve.lookups import CATCH_UP_INTERVAL_S, Lookups, NotFound
 from dustream.streams.serve.openapi import openapi
 from dustream.streams.serve.pages import page_routes
+from dustream.streams.serve.render import compile_templates
 from dustream.streams.serve.serving import HEADERS, Busy, Serving, SlowRequests
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ def make_app(lookups: Lookups, guard: Guard) -> web.Application:
     serving = Serving(lookups, guard, SlowRequests())
     decider = Decider(lookups, lookups.source.path)
     app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[_protected(guard)])
+    compile_templates()
     description = _ENCODER.encode(openapi())
 
     async def describe(request: web.Request) -> web.Response:

@@ -76,6 +76,12 @@ def served_link(view: str, *values: str) -> str:
     return f"{path}?{urlencode(dict(zip(names, values, strict=True)))}" if values else path
 
 
+def compile_templates() -> None:
+    """At the start, so that the first view does not wait for it."""
+    for name in _ENVIRONMENT.list_templates(extensions=["html"]):
+        _ENVIRONMENT.get_template(name)
+
+
 def fragment(template: str, link: Link, *, is_live: bool, **context: Any) -> Markup:
     """The body of a view."""
     text = _ENVIRONMENT.get_template(template).render(link=link, is_live=is_live, **context)

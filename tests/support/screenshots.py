@@ -12,7 +12,7 @@ from served import Served
 
 from dustream.streams.cli.main import main as dustream
 
-PAGES = 3_000
+PAGES = 600
 
 
 def pictures(server: Served) -> dict[str, str]:
@@ -45,6 +45,7 @@ def main() -> int:
                 browser = open_browser(width=1000, height=900, dark=dark)
                 for name, address in pictures(server).items():
                     if not dark or name == "overview":
+                        browser.set_window_size(1000, 1_400 if name == "pair" else 900)
                         browser.get(address)
                         browser.save_screenshot(f"{sys.argv[1]}/serve-{name}{'-dark' if dark else ''}.png")
                 browser.quit()
