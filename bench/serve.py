@@ -1,7 +1,7 @@
 """How many lookups `dustream serve` answers, and how long its pages take: `python bench/serve.py [--pages N]`.
 
 The state is that of bench/questions.py. The load tool is wrk (Debian: apt install wrk), on the same machine: it asks
-for known and unknown URLs by turns, one by one and in batches. Processor time is that of the server, by the kernel's count.
+for known and unknown URLs by turns, one by one and in batches. Processor time is that of the server.
 Pages are asked for 20 times each, one after the other; their time is that of the whole request.
 """
 

@@ -57,7 +57,7 @@ ARROWS = {
     "streams.readers": {"core", "core.text", "core.urls", "schemas"},
     "streams.reference": {"core", "schemas", "streams", "streams.cli", "streams.engine", "streams.kafka"},
     "streams.rules_io": {"core", "core.rules", "core.text", "core.urls", "schemas", "streams.readers"},
-    "streams.serve": {"core", "core.pages", "core.rules", "core.urls", "schemas", "streams.engine",
+    "streams.serve": {"core", "core.pages", "core.rules", "core.text", "core.urls", "schemas", "streams.engine",
                       "streams.questions", "streams.store"},
     "streams.store": {"core", "streams"},
 }  # fmt: skip

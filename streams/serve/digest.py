@@ -17,7 +17,7 @@ from msgspec import Struct
 from dustream.core.urls.sites import site_of
 from dustream.schemas.status import KEPT_ROLES, Relation, Role, is_kept
 from dustream.streams.engine.alarms import AlarmLine
-from dustream.streams.serve.source import LookupSource
+from dustream.streams.serve.source import LookupSource, NearPair
 
 GROUPS_LISTED_MAX = 1_000  # in each order
 SITES_LISTED_MAX = 1_000
@@ -85,14 +85,6 @@ class SiteBrief(Struct, frozen=True, gc=False):
     pages: int
     kept: int
     lost: int
-
-
-class NearPair(Struct, frozen=True, gc=False):
-    """A near-duplicate and its winner."""
-
-    similarity: float
-    url: str
-    winner: str
 
 
 class Digest(Struct, frozen=True, kw_only=True):

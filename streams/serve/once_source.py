@@ -28,7 +28,15 @@ from dustream.streams.questions.near_urls import near_urls_among
 from dustream.streams.questions.one_page import MEMBERS_SHOWN_MAX, GroupFacts, PageAnswer
 from dustream.streams.questions.texts import TextAnswer
 from dustream.streams.questions.two_pages import PairAnswer, Reason
-from dustream.streams.serve.source import FoundGroup, LastRun, Seen, SiteFacts, StandingDecision, read_last_run
+from dustream.streams.serve.source import (
+    FoundGroup,
+    LastRun,
+    LowerSample,
+    Seen,
+    SiteFacts,
+    StandingDecision,
+    read_last_run,
+)
 from dustream.streams.serve.wording import status_words, unknown_status
 
 Line = TypeVar("Line")
@@ -247,6 +255,9 @@ class OnceSource:
 
     def last_run(self) -> LastRun | None:
         return read_last_run(self.path)
+
+    def lower_sample(self) -> LowerSample | None:
+        return None
 
     def inputs(self) -> list[InputStatus]:
         return []

@@ -134,7 +134,9 @@ class _Pages:
             raise BadSetting("a threshold is a number from 0 to 1") from None
         if not 0 <= chosen <= 1:
             raise BadSetting("a threshold is a number from 0 to 1")
-        return self._page("threshold.html", "Threshold", "Threshold", **views.threshold(self._lookups, chosen))
+        with_sample = request.query.get("sample") == "yes"
+        context = await self._serving.slow.run(lambda: views.threshold(self._lookups, chosen, with_sample=with_sample))
+        return self._page("threshold.html", "Threshold", "Threshold", **context)
 
     async def rules(self, request: web.Request) -> web.StreamResponse:
         site, tried = request.query.get("site", "").strip(), request.query.get("u", "").strip()

@@ -55,7 +55,10 @@ class _Report:
         parts = [
             self._section("overview", self._fragment("overview.html", **views.overview(lookups))),
             self._section("groups", *(self._groups(order) for order in views.ORDERS)),
-            self._section("threshold", self._fragment("threshold.html", **views.threshold(lookups, CHOSEN_THRESHOLD))),
+            self._section(
+                "threshold",
+                self._fragment("threshold.html", **views.threshold(lookups, CHOSEN_THRESHOLD, with_sample=True)),
+            ),
             self._section("rules", self._fragment("rules.html", **views.rules(lookups, "", "")), *self._site_rules()),
             self._section("each-group", *map(self._group, self._anchors)),
         ]

@@ -72,6 +72,28 @@ def read_last_run(folder: Path) -> LastRun | None:
         return None
 
 
+class NearPair(Struct, frozen=True, gc=False):
+    """A near-duplicate and its winner."""
+
+    similarity: float
+    url: str
+    winner: str
+
+
+class LowerSample(Struct, frozen=True, kw_only=True):
+    """The nearest kept page of each page in a sample, if it is similar enough: the most similar first."""
+
+    sampled: int
+    compared_with: int
+    is_cut: bool
+    nearest: list[NearPair]
+
+    def share(self, threshold: float) -> float:
+        """Of the sampled pages, those that would match another page that the run keeps."""
+        found = sum(pair.similarity >= threshold for pair in self.nearest)
+        return found / self.sampled if self.sampled else 0.0
+
+
 class LookupSource(Protocol):
     """The interface that endpoints and pages read. Reading is safe from several threads."""
 
@@ -114,6 +136,9 @@ class LookupSource(Protocol):
 
     def last_run(self) -> LastRun | None:
         """From the summary of the last run, if there is one."""
+
+    def lower_sample(self) -> LowerSample | None:
+        """Pages that would match at lower thresholds, from a sample; None without signatures."""
 
     def inputs(self) -> list[InputStatus]: ...
     def decisions(self) -> list[StandingDecision]: ...

@@ -27,7 +27,15 @@ from dustream.streams.questions.pages import KnownPage, content_page, known_page
 from dustream.streams.questions.state import StoredState, read_settings, state_folder, task_table
 from dustream.streams.questions.texts import TextAnswer, compare_texts
 from dustream.streams.questions.two_pages import PairAnswer, ask_pair
-from dustream.streams.serve.source import FoundGroup, LastRun, Seen, SiteFacts, StandingDecision, read_last_run
+from dustream.streams.serve.source import (
+    FoundGroup,
+    LastRun,
+    LowerSample,
+    Seen,
+    SiteFacts,
+    StandingDecision,
+    read_last_run,
+)
 from dustream.streams.store.extent import open_to_read
 
 FOLLOWERS_READ_MAX = 100  # redirects listed per page of a group
@@ -152,6 +160,11 @@ class StateSource:
 
     def last_run(self) -> LastRun | None:
         return read_last_run(self.path)
+
+    def lower_sample(self) -> LowerSample:
+        from dustream.streams.serve.lower import sample_below
+
+        return sample_below(self._state)
 
     def inputs(self) -> list[InputStatus]:
         return [InputStatus(path, row.position, row.done) for path, row in self._state.inputs().items()]

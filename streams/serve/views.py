@@ -29,6 +29,9 @@ KEPT_SHOWN_MAX = 10
 SITES_SHOWN_MAX = 500
 THRESHOLDS = (0.8, 0.85, 0.9, 0.925, 0.95, 0.96, 0.97, 0.98, 0.99)
 
+LOWER_THRESHOLDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85)
+SAMPLE_PAIRS_SHOWN_MAX = 10
+
 ORDERS: dict[GroupOrder, str] = {
     "size": "Largest first",
     "changed": "Changed last first",
@@ -138,14 +141,26 @@ def unrelated_names(found: FoundGroup) -> int:
     return len(names) if len(names) >= UNRELATED_NAMES_MIN and 2 * len(names) >= pages else 0
 
 
-def threshold(lookups: Lookups, chosen: float) -> dict[str, Any]:
+def threshold(lookups: Lookups, chosen: float, *, with_sample: bool) -> dict[str, Any]:
     digest, tau = lookups.digest, lookups.source.settings.threshold
     chosen = round(min(1.0, max(tau, chosen)) * SIMILARITY_STEPS) / SIMILARITY_STEPS
     near = sum(digest.similarities)
     steps = sorted({each for each in (*THRESHOLDS, chosen) if each >= tau})
     below, above = nearest_pairs(digest, chosen)
     rows = [(each, near - would_keep(digest, each), would_keep(digest, each)) for each in steps]
-    return {"chosen": chosen, "rows": rows, "below": below, "above": above}
+    sample = lookups.source.lower_sample() if with_sample else None
+    return {
+        "chosen": chosen,
+        "rows": rows,
+        "below": below,
+        "above": above,
+        "sample": sample,
+        "sample_rows": []
+        if sample is None
+        else [(each, sample.share(each)) for each in LOWER_THRESHOLDS if each < tau],
+        "nearest": [] if sample is None else sample.nearest[:SAMPLE_PAIRS_SHOWN_MAX],
+        "can_sample": lookups.source.is_state,
+    }
 
 
 def rules(lookups: Lookups, site_asked: str, tried: str) -> dict[str, Any]:
