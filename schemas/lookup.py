@@ -15,7 +15,7 @@ URL_CHARS_MAX = 8_192
 Position = Annotated[int, Meta(description="records of the input that the answer includes")]
 Settled = Annotated[bool, Meta(description="whether everything that follows from those records is included, too")]
 MinPosition = Annotated[
-    int, Meta(ge=0, le=(1 << 53) - 1, description="answer 412 if fewer records of the input are included")
+    int, Meta(ge=0, le=(1 << 53) - 1, description="answer 412 if fewer records, and all that follows, are included")
 ]
 UrlText = Annotated[str, Meta(min_length=1, max_length=URL_CHARS_MAX)]
 FetchReason = Literal["new", "kept", "gone", "unresolved", "duplicate", "redirect", "rule"]

@@ -74,8 +74,9 @@ def _handler(serving: Serving, endpoint: Endpoint) -> Handler:
             if refused is not None:
                 return problem(refused)
         seen = serving.lookups.seen(asked.min_position)
-        if seen.position < asked.min_position:
-            detail = f"{seen.position} records are included, fewer than {asked.min_position}: ask again in a moment"
+        if seen.settled_position < asked.min_position:
+            reached = seen.settled_position
+            detail = f"{reached} records are included with all that follows, fewer than {asked.min_position}: ask again"
             return problem(Refusal(412, "Precondition Failed", detail, 1))
         if endpoint.slow:
             answer = await serving.slow.run(lambda: endpoint.answer(serving.lookups, seen, asked))

@@ -89,7 +89,7 @@ class Lookups:
     @property
     def is_digest_due(self) -> bool:
         wait_s = max(DIGEST_INTERVAL_S, self._digest_s / DIGEST_SHARE_MAX)
-        is_old = (self.digest.position, self.digest.settled) != self.source.seen()
+        is_old = (self.digest.position, self.digest.settled) != self.source.seen()[:2]
         return is_old and time.monotonic() - self._digest_at >= wait_s
 
     def renew_digest(self) -> None:
@@ -102,7 +102,7 @@ class Lookups:
     def seen(self, min_position: int = 0) -> Seen:
         """How far the input is included; catches up if that is less than asked for."""
         seen = self.source.seen()
-        if seen.position < min_position:
+        if seen.settled_position < min_position:
             self.catch_up(ASKED_CATCH_UP_INTERVAL_S)
             seen = self.source.seen()
         return seen

@@ -114,7 +114,7 @@ class OnceSource:
         self._sites: dict[str, SiteFacts] | None = None
 
     def seen(self) -> Seen:
-        return Seen(self._totals.events, True)
+        return Seen(self._totals.events, True, self._totals.events)
 
     def catch_up(self) -> None:
         """The files of a result do not grow."""

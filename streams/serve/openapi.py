@@ -14,7 +14,7 @@ _ERRORS = {
     "400": "a parameter is wrong",
     "401": "a token is needed",
     "404": "there is no such group or site",
-    "412": "fewer records are included than min_position asks for",
+    "412": "fewer records, with all that follows, are included than min_position asks for",
     "413": "the request is too large",
     "421": "the Host header names another server",
     "429": "too many requests",

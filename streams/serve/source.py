@@ -22,10 +22,12 @@ from dustream.streams.questions.two_pages import PairAnswer
 
 
 class Seen(NamedTuple):
-    """How far the input is included: records, and whether all that follows from them is included, too."""
+    """How far the input is included: records, whether all that follows from them is included, too, and for how many
+    records that is known."""
 
     position: int
     settled: bool
+    settled_position: int
 
 
 class FoundGroup(NamedTuple):

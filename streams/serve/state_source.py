@@ -56,7 +56,7 @@ class StateSource:
         except StateMismatch:
             shutil.rmtree(self._log_folder, ignore_errors=True)
             raise
-        self._seen = self._read_seen()
+        self._seen = self._read_seen(0)
 
     @property
     def settings(self) -> Settings:
@@ -68,11 +68,12 @@ class StateSource:
     def catch_up(self) -> None:
         """The position is read last and used by requests that begin later, so no answer claims more than it has."""
         self._store.catch_up()
-        self._seen = self._read_seen()
+        self._seen = self._read_seen(self._seen.settled_position)
 
-    def _read_seen(self) -> Seen:
-        queued = next(self._store.scan(b"queue/"), None)
-        return Seen(self._state.counts().records, queued is None)
+    def _read_seen(self, settled_position: int) -> Seen:
+        position = self._state.counts().records
+        settled = next(self._store.scan(b"queue/"), None) is None
+        return Seen(position, settled, position if settled else settled_position)
 
     def close(self) -> None:
         self._store.close()

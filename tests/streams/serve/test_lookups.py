@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from planted_pages import event, prose, write_events
 from served import Served
 
 from dustream.streams.cli.main import main
+from dustream.streams.engine.state_rows import COUNTS_KEY, Counts
+from dustream.streams.store.rocks import RocksStore
 
 A, B, C = "https://a.example/chain", "https://b.example/chain?middle=1", "https://c.example/chain/end"
 
@@ -173,6 +176,22 @@ def test_run_is_followed_while_it_adds(tmp_path: Path) -> None:
         subprocess.run([*command, str(more)], check=True, capture_output=True)
         found = server.get("/v1/url", u="https://b.example/1?x", min_position=2).json
         assert found["role"] == "duplicate" and found["position"] == 2
+
+
+def test_records_without_all_that_follows_are_not_reached(tmp_path: Path) -> None:
+    """A run that was stopped in the middle of its work: messages are queued in the state."""
+    given = write_events(tmp_path / "in.jsonl", [event("a.example/1") | {"text": prose("one")}])
+    assert main(["run", str(given), "--out", str(tmp_path / "out"), "--quiet", "--jobs", "1"]) == 0
+    queued = b"queue/pages/00000/0000000000000001"
+    with Served(tmp_path / "out") as server:
+        assert server.get("/v1/stats", min_position=1).json["settled"] is True
+        for row, counted, status in ((b"", 2, 412), (None, 2, 200)):
+            store = RocksStore(tmp_path / "out" / "state")
+            store.write([(queued, row), (COUNTS_KEY, msgspec.json.encode(Counts(records=counted)))])
+            store.close()
+            server.lookups.catch_up(0.0)
+            assert server.get("/v1/stats", min_position=2).status == status
+            assert server.get("/v1/stats", min_position=1).json["settled"] is (status == 200)
 
 
 @pytest.mark.parametrize(
