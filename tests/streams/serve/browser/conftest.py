@@ -3,11 +3,11 @@ CI=true it is a failure."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 from chromium import missing_tools, open_browser
+from not_run import name_missed, skip_or_fail
 from selenium import webdriver
 
 NOT_RUN = "NOT RUN, no browser"
@@ -17,19 +17,11 @@ NOT_RUN = "NOT RUN, no browser"
 def browser() -> Iterator[webdriver.Chrome]:
     if missing := missing_tools():
         reason = f"{', '.join(missing)} not found: install chromium and chromium-driver (Debian: make browser-tools)"
-        if os.environ.get("CI") == "true":
-            raise RuntimeError(reason)
-        pytest.skip(f"{NOT_RUN}: {reason}")
+        skip_or_fail(NOT_RUN, reason)
     driver = open_browser()
     yield driver
     driver.quit()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    missed = [report for report in terminalreporter.getreports("skipped") if NOT_RUN in str(report.longrepr)]
-    if not missed:
-        return
-    terminalreporter.section("tests in a real browser that did NOT run", red=True, bold=True)
-    for report in missed:
-        terminalreporter.write_line(f"NOT RUN {report.nodeid}", red=True)
-    terminalreporter.write_line(str(missed[0].longrepr[2]).partition(f"{NOT_RUN}: ")[2], red=True)
+    name_missed(terminalreporter, NOT_RUN, "tests in a real browser that did NOT run")
