@@ -73,7 +73,9 @@ def _handler(serving: Serving, endpoint: Endpoint) -> Handler:
             refused = serving.guard.spend(client_of(request), len(asked.urls))
             if refused is not None:
                 return problem(refused)
-        seen = serving.lookups.seen(asked.min_position)
+        seen = serving.lookups.seen()
+        if seen.settled_position < asked.min_position:
+            seen = await serving.slow.run(lambda: serving.lookups.seen(asked.min_position))
         if seen.settled_position < asked.min_position:
             reached = seen.settled_position
             detail = f"{reached} records are included with all that follows, fewer than {asked.min_position}: ask again"

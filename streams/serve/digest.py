@@ -116,7 +116,7 @@ class Digest(Struct, frozen=True, kw_only=True):
         return sum(self.roles.get(role, 0) for role in KEPT_ROLES)
 
 
-_ORDERS: dict[GroupOrder, Callable[[GroupBrief], Any]] = {
+GROUP_ORDERS: dict[GroupOrder, Callable[[GroupBrief], Any]] = {
     "size": lambda each: (-each.size, each.group),
     "changed": lambda each: (-each.changed, each.group),
     "lowest": lambda each: (each.lowest, -each.size, each.group),
@@ -151,7 +151,7 @@ def make_digest(source: LookupSource) -> Digest:
         group_sizes=_by_size(each.size for each in groups if each.size > 1),
         groups={
             order: nsmallest(GROUPS_LISTED_MAX, (each for each in groups if each.size > 1), key=key)
-            for order, key in _ORDERS.items()
+            for order, key in GROUP_ORDERS.items()
         },
         sites=nsmallest(SITES_LISTED_MAX, sites, key=lambda each: (-each.pages, each.site)),
         site_count=len(counting.sites),

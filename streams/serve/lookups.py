@@ -83,7 +83,8 @@ class Lookups:
             before = self.source.seen()
             self.source.catch_up()
             self._caught_up_at = time.monotonic()
-            if self.source.seen() != before:
+            now = self.source.seen()
+            if now != before and now.settled:
                 self._read_rules()
 
     @property
@@ -95,12 +96,13 @@ class Lookups:
     def renew_digest(self) -> None:
         """Takes as long as reading all statuses: call it in a thread of its own."""
         started = time.monotonic()
+        self._read_rules()
         self.digest = make_digest(self.source)
         self._digest_at = time.monotonic()
         self._digest_s = self._digest_at - started
 
     def seen(self, min_position: int = 0) -> Seen:
-        """How far the input is included; catches up if that is less than asked for."""
+        """How far the input is included; catches up if that is less than asked for, which reads files."""
         seen = self.source.seen()
         if seen.settled_position < min_position:
             self.catch_up(ASKED_CATCH_UP_INTERVAL_S)

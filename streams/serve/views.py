@@ -10,6 +10,7 @@ from dustream.core.urls.sites import site_of
 from dustream.schemas.status import DuplicateStatus, is_kept
 from dustream.streams.questions.group_list import GroupAnswer, GroupRequest
 from dustream.streams.serve.digest import (
+    GROUP_ORDERS,
     GROUPS_LISTED_MAX,
     SIMILARITY_STEPS,
     UNRELATED_NAMES_MIN,
@@ -23,6 +24,7 @@ from dustream.streams.serve.lookups import Lookups, NotFound
 from dustream.streams.serve.source import FoundGroup
 
 PAGE_ROWS = 50
+SITE_GROUPS_MAX = 200
 MEMBERS_READ_MAX = 2_000
 MEMBERS_PER_PAGE = 200
 KEPT_SHOWN_MAX = 10
@@ -73,12 +75,12 @@ def _similarity_rows(counts: list[int]) -> Iterator[tuple[str, int]]:
 
 
 def groups(lookups: Lookups, by: GroupOrder, q: str, start: int) -> dict[str, Any]:
-    """Groups in an order; with a search text, those of a site, or those whose id contains it."""
+    """Groups in an order; with a search text, the largest of a site, or those whose id contains it."""
     listed = lookups.digest.groups[by]
     found = listed
     if q and "." in q and site_of(q) == q:
-        request = GroupRequest(top=PAGE_ROWS, by="size", site=q)
-        found = [_brief(answer) for answer in lookups.source.groups(request)]
+        request = GroupRequest(top=SITE_GROUPS_MAX, by="size", site=q)
+        found = sorted(map(_brief, lookups.source.groups(request)), key=GROUP_ORDERS[by])
     elif q:
         found = [each for each in listed if q.casefold() in each.group.casefold()]
     return {

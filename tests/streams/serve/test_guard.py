@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from served import Served
 
 from dustream.core.errors import BadSetting
 from dustream.streams.serve.guard import Guard, read_token
+from dustream.streams.serve.serving import SLOW_WAITING_MAX, Busy, SlowRequests
 
 TOKEN = "0123456789abcdef0123"
 A = "https://a.example/chain"
@@ -99,6 +101,25 @@ def test_sizes_are_limited(either: Served) -> None:
     assert either.get("/v1/url", u="https://a.example/" + "x" * 8_193).status == 400
     assert either.post("/v1/urls", b'{"urls": ["' + b"x" * (17 << 20) + b'"]}').status == 413
     assert either.send("GET", "/v1/url?u=" + "x" * 200_000).status == 400
+
+
+def test_slow_requests_are_limited() -> None:
+    """Some run, some wait, and the next one is told to come again."""
+    from threading import Event
+
+    async def ask_too_many() -> list[object]:
+        slow, gate = SlowRequests(), Event()
+        asked = [asyncio.create_task(slow.run(gate.wait)) for _ in range(SLOW_WAITING_MAX)]
+        await asyncio.sleep(0)
+        with pytest.raises(Busy):
+            await slow.run(gate.wait)
+        gate.set()
+        answers: list[object] = await asyncio.gather(*asked)
+        assert await slow.run(lambda: "again") == "again"
+        slow.close()
+        return answers
+
+    assert asyncio.run(ask_too_many()) == [True] * SLOW_WAITING_MAX
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/stats", "/v1/nothing", "/v1/url"])
