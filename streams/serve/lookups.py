@@ -131,9 +131,9 @@ class Lookups:
     def decide(self, seen: Seen, text: str) -> DecideAnswer:
         """Skip only what is certain: a known duplicate or redirect, or a URL that active rules lead to a known page."""
         url = page_identity(text)
-        explained = self._normalizer.explain(url)
+        normalized = self._normalizer.normalize(url)
         status = self.source.status(url)
-        advice = self._advice_on_new(explained) if status is None else _advice_on_known(status)
+        advice = self._advice_on_new(url, normalized) if status is None else _advice_on_known(status)
         return DecideAnswer(
             position=seen.position,
             settled=seen.settled,
@@ -143,12 +143,12 @@ class Lookups:
             words=advice.words,
             same_as=advice.same_as,
             rule=advice.rule,
-            normalized=explained.normalized,
+            normalized=normalized,
         )
 
-    def _advice_on_new(self, explained: Explanation) -> _Advice:
-        rules = [step for step in explained.steps if step.rule]
-        leads_to = _identity(explained.normalized) if rules else None
+    def _advice_on_new(self, url: str, normalized: str) -> _Advice:
+        rules = [] if normalized == url else [step for step in self.explain(url).steps if step.rule]
+        leads_to = _identity(normalized) if rules else None
         status = None if leads_to is None else self.source.status(leads_to)
         kept = None if status is None else _kept_for(status)
         if kept is None:
