@@ -17,18 +17,12 @@ def missing_tools() -> list[str]:
     return [tool for tool in TOOLS if shutil.which(tool) is None]
 
 
-def open_browser(*, width: int = 1100, height: int = 900, dark: bool = False, scripts: bool = True) -> webdriver.Chrome:
-    """Without a window. `scripts` False: as for readers who have switched JavaScript off."""
+def open_browser() -> webdriver.Chrome:
+    """Without a window."""
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"):
         options.add_argument(argument)
-    options.add_argument(f"--window-size={width},{height}")
+    options.add_argument("--window-size=1100,900")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    if not scripts:
-        options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    if dark:
-        media = [{"name": "prefers-color-scheme", "value": "dark"}]
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
-    return driver
+    return webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))

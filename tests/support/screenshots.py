@@ -17,17 +17,12 @@ PAGES = 600
 
 def pictures(server: Served) -> dict[str, str]:
     digest = server.lookups.digest
-    lowest = digest.groups["lowest"][0].group
     pair = next(pair for pairs in digest.examples for pair in pairs)
-    site = max(digest.ruled_sites, key=lambda name: (digest.ruled_sites[name], name))
     views: dict[str, tuple[str, dict[str, str]]] = {
         "overview": ("/", {}),
         "groups": ("/groups", {"by": "lowest"}),
-        "group": ("/group", {"id": lowest}),
         "pair": ("/pair", {"a": pair.url, "b": pair.winner}),
-        "threshold": ("/threshold", {}),
-        "rules": ("/rules", {"site": site}),
-        "url": ("/url", {"u": pair.url}),
+        "rules": ("/rules", {"site": max(digest.ruled_sites, key=lambda name: (digest.ruled_sites[name], name))}),
     }
     return {name: f"{server.base}{path}?{urlencode(asked)}" for name, (path, asked) in views.items()}
 
@@ -41,14 +36,12 @@ def main() -> int:
         dustream(["generate", "--pages", str(PAGES), "--seed", "1", "--out", str(web)])
         dustream(["run", str(web), "--out", str(out), "--quiet"])
         with Served(out) as server:
-            for dark in (False, True):
-                browser = open_browser(width=1000, height=900, dark=dark)
-                for name, address in pictures(server).items():
-                    if not dark or name == "overview":
-                        browser.set_window_size(1000, 1_400 if name == "pair" else 900)
-                        browser.get(address)
-                        browser.save_screenshot(f"{sys.argv[1]}/serve-{name}{'-dark' if dark else ''}.png")
-                browser.quit()
+            browser = open_browser()
+            for name, address in pictures(server).items():
+                browser.set_window_size(1_000, 1_400 if name == "pair" else 900)
+                browser.get(address)
+                browser.save_screenshot(f"{sys.argv[1]}/serve-{name}.png")
+            browser.quit()
     return 0
 
 
