@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -189,36 +192,63 @@ def test_fits_a_phone(browser: webdriver.Chrome, served: Served, view: str) -> N
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def test_release_with_preview_and_undo(browser: webdriver.Chrome, result: Path, tmp_path: Path) -> None:
-    """The decision is applied to the state, listed, and withdrawn again."""
-    import shutil
-
-    folder = tmp_path / "out"
-    shutil.copytree(result, folder)
-    with Served(folder) as server:
-        held = "https://mirror-of-it.example/page/3"
-        assert server.get("/v1/url", u=held).json["role"] == "held"
-        look(browser, server, "decide")
-        browser.find_element(By.XPATH, "//button[starts-with(., 'Release')]").click()
-        assert "110 held pages become duplicates" in text_of(browser)
-        assert server.get("/v1/url", u=held).json["role"] == "held"
-        browser.find_element(By.XPATH, "//button[.='Apply']").click()
-        _await_text(browser, server, "110 held → 110 duplicate")
-        assert server.get("/v1/url", u=held).json["role"] == "duplicate"
-        assert "Nothing is held." in text_of(browser)
-        browser.find_element(By.XPATH, "//button[starts-with(., 'Undo')]").click()
-        browser.find_element(By.XPATH, "//button[.='Apply']").click()
-        _await_text(browser, server, "110 duplicate → 110 held")
-        assert server.get("/v1/url", u=held).json["role"] == "held"
+@pytest.fixture
+def deciding(result: Path, tmp_path: Path) -> Iterator[Served]:
+    """A copy, which decisions may change."""
+    with Served(Path(shutil.copytree(result, tmp_path / "out"))) as server:
+        yield server
 
 
-def test_split_of_a_group_is_previewed(browser: webdriver.Chrome, served: Served) -> None:
-    look(browser, served, "decide")
+def test_split_with_preview_and_undo(browser: webdriver.Chrome, deciding: Served) -> None:
+    """The page below the similarity is kept on its own; then it is a duplicate again."""
+    look(browser, deciding, "decide")
     browser.find_element(By.ID, "decide-name").send_keys(A)
     Select(browser.find_element(By.ID, "decide-action")).select_by_value("split")
     browser.find_element(By.ID, "decide-from").send_keys("0.95")
     browser.find_element(By.XPATH, "//button[.='Preview']").click()
     assert "1 of its 3 pages are less than 0.95 similar" in text_of(browser)
+    browser.find_element(By.XPATH, "//button[.='Apply']").click()
+    _await_text(browser, deciding, "of it were held")
+    assert deciding.get("/v1/url", u=B).json["role"] in ("winner", "unique")
+    assert f"split {A} from 0.95" in text_of(browser)
+    browser.find_element(By.XPATH, "//button[starts-with(., 'Undo')]").click()
+    browser.find_element(By.XPATH, "//button[.='Apply']").click()
+    _await_text(browser, deciding, "of it were held")
+    assert deciding.get("/v1/url", u=B).json["role"] == "duplicate"
+
+
+def test_form_of_another_site_is_refused(deciding: Served) -> None:
+    """Without the key of our forms, or from another origin."""
+    key = re.search(r'name="key" value="([^"]+)"', deciding.get("/decide").text)
+    assert key is not None
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    body = urlencode({"action": "release", "name": "mirror-of-it.example"})
+    for fields, origin in ((body, None), (f"{body}&key=guess", None), (f"{body}&key={key[1]}", "https://evil.example")):
+        headers = form | ({} if origin is None else {"Origin": origin})
+        for path in ("/decide", "/decide/apply"):
+            assert deciding.send("POST", path, fields.encode(), headers).status == 400
+    assert (
+        deciding.send("POST", "/decide", f"{body}&key={key[1]}".encode(), form | {"Origin": deciding.base}).status
+        == 200
+    )
+
+
+def test_release_with_preview_and_undo(browser: webdriver.Chrome, deciding: Served) -> None:
+    """The decision is applied to the state, listed, and withdrawn again."""
+    held = "https://mirror-of-it.example/page/3"
+    assert deciding.get("/v1/url", u=held).json["role"] == "held"
+    look(browser, deciding, "decide")
+    browser.find_element(By.XPATH, "//button[starts-with(., 'Release')]").click()
+    assert "110 held pages become duplicates" in text_of(browser)
+    assert deciding.get("/v1/url", u=held).json["role"] == "held"
+    browser.find_element(By.XPATH, "//button[.='Apply']").click()
+    _await_text(browser, deciding, "110 held → 110 duplicate")
+    assert deciding.get("/v1/url", u=held).json["role"] == "duplicate"
+    assert "Nothing is held." in text_of(browser)
+    browser.find_element(By.XPATH, "//button[starts-with(., 'Undo')]").click()
+    browser.find_element(By.XPATH, "//button[.='Apply']").click()
+    _await_text(browser, deciding, "110 duplicate → 110 held")
+    assert deciding.get("/v1/url", u=held).json["role"] == "held"
 
 
 def _await_text(browser: webdriver.Chrome, server: Served, text: str) -> None:
