@@ -1,12 +1,13 @@
 # Each target sets up what it needs in .venv, from a fresh clone.
 #   make demo    run the main job embedded, on a generated web
-#   make test    all tests; those of the Kafka engine need Java 17 and Maven, installed if that is possible (Debian, root)
+#   make test    all tests; those of the Kafka engine need Java 17 and Maven, those of the web page Chromium: installed on Debian, as root
 #   make test-quick   those without a broker that take less than ten seconds each
 #   make check   ruff, mypy --strict
 #   make model   many more random histories through the real processors, and each rule disabled once
 #   make fuzz    100,000 mutated pages through the scanner, compiled with bounds checks; 20,000 damaged inputs
 #   make bench   benchmarks, as ratios in one run
 #   make reference   write docs/reference from the code; make schemas: the JSON Schemas
+#   make screenshots   pictures of the web page, in docs/img
 #   make test-kafka, make chaos, make bench-kafka   the Kafka engine on a real broker
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ RUN := $(VENV)/.run-ready
 DEV := $(VENV)/.dev-ready
 TYPES := $(VENV)/types
 
-.PHONY: demo test test-quick test-kafka kafka-tools chaos fuzz model check format bench bench-kafka schemas reference lock clean help
+.PHONY: demo test test-quick test-kafka kafka-tools browser-tools screenshots chaos fuzz model check format bench bench-kafka schemas reference lock clean help
 
 help:
 	@sed -n '1,/^$$/s/^#  *//p' Makefile
@@ -47,7 +48,7 @@ demo: $(RUN)
 # equally long. Their output is shown at the end.
 BESIDE := tests/streams/kafka tests/model
 BESIDE_SAYS := $(VENV)/tests-beside.txt
-test: $(DEV) kafka-tools
+test: $(DEV) kafka-tools browser-tools
 	@echo "the tests on a real Kafka broker, and of the model, run beside the others (so far: $(BESIDE_SAYS))"
 	@$(BIN)/pytest -o cache_dir=.pytest_cache/beside $(BESIDE) >$(BESIDE_SAYS) 2>&1 & beside=$$!; \
 	trap 'kill $$beside; wait $$beside; exit 130' INT TERM; \
@@ -70,6 +71,16 @@ kafka-tools:
 		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing Java and Maven ..." && \
 		apt-get -qq update && { $(APT_INSTALL) openjdk-17-jre-headless maven || $(APT_INSTALL) default-jre-headless maven; }; } || \
 		echo "no Java and Maven here: the tests on a real Kafka broker will not run"
+
+# On other systems the tests say what is missing.
+browser-tools:
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing Chromium ..." && \
+		apt-get -qq update && $(APT_INSTALL) chromium chromium-driver; } || \
+		echo "no Chromium here: the tests in a real browser will not run"
+
+screenshots: $(DEV) browser-tools
+	$(BIN)/python tests/support/screenshots.py docs/img
 
 chaos: $(DEV) kafka-tools
 	$(BIN)/python tests/streams/kafka/chaos.py

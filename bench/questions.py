@@ -64,7 +64,16 @@ class Filler:
         )  # fmt: skip
         self._compared(number, name, home)
         role = "unique" if alone else "winner" if number == members[0] else "duplicate"
-        status = DuplicateStatus(url=url(number), version=(1 + number, 1), role=role, since=1 + number)
+        status = DuplicateStatus(
+            url=url(number),
+            version=(1 + number, 1),
+            role=role,
+            since=1 + number,
+            group=url(members[0]),
+            winner=url(members[0]),
+            relation="near" if role == "duplicate" else None,
+            similarity=SIMILARITY if role == "duplicate" else None,
+        )
         self._statuses.append(url(number), status)
         if not alone:
             self._member(number, members, name, owner)

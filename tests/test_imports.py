@@ -43,7 +43,7 @@ ARROWS = {
                 "streams.once", "streams.questions", "streams.readers", "streams.store"},
     "streams.cli": {"core", "core.rules", "core.text", "core.tier2", "core.urls", "schemas", "streams",
                     "streams.dedupe", "streams.embedded", "streams.engine", "streams.generate", "streams.kafka",
-                    "streams.questions", "streams.readers", "streams.rules_io", "streams.store"},
+                    "streams.questions", "streams.readers", "streams.rules_io", "streams.serve", "streams.store"},
     "streams.dedupe": {"core", "core.once", "core.text", "core.tier2", "core.urls", "streams", "streams.readers"},
     "streams.embedded": {"core", "schemas", "streams.engine", "streams.store"},
     "streams.engine": {"core", "core.pages", "core.text", "core.tier2", "core.urls", "schemas", "streams",
@@ -56,8 +56,11 @@ ARROWS = {
     "streams.questions": {"core", "core.groups", "core.pages", "core.sites", "core.text", "core.tier2", "core.urls",
                           "schemas", "streams.engine", "streams.readers", "streams.store"},
     "streams.readers": {"core", "core.text", "core.urls", "schemas"},
-    "streams.reference": {"core", "schemas", "streams", "streams.cli", "streams.engine", "streams.kafka"},
+    "streams.reference": {"core", "schemas", "streams", "streams.cli", "streams.engine", "streams.kafka",
+                          "streams.serve"},
     "streams.rules_io": {"core", "core.rules", "core.text", "core.urls", "schemas", "streams.readers"},
+    "streams.serve": {"core", "core.pages", "core.rules", "core.text", "core.urls", "schemas", "streams.engine",
+                      "streams.questions", "streams.store"},
     "streams.store": {"core", "streams"},
 }  # fmt: skip
 """Which package may import which. `core` and `streams` without a second part are the modules right in that folder."""

@@ -226,7 +226,7 @@ def _held_on_kafka(args: argparse.Namespace) -> list[AlarmLine]:
 def _log(args: argparse.Namespace) -> int:
     from dustream.core.errors import BadSetting
     from dustream.schemas.wire import encode
-    from dustream.streams.decisions import read_decisions
+    from dustream.streams.questions.decision_list import read_decisions
     from dustream.streams.questions.state import EmbeddedState
 
     if args.state is None:

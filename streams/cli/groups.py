@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dustream.streams.cli.state_option import add_state_or_application, open_asked
+from dustream.streams.cli.state_option import add_state_or_application, asked_service, open_asked
 from dustream.streams.cli.terminal import print_json, shown
 
 if TYPE_CHECKING:
@@ -69,13 +69,19 @@ def run(args: argparse.Namespace) -> int:
         raise BadSetting(f"--top {args.top}: use 1 or more")
     site = None if args.site is None else site_of(args.site)
     request = GroupRequest(top=args.top, by=args.by, held=args.held, site=site, market=args.market)
+    nothing = "no such groups" if args.held or args.site else "no groups: no two pages are similar enough"
+    service = asked_service(args)
+    if service is not None:
+        if args.contained:
+            raise BadSetting("--contained needs the state itself: use --state")
+        _tell(service.groups(request), describe, args.json, nothing)
+        return 0
     with open_asked(args) as state, _progress() as on_progress:
         if args.contained:
             number = market_number(state, args.market)
             containers = list_containers(state, number, args.top, site, on_progress)
             _tell(containers, describe_container, args.json, _nothing_contained(state))
         else:
-            nothing = "no such groups" if args.held or args.site else "no groups: no two pages are similar enough"
             _tell(list_groups(state, request, on_progress), describe, args.json, nothing)
     return 0
 

@@ -20,6 +20,8 @@ COMMANDS = (
     "why",
     "groups",
     "breaker",
+    "serve",
+    "report",
     "generate",
     "codes",
     "partitions",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dustream.streams.kafka.application import Application
     from dustream.streams.kafka.cluster import KafkaCluster
     from dustream.streams.questions.state import EmbeddedState
+    from dustream.streams.serve.client import LookupClient
 
 
 def add_state(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -29,7 +30,23 @@ def add_state_or_application(parser: argparse.ArgumentParser) -> None:
     from dustream.streams.cli.topics import add_application
 
     add_state(parser, required=False)
+    parser.add_argument("--url", dest="service", metavar="URL", help="ask a `dustream serve`, as http://127.0.0.1:8321")
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="of --url: file with the token of the service")
     add_application(parser)
+
+
+def asked_service(args: argparse.Namespace) -> LookupClient | None:
+    """The lookup service of --url, if it is given."""
+    from dustream.core.errors import BadSetting
+
+    if args.service is None:
+        return None
+    if args.state is not None:
+        raise BadSetting("--state and --url are two places to ask: give one")
+    from dustream.streams.serve.client import LookupClient
+    from dustream.streams.serve.guard import read_token
+
+    return LookupClient(args.service, None if args.token_file is None else read_token(args.token_file))
 
 
 def open_state(path: Path) -> EmbeddedState:
@@ -73,7 +90,9 @@ def read_asked_application(args: argparse.Namespace) -> tuple[KafkaCluster, Appl
     from dustream.streams.kafka.cluster import read_cluster, require_answer
 
     if args.bootstrap is None and "DUSTREAM_BOOTSTRAP" not in os.environ:
-        raise BadSetting("name the folder of a run with --state DIR, or a Kafka cluster with --bootstrap HOST:PORT")
+        raise BadSetting(
+            "name the folder of a run with --state DIR, a service with --url, or a Kafka cluster with --bootstrap"
+        )
     cluster = read_cluster(args.bootstrap)
     require_answer(cluster)
     return cluster, Application(args.name)

@@ -6,25 +6,33 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dustream.streams.cli.state_option import add_state_or_application, open_state, read_asked_application
+from dustream.streams.cli.state_option import (
+    add_state_or_application,
+    asked_service,
+    open_state,
+    read_asked_application,
+)
 from dustream.streams.cli.terminal import print_json, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dustream.schemas.lookup import UrlStatus
     from dustream.schemas.status import DuplicateStatus, MarketStatus
 
 DESCRIPTION = """\
 Show the role, group and winner of URLs, and the similarity to the winner; with several markets, for each of them.
 `dustream why URL` explains it.
 
---state reads the state of a run; --bootstrap (or DUSTREAM_BOOTSTRAP) asks an application on Kafka.
+--state reads the state of a run; --url asks a `dustream serve`; --bootstrap (or DUSTREAM_BOOTSTRAP) asks an application
+on Kafka.
 """
 
 EXAMPLES = """\
 examples:
   dustream status https://example.com/page --state result
   dustream status https://example.com/a https://example.com/b --state result --json
+  dustream status https://example.com/page --url http://127.0.0.1:8321
   dustream status https://example.com/page --bootstrap 127.0.0.1:9092
 """
 
@@ -49,6 +57,10 @@ def run(args: argparse.Namespace) -> int:
     from dustream.core.urls.identity import page_identity
 
     urls = list(map(page_identity, args.urls))
+    service = asked_service(args)
+    if service is not None:
+        known = {each.url: _served(each) for each in service.statuses(urls) if each.role != "unknown"}
+        return _tell_all(urls, known, lambda url: _unknown(url, args.service, []), args.json)
     if args.state is None:
         return _tell_all(urls, _find_on_kafka(args, urls), lambda url: _unknown(url, args.name, []), args.json)
     from dustream.streams.questions.near_urls import near_urls
@@ -56,6 +68,16 @@ def run(args: argparse.Namespace) -> int:
     with open_state(args.state) as state:
         found = {url: status for url in urls if (status := state.status(url)) is not None}
         return _tell_all(urls, found, lambda url: _unknown(url, str(args.state), near_urls(state, url)), args.json)
+
+
+def _served(found: UrlStatus) -> DuplicateStatus:
+    """A status of the service, which does not count versions."""
+    import msgspec
+
+    from dustream.schemas.status import DuplicateStatus
+
+    fields = msgspec.to_builtins(found)
+    return msgspec.convert(fields | {"version": (found.since or 0, 0)}, DuplicateStatus)
 
 
 def _find_on_kafka(args: argparse.Namespace, urls: list[str]) -> dict[str, DuplicateStatus]:

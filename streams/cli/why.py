@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from dustream.streams.cli.state_option import add_state_or_application, open_asked
+from dustream.streams.cli.state_option import add_state_or_application, asked_service, open_asked
 from dustream.streams.cli.terminal import BOLD, GREEN, RED, painted, print_json, searching, shown
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dustream.streams.questions.texts import TextAnswer
     from dustream.streams.questions.two_pages import PairAnswer
     from dustream.streams.questions.word_diff import Run, WordDiff
+    from dustream.streams.serve.answers import WhyAnswer
 
 LINKS_SHOWN_MAX = 12
 
@@ -30,8 +31,8 @@ partitions that never meet, nothing to compare.
 
 A state keeps no texts: they are read again from the inputs of the run, and checked against their hash.
 
---bootstrap (or DUSTREAM_BOOTSTRAP) asks an application on Kafka: its changelogs are read first, which takes as long as
-the recovery of a worker, and texts are not compared.
+--url asks a `dustream serve`. --bootstrap (or DUSTREAM_BOOTSTRAP) asks an application on Kafka: its changelogs are read
+first, which takes as long as the recovery of a worker, and texts are not compared.
 """
 
 EXAMPLES = """\
@@ -65,15 +66,37 @@ def run(args: argparse.Namespace) -> int:
     from dustream.streams.questions.one_page import ask_page
     from dustream.streams.questions.two_pages import ask_pair
 
+    url = page_identity(args.url)
+    service = asked_service(args)
+    if service is not None:
+        other = None if args.other is None else page_identity(args.other)
+        return _tell_served(args, service.why(url, other, args.market, text=not args.no_text))
     with open_asked(args) as state:
-        url = page_identity(args.url)
         if args.other is not None:
             pair = ask_pair(state, url, page_identity(args.other), args.market)
             _tell(state, args, pair, describe_pair(pair), (pair.one.url, pair.other.url))
-            return 1 if {pair.one.role, pair.other.role} & {"unknown", "rejected"} else 0
+            return _exit_status(pair.one, pair.other)
         page = ask_page(state, url, args.market)
         _tell(state, args, page, describe_page(page), None if page.winner is None else (page.url, page.winner))
-        return 1 if page.role in ("unknown", "rejected") else 0
+        return _exit_status(page)
+
+
+def _exit_status(*pages: PageAnswer) -> int:
+    return 1 if {page.role for page in pages} & {"unknown", "rejected"} else 0
+
+
+def _tell_served(args: argparse.Namespace, served: WhyAnswer) -> int:
+    """Print the answer of a service."""
+    import msgspec
+
+    pair, page = served.pair, served.page
+    words = describe_pair(pair) if pair is not None else "" if page is None else describe_page(page)
+    if args.json:
+        print_json({**msgspec.to_builtins(pair or page), "text": served.text})
+    else:
+        print(words if served.text is None else f"{words}\n{describe_text(served.text)}")
+    pages = (page,) if pair is None else (pair.one, pair.other)
+    return _exit_status(*(each for each in pages if each is not None))
 
 
 def _tell(

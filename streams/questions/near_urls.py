@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from itertools import islice
 
@@ -17,17 +17,22 @@ _INDEX_PAGE = re.compile(r"/index\.\w{3,5}$")
 
 def near_urls(state: ReadableState, url: str) -> list[str]:
     """Known URLs similar to this one, the most likely first."""
-    found = [each for each in _spellings(url) if state.status(each) is not None]
+    return near_urls_among(url, lambda each: state.status(each) is not None, state.urls)
+
+
+def near_urls_among(url: str, is_known: Callable[[str], bool], urls: Callable[[str], Iterator[str]]) -> list[str]:
+    """The same among other URLs; `urls` gives those with a prefix, in order."""
+    found = [each for each in _spellings(url) if is_known(each)]
     for meant in (url, _other_scheme(url)):
         for folder in _folders(meant):
             if len(found) < SUGGESTIONS_MAX:
-                found += [each for each in _neighbours(state, meant, folder) if each not in found]
+                found += [each for each in _neighbours(urls(folder), meant, folder) if each not in found]
     return found[:SUGGESTIONS_MAX]
 
 
-def _neighbours(state: ReadableState, url: str, folder: str) -> list[str]:
+def _neighbours(urls: Iterator[str], url: str, folder: str) -> list[str]:
     """Among the first URLs in a folder, those whose rest is similar to this one's."""
-    rests = {each[len(folder) :]: each for each in islice(state.urls(folder), NEIGHBOURS_READ_MAX)}
+    rests = {each[len(folder) :]: each for each in islice(urls, NEIGHBOURS_READ_MAX)}
     rest = url[len(folder) :]
     equal = [each for each in rests if each.casefold() == rest.casefold()]
     return [rests[each] for each in equal or get_close_matches(rest, rests, SUGGESTIONS_MAX, LIKENESS_MIN)]

@@ -15,7 +15,7 @@ import msgspec
 
 from dustream.core.errors import StateMismatch
 from dustream.core.groups.rows import EdgeRow, GroupRow, TokenRow
-from dustream.core.pages.rows import DecisionRow, PageRow
+from dustream.core.pages.rows import DecisionRow, FollowerRow, PageRow
 from dustream.core.settings import Settings
 from dustream.core.sites.processor import SiteRow
 from dustream.core.tier2.rows import ContainerRow, VertexRow
@@ -42,6 +42,7 @@ Row = TypeVar("Row", covariant=True)
 ROWS: dict[tuple[str, str], Any] = {
     ("pages", "pages"): PageRow,
     ("pages", "decisions"): DecisionRow,
+    ("pages", "followers"): FollowerRow,
     ("sites", "sites"): SiteRow,
     ("tier2", "vertices"): VertexRow,
     ("tier2", "contents"): PageSignature,
@@ -178,7 +179,7 @@ class EmbeddedState(StoredState):
         self.in_use = is_in_use(folder)
         store = self._open(folder)
         try:
-            super().__init__(store, _read_settings(store, path))
+            super().__init__(store, read_settings(store, path))
         except StateMismatch:
             store.close()
             raise
@@ -215,7 +216,8 @@ def is_in_use(folder: Path) -> bool:
     return False
 
 
-def _read_settings(store: Store, path: Path) -> Settings:
+def read_settings(store: Store, path: Path) -> Settings:
+    """The settings that the state in a store was made with."""
     row = store.get(STATE_KEY)
     if row is None:
         raise StateMismatch(f"the state in {path} has no settings: name the folder of a `dustream run`")

@@ -37,6 +37,7 @@ ReasonCode = Literal[
     "versions",
     "verdicts",
     "containment",
+    "no_state",
 ]
 
 

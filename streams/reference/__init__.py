@@ -9,6 +9,7 @@ from __future__ import annotations
 from dustream.streams.reference.api import api_page
 from dustream.streams.reference.commands import commands_page
 from dustream.streams.reference.fields import messages_page, result_files_page, settings_page
+from dustream.streams.reference.http import http_page
 from dustream.streams.reference.kafka import metrics_page, topics_page
 
 PAGES = {
@@ -18,6 +19,7 @@ PAGES = {
     "result-files.md": result_files_page,
     "topics.md": topics_page,
     "metrics.md": metrics_page,
+    "http.md": http_page,
     "python.md": api_page,
 }
 """File name and what writes its text."""

@@ -57,10 +57,11 @@ def require_whole(path: Path, expected: Extent, store: RocksStore) -> int:
 _REMEDY = "restore the folder from a copy, or use a fresh --state and run the inputs again"
 
 
-def open_to_read(path: Path) -> RocksStore:
-    """The state in a folder, checked for lost batches, opened read-only."""
+def open_to_read(path: Path, *, follow_in: Path | None = None) -> RocksStore:
+    """The state in a folder, checked for lost batches, opened read-only; with `follow_in`, a store that can catch up
+    with the run that writes it."""
     expected = read_extent(path)
-    store = RocksStore(path, read_only=True)
+    store = RocksStore(path, read_only=follow_in is None, follow_in=follow_in)
     try:
         require_whole(path, expected, store)
     except StateMismatch:

@@ -19,17 +19,20 @@ BLOOM_BITS_PER_KEY = 10  # most lookups are for URLs never seen: one unnecessary
 
 
 class RocksStore:
-    """RocksDB in a folder. One process may write; others may open it read-only meanwhile."""
+    """RocksDB in a folder. One process may write; others may open it read-only meanwhile, or follow it: `catch_up`
+    then shows what was written since. A follower keeps its log files in a folder of its own."""
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False, follow_in: Path | None = None) -> None:
         self._path = path
         self._db: Rdict | None = None
-        if read_only and not (path / "CURRENT").exists():
+        if (read_only or follow_in) and not (path / "CURRENT").exists():
             raise StateMismatch(
                 f"there is no state in {path}: name the --state (or --out) folder of a run; --once keeps no state"
             )
         make_folder(path)
         access = AccessType.read_only() if read_only else AccessType.read_write()
+        if follow_in is not None:
+            access = AccessType.secondary(str(follow_in))
         try:
             self._db = Rdict(str(path), options=_options(), access_type=access)
         except Exception as error:
@@ -84,6 +87,13 @@ class RocksStore:
         """Make all writes so far survive a power failure."""
         try:
             self._open_db.flush_wal(True)
+        except Exception as error:
+            raise self._failure(error) from error
+
+    def catch_up(self) -> None:
+        """Of a follower: show what the writer has written since."""
+        try:
+            self._open_db.try_catch_up_with_primary()
         except Exception as error:
             raise self._failure(error) from error
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from not_run import name_missed, skip_or_fail
 
 from dustream.streams.kafka.broker import Broker, BrokerFailed, free_port, require_tools
 from dustream.streams.kafka.cluster import KafkaCluster
@@ -42,9 +43,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     try:
         require_tools()
     except BrokerFailed as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"{NOT_RUN}: {error}")
+        skip_or_fail(NOT_RUN, str(error))
     broker = Broker(tmp_path_factory.mktemp("kafka"))
     broker.start(free_port())
     yield broker
@@ -59,10 +58,4 @@ def cluster(broker: Broker) -> KafkaCluster:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    missed = [report for report in terminalreporter.getreports("skipped") if NOT_RUN in str(report.longrepr)]
-    if not missed:
-        return
-    terminalreporter.section("tests on a real Kafka broker that did NOT run", red=True, bold=True)
-    for report in missed:
-        terminalreporter.write_line(f"NOT RUN {report.nodeid}", red=True)
-    terminalreporter.write_line(str(missed[0].longrepr[2]).partition(f"{NOT_RUN}: ")[2], red=True)
+    name_missed(terminalreporter, NOT_RUN, "tests on a real Kafka broker that did NOT run")
