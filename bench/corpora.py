@@ -293,7 +293,9 @@ def main() -> None:
     ]  # fmt: skip
     title = f"{len(texts_of):,} texts, {args.corpus}"
     tables = [Table(title, columns, lines), dummies_table(texts_of)]
-    print(write_result("corpora" if args.corpus == "real" else "corpora_generated", tables, "python bench/corpora.py"))
+    rows_asked = f" --rows {args.rows}" if args.rows else ""
+    command = f"python bench/corpora.py --corpus {args.corpus}{rows_asked} --peers PYTHON --datatrove PYTHON"
+    print(write_result("corpora" if args.corpus == "real" else "corpora_generated", tables, command))
 
 
 if __name__ == "__main__":
