@@ -32,18 +32,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from corpora_peers import SHINGLE_WORDS, THRESHOLD, WORD
 from result_files import Table, write_result
 from text import DATA, rows
 
 import dustream
 
 REAL = ("A_networkx_doc", "A_kafka_site", "A_dolphinscheduler_zh_en", "B_recrawl_flink", "C_pages_multisite")
-SHINGLE_WORDS = 5
-THRESHOLD = 0.9
 SAMPLE = 20_000
 SHARD_ROWS = 100_000
 ROW_WORDS = 120
-WORD = re.compile(r"\w+")
 PEERS = Path(__file__).resolve().parent / "corpora_peers.py"
 
 
@@ -295,7 +293,9 @@ def main() -> None:
     ]  # fmt: skip
     title = f"{len(texts_of):,} texts, {args.corpus}"
     tables = [Table(title, columns, lines), dummies_table(texts_of)]
-    print(write_result("corpora" if args.corpus == "real" else "corpora_generated", tables, "python bench/corpora.py"))
+    rows_asked = f" --rows {args.rows}" if args.rows else ""
+    command = f"python bench/corpora.py --corpus {args.corpus}{rows_asked} --peers PYTHON --datatrove PYTHON"
+    print(write_result("corpora" if args.corpus == "real" else "corpora_generated", tables, command))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-WORD = re.compile(r"\w+")
+# Words, and characters of scripts without spaces, as all tools are given them that do not split texts themselves.
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+WORD = re.compile(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+")
 PERMUTATIONS = 128
 THRESHOLD = 0.9
 SHINGLE_WORDS = 5

@@ -39,6 +39,7 @@ WORK_FOLDER: Final = "work"
 INCOMPLETE_FILE: Final = ".incomplete"
 STDIN: Final = "-"
 COPIED_BYTES: Final = 1 << 20
+POOL_BYTES_MIN: Final = 64 << 20  # smaller inputs are done before other processes have started
 
 
 class DedupeRequest(Struct, frozen=True, kw_only=True):
@@ -131,6 +132,7 @@ def remove_work(work: Path) -> None:
 class _Job:
     def __init__(self, request: DedupeRequest, work: Path, watcher: DedupeWatcher) -> None:
         self._request, self._work, self._watcher = request, work, watcher
+        self._jobs = request.jobs
 
     def run(self) -> DedupeSummary:
         request, watcher = self._request, self._watcher
@@ -152,6 +154,8 @@ class _Job:
 
     def _sign(self) -> list[UnreadShard]:
         tasks = self._tasks()
+        if sum(os.path.getsize(path) for path in {task.shard.path for task in tasks}) < POOL_BYTES_MIN:
+            self._jobs = 1
         folder = self._work / SIGNATURES
         wanted = {task.folder.name for task in tasks}
         for other in folder.iterdir() if folder.is_dir() else ():
@@ -159,7 +163,7 @@ class _Job:
                 shutil.rmtree(other)
         self._watcher.stage("sign", len(tasks))
         found = []
-        for each in in_processes(sign_task, tasks, self._request.jobs):
+        for each in in_processes(sign_task, tasks, self._jobs):
             found.append(each)
             self._watcher.step()
         unread = left_out(tasks, found)
@@ -202,11 +206,11 @@ class _Job:
         return str(path)
 
     def _match(self) -> None:
-        parts = max(1, self._request.jobs)
+        parts = self._jobs
         self._watcher.stage("match", parts)
         shares = [(part, parts) for part in range(parts)]
         work = partial(match_share, self._work, indexes=self._request.against_state)
-        for _ in in_processes(work, shares, self._request.jobs):
+        for _ in in_processes(work, shares, parts):
             self._watcher.step()
 
     def _write(self, out: Path, corpus: SignedCorpus, verdicts: CorpusVerdicts, summary: DedupeSummary) -> None:
@@ -219,7 +223,7 @@ class _Job:
         shards = [Shard(each.path, each.name) for each in summary.inputs]
         watcher.stage("filter", len(shards) if request.outputs else 0)
         tasks = shards if request.outputs else []
-        for _ in in_processes(partial(filter_shard, out=out, outputs=request.outputs), tasks, request.jobs):
+        for _ in in_processes(partial(filter_shard, out=out, outputs=request.outputs), tasks, self._jobs):
             watcher.step()
         write_metadata(summary, request.inputs, out, request.outputs)
         write_summary(summary, out)

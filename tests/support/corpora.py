@@ -53,9 +53,10 @@ def write_lines(path: Path, rows: Sequence[Row]) -> Path:
 
 
 def dedupe(*arguments: Any) -> int:
-    """The exit status of the command, with one process."""
+    """The exit status of the command, with one process unless --jobs is given."""
     is_stage = str(arguments[0]) in ("sign", "match", "resolve", "filter")
-    return main(["dedupe", *map(str, arguments), *([] if is_stage else ["--jobs", "1", "--quiet"])])
+    jobs = [] if is_stage or "--jobs" in arguments else ["--jobs", "1"]
+    return main(["dedupe", *map(str, arguments), *jobs, *([] if is_stage else ["--quiet"])])
 
 
 def verdicts(out: Path) -> list[Row]:

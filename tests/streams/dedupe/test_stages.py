@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from corpora import corpus_rows, dedupe, roles, text, tree, verdicts, write_lines, write_parquet
 
-from dustream.streams.dedupe import shards, signatures
+from dustream.streams.dedupe import job, shards, signatures
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "dedupe_stages.sh"
 
@@ -47,10 +47,20 @@ def test_stages_give_what_one_process_gives_to_the_byte(corpus: Path, tmp_path: 
     assert one == staged
 
 
-def test_several_processes_give_what_one_gives(corpus: Path, tmp_path: Path) -> None:
+def test_several_processes_give_what_one_gives(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[int] = []
+    run = job.in_processes
+
+    def counted(work: object, tasks: object, jobs: int) -> object:
+        used.append(jobs)
+        return run(work, tasks, jobs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(job, "in_processes", counted)
+    monkeypatch.setattr(job, "POOL_BYTES_MIN", 0)
     assert dedupe(corpus, "--out", tmp_path / "one", "--id", "id", "--write-kept") == 0
     assert dedupe(corpus, "--out", tmp_path / "two", "--id", "id", "--write-kept", "--jobs", "2") == 0
     assert tree(tmp_path / "one") == tree(tmp_path / "two")
+    assert used == [1, 1, 1, 2, 2, 2]
 
 
 def test_a_large_file_is_signed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
