@@ -30,10 +30,9 @@ from dustream.streams.engine.signing import (
     Sign,
     SignedChunk,
     end_with_parent,
-    interrupts_ignored,
     sign_isolated,
 )
-from dustream.streams.engine.worker_server import SHARED_BYTES_MIN, worker_context
+from dustream.streams.engine.worker_server import SHARED_BYTES_MIN, interrupts_ignored, worker_context
 from dustream.streams.readers import Share
 
 CHUNKS_AHEAD_MAX = 32  # signed by a worker and not yet taken by the parent
@@ -54,7 +53,7 @@ class ReadRequest(Struct, frozen=True):
     sign: Sign = take_in
 
 
-class _Signed(Struct, frozen=True, array_like=True, tag=True):
+class _SignedShare(Struct, frozen=True, array_like=True, tag=True):
     span: ChunkSpan
     intake: Intake
     read_seconds: float
@@ -75,7 +74,7 @@ class _Failed(Struct, frozen=True, array_like=True, tag=True):
     by_setting: bool
 
 
-_Message = _Signed | _RefusedInput | _Failed
+_Message = _SignedShare | _RefusedInput | _Failed
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[_Message] = msgspec.msgpack.Decoder(_Message)
 
@@ -115,7 +114,7 @@ def _messages(request: ReadRequest, plan: InputPlan, share: Share) -> Iterator[_
             read = time.process_time()
             intake = request.sign(chunk.events, request.source)
             signed = time.process_time()
-            yield _Signed(chunk.place, intake, read - started, signed - read, notices)
+            yield _SignedShare(chunk.place, intake, read - started, signed - read, notices)
             notices.clear()
             started = signed
     except UnreadableInput as error:
@@ -162,7 +161,7 @@ class _Worker:
             message = _DECODER.decode(self._connection.recv_bytes())
         except (EOFError, OSError):  # it ended between messages, or within one
             message = self._after_crash()
-        if isinstance(message, _Signed):
+        if isinstance(message, _SignedShare):
             progress = message.span.progress
             plan = self._plans[self._number]
             self._plans[self._number] = plan._replace(start=progress.position)
@@ -190,7 +189,7 @@ class _Worker:
         progress = chunk.place.progress
         self._plans[self._number] = plan._replace(start=progress.position)
         self._start(self._number + progress.done)
-        return _Signed(chunk.place, intake, 0.0, seconds, notices)
+        return _SignedShare(chunk.place, intake, 0.0, seconds, notices)
 
     def close(self) -> None:
         self._connection.close()
@@ -232,7 +231,7 @@ class SharedReading:
             on_refused(plan.path, error)
             yield SignedChunk(Chunk([], refused_span(plan, self._request.field_map, error)), NOTHING, 0.0)
             return
-        signed = {number: head for number, head in heads.items() if isinstance(head, _Signed)}
+        signed = {number: head for number, head in heads.items() if isinstance(head, _SignedShare)}
         position = plan.start
         while signed:
             number = min(signed, key=lambda each: (_position(signed[each].span), each))
@@ -240,7 +239,7 @@ class SharedReading:
             for notice in head.notices if number == 0 else ():
                 on_notice(plan.path, notice)
             progress = head.span.progress
-            if not progress.done and isinstance(following := self._next_of(number), _Signed):
+            if not progress.done and isinstance(following := self._next_of(number), _SignedShare):
                 signed[number] = following
             position = max(position, progress.position)
             progress = replace(progress, position=position, done=not signed)
@@ -252,7 +251,7 @@ class SharedReading:
             raise BadSetting(message.reason) if message.by_setting else RuntimeError(message.reason)
         return message
 
-    def _taken(self, head: _Signed, span: ChunkSpan) -> SignedChunk[ChunkSpan]:
+    def _taken(self, head: _SignedShare, span: ChunkSpan) -> SignedChunk[ChunkSpan]:
         self.read_seconds += head.read_seconds
         return SignedChunk(Chunk([], span), head.intake, head.sign_seconds)
 

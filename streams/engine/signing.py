@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -20,6 +18,7 @@ import msgspec
 from dustream.core.intake import Intake, Rejected, take_in
 from dustream.core.text.extractors import TextSource
 from dustream.schemas.crawl import CrawlEvent
+from dustream.streams.engine.worker_server import interrupts_ignored
 
 INLINE_EVENTS = 400  # fewer are signed faster in this process than it takes to start a pool
 CHUNKS_IN_FLIGHT_PER_JOB = 3
@@ -159,20 +158,6 @@ def sign_isolated(events: list[CrawlEvent], source: TextSource, sign: Sign) -> t
     first, first_seconds = sign_isolated(events[:half], source, sign)
     second, second_seconds = sign_isolated(events[half:], source, sign)
     return _joined(first, second, half), first_seconds + second_seconds
-
-
-@contextmanager
-def interrupts_ignored() -> Iterator[None]:
-    """Processes started in this block ignore Ctrl-C, which a terminal sends to all its processes: the main process
-    handles it and ends them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _joined(first: Intake, second: Intake, offset: int) -> Intake:

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterable
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 
@@ -24,4 +27,19 @@ def start_server_for(paths: Iterable[str], jobs: int) -> None:
     """Start it now, if workers will be wanted for these inputs."""
     if jobs > 1 and sum(os.path.getsize(path) for path in paths if os.path.isfile(path)) >= SHARED_BYTES_MIN:
         worker_context()
-        forkserver.ensure_running()
+        with interrupts_ignored():
+            forkserver.ensure_running()
+
+
+@contextmanager
+def interrupts_ignored() -> Iterator[None]:
+    """Processes started in this block ignore Ctrl-C, which a terminal sends to all its processes: the main process
+    handles it and ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -17,8 +17,8 @@ from dustream.core.rules.processor import RulesProcessor
 from dustream.core.settings import Settings
 from dustream.schemas.cluster import ClusterUpdate
 from dustream.schemas.rules import RuleSet
-from dustream.streams.engine.signing import end_with_parent, interrupts_ignored
-from dustream.streams.engine.worker_server import worker_context
+from dustream.streams.engine.signing import end_with_parent
+from dustream.streams.engine.worker_server import interrupts_ignored, worker_context
 from dustream.streams.once.alone import run_to_rest
 
 URLS_MIN = 5_000  # fewer are learned from sooner by one process than it takes to start others

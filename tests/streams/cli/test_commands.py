@@ -219,7 +219,7 @@ def test_a_folder_of_which_nothing_can_be_read_is_an_error_and_the_formats_are_t
         (folder / name).write_bytes(bytes(range(256)) * 20)
     (folder / "c.jsonl").write_text("{'no': 'json'}\n")
     done = dustream("run", folder, "--out", tmp_path / "out")
-    assert done.returncode == 1 and b"none of the inputs" in done.stderr
+    assert done.returncode == 1 and b"no input could be read" in done.stderr
     assert done.stderr.count(b"refused: ") == 2 and done.stderr.count(b"Formats read") == 1
 
 
