@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from dustream.streams.serve.lookups import Lookups
 
 EXAMPLES_MAX = 10
 PAGES_PREVIEWED_MAX = 10_000
+SHOWN_WITHIN_S = 3.0
 
 
 class AskedDecision(msgspec.Struct, frozen=True):
@@ -54,6 +56,7 @@ class Decider:
         self._task = asyncio.get_running_loop().create_task(self._apply(decision))
 
     async def _apply(self, decision: AskedDecision) -> None:
+        before = await asyncio.to_thread(self._lookups.source.decisions)
         arguments = ["breaker", "--state", str(self._path)]
         if decision.pass_from is not None:
             arguments += ["--pass-from", repr(decision.pass_from)]
@@ -62,9 +65,19 @@ class Decider:
             *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
         output, _ = await process.communicate()
-        await asyncio.to_thread(self._lookups.catch_up, 0.0)
-        await asyncio.to_thread(self._lookups.renew_digest)
+        await asyncio.to_thread(self._show_effect, before)
         self.message = output.decode(errors="replace").strip() or f"failed with status {process.returncode}"
+
+    def _show_effect(self, before: object) -> None:
+        """A follower may need another attempt to see what the process has written, such as files that replace others."""
+        deadline = time.monotonic() + SHOWN_WITHIN_S
+        while True:
+            self._lookups.catch_up(0.0)
+            is_shown = self._lookups.source.seen().settled and self._lookups.source.decisions() != before
+            if is_shown or time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        self._lookups.renew_digest()
 
     async def close(self) -> None:
         """Wait for a decision under way: it is a write."""
