@@ -69,7 +69,7 @@ class Decider:
         self.message = output.decode(errors="replace").strip() or f"failed with status {process.returncode}"
 
     def _show_effect(self, before: object) -> None:
-        """A follower may need another attempt to see what the process has written, such as files that replace others."""
+        """A follower may need another attempt to see what the process has written: files that replace others."""
         deadline = time.monotonic() + SHOWN_WITHIN_S
         while True:
             self._lookups.catch_up(0.0)
