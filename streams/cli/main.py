@@ -37,6 +37,7 @@ COMMANDS = (
     "dead",
     "replay",
     "compare",
+    "compile",
 )
 
 DESCRIPTION = """\

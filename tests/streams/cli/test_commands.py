@@ -287,3 +287,12 @@ def test_a_damaged_installation_is_one_line_and_no_page_is_rejected(
     assert main(command) == 0
     assert (tmp_path / "out" / "rejected.jsonl").read_text() == ""
     assert len((tmp_path / "out" / "status.jsonl").read_text().splitlines()) == 1
+
+
+def test_compile_leaves_nothing_for_a_run_to_compile(tmp_path: Path) -> None:
+    (tmp_path / "crawl.jsonl").write_text('{"url": "https://a.example/", "html": "<p>some words of a page</p>"}\n')
+    command = [sys.executable, "-m", "dustream"]
+    done = subprocess.run([*command, "compile"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("done in ")
+    subprocess.run([*command, "run", "crawl.jsonl", "--out", "result"], cwd=tmp_path, capture_output=True, check=True)
+    assert "compile" not in json.loads((tmp_path / "result/summary.json").read_text())["seconds_per_stage"]
