@@ -14,7 +14,8 @@ from chromium import AXE
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select
+from selenium.webdriver.support import expected_conditions
+from selenium.webdriver.support.ui import Select, WebDriverWait
 from served import Served
 from served_web import EVIL, HOSTILE_URL
 
@@ -53,6 +54,13 @@ def address(base: str, view: str) -> str:
 def text_of(browser: webdriver.Chrome) -> str:
     """In one step: a page may be reloading itself."""
     return str(browser.execute_script("const main = document.querySelector('main'); return main ? main.innerText : ''"))
+
+
+def follow(browser: webdriver.Chrome, by: str, what: str) -> None:
+    """Click a link or button, and wait for the page that it leads to."""
+    page = browser.find_element(By.TAG_NAME, "html")
+    browser.find_element(by, what).click()
+    WebDriverWait(browser, 30).until(expected_conditions.staleness_of(page))
 
 
 def look(browser: webdriver.Chrome, server: Served, view: str) -> str:
@@ -120,7 +128,7 @@ def test_policy_stops_a_script_that_got_in(browser: webdriver.Chrome, served: Se
 
 def test_links_of_hostile_urls_lead_to_what_is_known_of_them(browser: webdriver.Chrome, served: Served) -> None:
     look(browser, served, "hostile group")
-    browser.find_element(By.PARTIAL_LINK_TEXT, "<script>alert('url')").click()
+    follow(browser, By.PARTIAL_LINK_TEXT, "<script>alert('url')")
     assert browser.find_element(By.TAG_NAME, "h1").text == EVIL_URL
 
 
@@ -147,7 +155,7 @@ def test_lookup_by_keyboard_alone(browser: webdriver.Chrome, served: Served) -> 
 def test_threshold_is_chosen_by_a_slider(browser: webdriver.Chrome, served: Served) -> None:
     look(browser, served, "threshold")
     browser.find_element(By.ID, "threshold").send_keys(Keys.END)
-    browser.find_element(By.XPATH, "//button[.='Show']").click()
+    follow(browser, By.XPATH, "//button[.='Show']")
     assert "1.000 (chosen)" in text_of(browser)
 
 
@@ -205,14 +213,14 @@ def test_split_with_preview_and_undo(browser: webdriver.Chrome, deciding: Served
     browser.find_element(By.ID, "decide-name").send_keys(A)
     Select(browser.find_element(By.ID, "decide-action")).select_by_value("split")
     browser.find_element(By.ID, "decide-from").send_keys("0.95")
-    browser.find_element(By.XPATH, "//button[.='Preview']").click()
+    follow(browser, By.XPATH, "//button[.='Preview']")
     assert "1 of its 3 pages are less than 0.95 similar" in text_of(browser)
-    browser.find_element(By.XPATH, "//button[.='Apply']").click()
+    follow(browser, By.XPATH, "//button[.='Apply']")
     _await_text(browser, deciding, "of it were held")
     assert deciding.get("/v1/url", u=B).json["role"] in ("winner", "unique")
     assert f"split {A} from 0.95" in text_of(browser)
-    browser.find_element(By.XPATH, "//button[starts-with(., 'Undo')]").click()
-    browser.find_element(By.XPATH, "//button[.='Apply']").click()
+    follow(browser, By.XPATH, "//button[starts-with(., 'Undo')]")
+    follow(browser, By.XPATH, "//button[.='Apply']")
     _await_text(browser, deciding, "of it were held")
     assert deciding.get("/v1/url", u=B).json["role"] == "duplicate"
 
@@ -238,15 +246,15 @@ def test_release_with_preview_and_undo(browser: webdriver.Chrome, deciding: Serv
     held = "https://mirror-of-it.example/page/3"
     assert deciding.get("/v1/url", u=held).json["role"] == "held"
     look(browser, deciding, "decide")
-    browser.find_element(By.XPATH, "//button[starts-with(., 'Release')]").click()
+    follow(browser, By.XPATH, "//button[starts-with(., 'Release')]")
     assert "110 held pages become duplicates" in text_of(browser)
     assert deciding.get("/v1/url", u=held).json["role"] == "held"
-    browser.find_element(By.XPATH, "//button[.='Apply']").click()
+    follow(browser, By.XPATH, "//button[.='Apply']")
     _await_text(browser, deciding, "110 held → 110 duplicate")
     assert deciding.get("/v1/url", u=held).json["role"] == "duplicate"
     assert "Nothing is held." in text_of(browser)
-    browser.find_element(By.XPATH, "//button[starts-with(., 'Undo')]").click()
-    browser.find_element(By.XPATH, "//button[.='Apply']").click()
+    follow(browser, By.XPATH, "//button[starts-with(., 'Undo')]")
+    follow(browser, By.XPATH, "//button[.='Apply']")
     _await_text(browser, deciding, "110 duplicate → 110 held")
     assert deciding.get("/v1/url", u=held).json["role"] == "held"
 
