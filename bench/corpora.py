@@ -26,6 +26,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,11 +116,9 @@ def measured(name: str, command: list[str], folder: Path) -> Measured | None:
 def descendants(pid: int) -> list[int]:
     found, at = [pid], 0
     while at < len(found):
-        for task in Path(f"/proc/{found[at]}/task").glob("*/children"):
-            try:
+        with suppress(OSError):  # a process may end at any moment
+            for task in Path(f"/proc/{found[at]}/task").glob("*/children"):
                 found += map(int, task.read_text().split())
-            except OSError:
-                continue
         at += 1
     return found
 
