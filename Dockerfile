@@ -13,6 +13,6 @@ COPY core core
 COPY schemas schemas
 COPY streams streams
 RUN pip install --no-cache-dir --no-deps . \
-    && python -m dustream.streams.warm_up \
+    && dustream compile --all \
     && chmod -R a+rwX "$NUMBA_CACHE_DIR"
 ENTRYPOINT ["dustream"]

@@ -2,6 +2,7 @@
 #   make demo    run the main job embedded, on a generated web
 #   make test    all tests; those of the Kafka engine need Java 17 and Maven, those of the web page Chromium: installed on Debian, as root
 #   make test-quick   those without a broker that take less than ten seconds each
+#   make test-lowest   those without a broker, with the lowest versions of packages that pyproject.toml allows
 #   make check   ruff, mypy --strict
 #   make model   many more random histories through the real processors, and each rule disabled once
 #   make fuzz    100,000 mutated pages through the scanner, compiled with bounds checks; 20,000 damaged inputs
@@ -17,7 +18,7 @@ RUN := $(VENV)/.run-ready
 DEV := $(VENV)/.dev-ready
 TYPES := $(VENV)/types
 
-.PHONY: demo test test-quick test-kafka kafka-tools browser-tools screenshots chaos fuzz model check format bench bench-kafka schemas reference lock clean help
+.PHONY: demo test test-quick test-lowest test-kafka kafka-tools browser-tools screenshots chaos fuzz model check format bench bench-kafka schemas reference lock clean help
 
 help:
 	@sed -n '1,/^$$/s/^#  *//p' Makefile
@@ -32,8 +33,7 @@ $(RUN): requirements.lock pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
 	$(BIN)/python -m compileall -q api core schemas streams
-	@echo "compiling the hot loops, once (a minute or two) ..."
-	$(BIN)/python -m dustream.streams.warm_up
+	$(BIN)/dustream compile
 	@touch $@
 
 $(DEV): requirements-dev.lock $(RUN)
@@ -60,6 +60,19 @@ test: $(DEV) kafka-tools browser-tools
 
 test-quick: $(DEV)
 	$(BIN)/pytest -m "not kafka and not slow"
+
+# Machine code of another numba is kept apart from that beside the source.
+LOWEST := .venv-lowest
+LOWEST_RUN := NUMBA_CACHE_DIR=$(LOWEST)/code $(LOWEST)/bin
+$(LOWEST)/.ready: pyproject.toml
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[dev]'
+	$(LOWEST_RUN)/dustream compile
+	@touch $@
+
+test-lowest: $(LOWEST)/.ready browser-tools
+	$(LOWEST_RUN)/pytest -o cache_dir=.pytest_cache/lowest -m "not kafka"
 
 test-kafka: $(DEV) kafka-tools
 	$(BIN)/pytest -m kafka
@@ -131,4 +144,4 @@ lock:
 	$(LOCK) --extra dev --extra bench -c requirements.lock pyproject.toml -o requirements-dev.lock
 
 clean:
-	rm -rf $(VENV) build demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) build demo *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -17,6 +17,7 @@ By task:
 
     sign, extract               the signature of a text or page; the title, language and main text of a page
     dedupe                      the near-duplicates of a corpus, a table or a data set
+    dedupe_files                the same for files, out of core, as the command `dustream dedupe`
     open                        the groups of a crawl, kept up to date while pages arrive, change and die
     learn, RuleBook, normalize  URL rewrite rules: learned from duplicates, loaded, applied
     Client                      an application on Kafka: publish events, read statuses and rules
@@ -35,6 +36,7 @@ from dustream._code_cache import choose_code_cache
 if TYPE_CHECKING:
     from dustream._client import Client
     from dustream._deduped import Cluster, Deduped, PairReport, RecordVerdict, dedupe
+    from dustream._deduped_files import DedupedFiles, dedupe_files
     from dustream._pages import Page, Signature, extract, sign
     from dustream._rules import RuleBook, learn, normalize
     from dustream._state import Added, State, open
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
         DustreamError,
         Interrupted,
         StateMismatch,
+        Unavailable,
         UnreadableInput,
     )
     from dustream.schemas.crawl import CrawlEvent
@@ -65,6 +68,7 @@ __all__ = [
     "Cluster",
     "CrawlEvent",
     "Deduped",
+    "DedupedFiles",
     "DiskFailure",
     "DuplicateStatus",
     "DustreamError",
@@ -77,10 +81,12 @@ __all__ = [
     "Signature",
     "State",
     "StateMismatch",
+    "Unavailable",
     "UnreadableInput",
     "UrlRule",
     "__version__",
     "dedupe",
+    "dedupe_files",
     "extract",
     "is_kept",
     "learn",
@@ -92,6 +98,7 @@ __all__ = [
 _MODULES = {
     "dustream._client": ("Client",),
     "dustream._deduped": ("Cluster", "Deduped", "PairReport", "RecordVerdict", "dedupe"),
+    "dustream._deduped_files": ("DedupedFiles", "dedupe_files"),
     "dustream._pages": ("Page", "Signature", "extract", "sign"),
     "dustream._rules": ("RuleBook", "learn", "normalize"),
     "dustream._state": ("Added", "State", "open"),
@@ -104,6 +111,7 @@ _MODULES = {
         "DustreamError",
         "Interrupted",
         "StateMismatch",
+        "Unavailable",
         "UnreadableInput",
     ),
     "dustream.schemas.crawl": ("CrawlEvent",),

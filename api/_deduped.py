@@ -14,11 +14,20 @@ from numpy.typing import NDArray
 from dustream._pages import extract
 from dustream._records import Records, records_of
 from dustream.core.errors import BadInput, BadSetting
-from dustream.core.once.records import RowColumns, RowComparison, judge_rows, match_rows
+from dustream.core.once.records import RowColumns, RowComparison, first_rows, judge_rows, match_rows
 from dustream.core.similarity import TAU_DENOMINATOR_MAX, intersection_size, jaccard, threshold_ratio
 from dustream.core.text.row_signing import TokenKind, TokenRules
 from dustream.streams.dedupe.ranking import ranked_rows
-from dustream.streams.dedupe.rows import BATCH_BYTES_MAX, BATCH_ROWS_MAX, REASONS, RowBatch, json_column, text_batch
+from dustream.streams.dedupe.rows import (
+    BATCH_BYTES_MAX,
+    BATCH_ROWS_MAX,
+    NO_TEXT,
+    NOT_TEXT,
+    REASONS,
+    RowBatch,
+    json_column,
+    text_batch,
+)
 from dustream.streams.dedupe.settings import DedupeSettings
 from dustream.streams.dedupe.signatures import sign_batch
 from dustream.streams.dedupe.verdicts import DUPLICATE, RELATIONS, ROLES, CorpusVerdicts, described
@@ -75,21 +84,24 @@ def dedupe(
     ngram: int = 0,
     min_tokens: int = 1,
     keep_case: bool = False,
+    fold_chinese: bool = False,
     against: Any = None,
     only_against: bool = False,
 ) -> Deduped:
     """Find the near-duplicates among records and choose which to keep.
 
-    `records` is an iterable of texts or dicts, a pandas or polars DataFrame, a pyarrow Table or a Hugging Face Dataset.
+    `records` is an iterable of texts or dicts, a pandas or polars DataFrame, a pyarrow Table or a Hugging Face Dataset;
+    `dedupe_files` takes files.
     `text` names the field or column with the text; `html` one with HTML pages, whose main text is compared instead.
     `id` names the field by which records are known in the answers; without it they are known by their number.
 
     Two records are duplicates if the Jaccard similarity of their shingles is at least `threshold`. A group is
-    connected by such pairs, and a record is dropped only for a kept one that it matches itself. A record without text
-    is not compared, and kept.
+    connected by such pairs, and a record is dropped only for a kept one that it matches itself. A record without text,
+    or with a text that is no string, is not compared, and kept.
 
     `prefer` says which record of a group is kept: `first`, `last`, `longest`, `shortest`, `FIELD:asc` or `FIELD:desc`;
-    several in order. `tokens`, `ngram`, `min_tokens` and `keep_case` say what is compared, as in `dustream dedupe`.
+    several in order. `tokens`, `ngram`, `min_tokens`, `keep_case` and `fold_chinese` say what is compared, as in
+    `dustream dedupe`.
     `against` are other records: what they have is dropped, and with `only_against` nothing else.
 
     >>> words = " ".join(map(str, range(100)))
@@ -108,7 +120,7 @@ def dedupe(
         text=html or text,
         id=id,
         threshold=threshold,
-        rules=TokenRules(tokens, ngram, keep_case),
+        rules=TokenRules(tokens, ngram, keep_case, fold_chinese),
         min_tokens=min_tokens,
         prefer=(prefer,) if isinstance(prefer, str) else tuple(prefer),
     )
@@ -135,22 +147,25 @@ class _View:
 
     def batches(self) -> Iterator[RowBatch]:
         texts: list[bytes | None] = []
+        reasons: list[int] = []
         size = 0
-        for number, value in enumerate(self.records.column(self._settings.text)):
-            if value is not None and not isinstance(value, str | bytes):
-                raise BadInput(f"the text of record {number} is a {type(value).__name__}, not a string")
+        for value in self.records.column(self._settings.text):
             texts.append(self.text_bytes(value))
+            reasons.append(0 if value is None or isinstance(value, str | bytes) else NOT_TEXT)
             size += len(texts[-1] or b"")
             if len(texts) == BATCH_ROWS_MAX or size > BATCH_BYTES_MAX:
-                yield text_batch(texts)
-                texts, size = [], 0
+                yield text_batch(texts, reasons=np.array(reasons, dtype=np.uint8))
+                texts, reasons, size = [], [], 0
         if texts:
-            yield text_batch(texts)
+            yield text_batch(texts, reasons=np.array(reasons, dtype=np.uint8))
 
-    def text_bytes(self, value: str | bytes | None) -> bytes | None:
-        if self.is_html and value:
+    def text_bytes(self, value: Any) -> bytes | None:
+        """None if it is no text."""
+        if self.is_html and isinstance(value, str | bytes) and value:
             value = extract(value).text
-        return value.encode("utf-8", "replace") if isinstance(value, str) else value
+        if isinstance(value, str):
+            return value.encode("utf-8", "replace")
+        return value if isinstance(value, bytes) else None
 
 
 class _Signed(NamedTuple):
@@ -165,6 +180,9 @@ class _Signed(NamedTuple):
 def _signed(batches: Iterator[RowBatch], settings: DedupeSettings) -> _Signed:
     signed = [sign_batch(batch, settings) for batch in batches] or [sign_batch(text_batch([]), settings)]
     columns = {name: np.concatenate([each[name] for each, _ in signed]) for name in signed[0][0]}
+    reasons = columns["reasons.u8"]
+    if len(reasons) and np.all((reasons == NOT_TEXT) | (reasons == NO_TEXT)) and np.any(reasons == NOT_TEXT):
+        raise BadInput(f"no record has a text in {settings.text!r}: its values are no strings, name another")
     sizes = np.concatenate([np.diff(each["ends.i64"], prepend=0) for each, _ in signed])
     ends = np.cumsum(sizes, dtype=np.int64)
     rows = RowColumns(
@@ -188,7 +206,8 @@ def _verdicts(views: list[_View], settings: DedupeSettings, references: int, *, 
     ranked = ranked_rows(settings.preferences, signed.tokens, columns)
     ranked = np.concatenate((np.arange(references), ranked[ranked >= references]))
     comparison = RowComparison(threshold_ratio(settings.threshold), references, only_against)
-    found = judge_rows(signed.rows, comparison, match_rows(signed.rows, comparison), ranked)
+    firsts = first_rows(signed.rows)
+    found = judge_rows(signed.rows, firsts, comparison, match_rows(signed.rows, firsts, comparison), ranked)
     return described(found, signed.reasons, signed.rows.hashes, signed.byte_hashes)
 
 

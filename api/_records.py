@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from typing import Any, Protocol
 
 from dustream.core.errors import BadInput
@@ -31,13 +32,16 @@ class Records(Protocol):
 
 def records_of(data: Any) -> Records:
     """The right view of some data; BadInput if it is none."""
-    package = type(data).__module__.partition(".")[0]
-    if package in _TABLES and hasattr(data, "__len__"):
-        return _TABLES[package](data)
+    table = _TABLES.get(type(data).__module__.partition(".")[0])
+    if table is not None and hasattr(data, "__len__") and not isinstance(data, Mapping):
+        has_columns = hasattr(data, "columns") or hasattr(data, "column_names")
+        return table(data) if has_columns else _Rows(table.values(data))
+    if isinstance(data, PathLike):
+        raise BadInput(f"{data} is a path: `dustream.dedupe_files` deduplicates files")
     if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
         raise BadInput(
             f"a {type(data).__name__} is no collection of records: give a list of texts or dicts, a pandas or polars "
-            "DataFrame, a pyarrow Table, or a Hugging Face Dataset"
+            "DataFrame, a pyarrow Table, or a Hugging Face Dataset; for files there is `dustream.dedupe_files`"
         )
     return _Rows(data)
 
@@ -80,6 +84,11 @@ class _Table(ABC):
     def __len__(self) -> int:
         return len(self._table)
 
+    @staticmethod
+    def values(column: Any) -> list[Any]:
+        """Of one column without a table."""
+        return list(column)
+
     def _names(self) -> list[str]:
         return list(self._table.columns)
 
@@ -102,9 +111,16 @@ class _Table(ABC):
 
 
 class _Pandas(_Table):
+    """Pandas has several values for a missing one: NaN, NaT, NA."""
+
+    @staticmethod
+    def values(column: Any) -> list[Any]:
+        from pandas import isna  # type: ignore[import-untyped]
+
+        return [None if isna(value) is True else value for value in column]
+
     def column(self, name: str) -> Iterator[Any]:
-        """Pandas writes a missing text as NaN, which is the only value that is not itself."""
-        return (None if value != value else value for value in super().column(name))
+        return iter(self.values(super().column(name)))
 
     def pick(self, rows: Sequence[int]) -> Any:
         return self._table.iloc[list(rows)]
@@ -124,6 +140,15 @@ class _Polars(_Table):
 
 
 class _Arrow(_Table):
+    def __init__(self, table: Any) -> None:
+        from pyarrow import RecordBatch, Table
+
+        super().__init__(Table.from_batches([table]) if isinstance(table, RecordBatch) else table)
+
+    @staticmethod
+    def values(column: Any) -> list[Any]:
+        return column.to_pylist()  # type: ignore[no-any-return]
+
     def _names(self) -> list[str]:
         return list(self._table.column_names)
 

@@ -3,7 +3,8 @@
     python bench/clock.py [--rounds 3] [--generated 100000,1000000] [--only real,generated,start] [--no-beautifulsoup]
 
 All commands of a collection run one after the other, `--rounds` times; the best round of each counts. *Times* is how
-many times as long as `run --once` (or `run`) with as many jobs. A run on a busy machine is refused without --busy.
+many times as long as `run --once` (or `run`) with as many jobs. Commands with one job run on one core (`taskset`).
+A run on a busy machine is refused without --busy.
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ BIN = Path(sys.executable).parent
 REAL = ("A_kafka_site", "C_pages_multisite")
 PEERS = {"rensa": "resiliparse + rensa", "datasketch": "BeautifulSoup + datasketch"}
 LOAD_MAX = 0.7
+IN_WORKERS = ("read", "sign")
 ONE_PAGE = {"url": "http://a.example/", "html": "<html><title>One</title><p>" + "some words of a page " * 20}
 
 
 class Ran(NamedTuple):
-    """One command: seconds by the clock, processor seconds, peak MB, and the stages if it is ours."""
+    """One command: seconds by the clock, processor seconds; of ours also peak MB of the main process, and stages."""
 
     seconds: float
     processor: float
@@ -43,16 +45,25 @@ class Ran(NamedTuple):
     stages: dict[str, float]
 
 
-def ours(pages: Path, out: Path, *options: str) -> Ran:
+def ours(pages: Path, out: Path, jobs: int, *options: str) -> Ran:
+    """Stages of worker processes overlap with the others, so they are left out: what the main process waits for them is
+    a part of everything else."""
     shutil.rmtree(out, ignore_errors=True)
-    ran = timed([str(BIN / "dustream"), "run", str(pages), "--out", str(out), "--quiet", *options])
+    command = [str(BIN / "dustream"), "run", str(pages), "--out", str(out), "--quiet", "--jobs", str(jobs), *options]
+    ran = timed([*_cores(jobs), *command])
     summary = json.loads((out / "summary.json").read_text())
-    stages = summary["seconds_per_stage"]
-    return ran._replace(stages={"start and end": ran.seconds - summary["seconds"], **stages})
+    stages = {name: took for name, took in summary["seconds_per_stage"].items() if jobs == 1 or name not in IN_WORKERS}
+    stages = {"start and end": ran.seconds - summary["seconds"], **stages}
+    return ran._replace(peak_mb=summary["peak_memory_mb"], stages=stages)
 
 
 def peer(name: str, pages: Path, out: Path, jobs: int) -> Ran:
-    return timed([sys.executable, str(HERE / "crawl_peers.py"), name, str(pages), str(out), "--jobs", str(jobs)])
+    command = [sys.executable, str(HERE / "crawl_peers.py"), name, str(pages), str(out), "--jobs", str(jobs)]
+    return timed([*_cores(jobs), *command])
+
+
+def _cores(jobs: int) -> list[str]:
+    return ["taskset", "-c", "0"] if jobs == 1 else []
 
 
 def timed(command: list[str]) -> Ran:
@@ -62,7 +73,7 @@ def timed(command: list[str]) -> Ran:
     seconds = time.perf_counter() - started
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Ran(seconds, processor, after.ru_maxrss / 1024, {})
+    return Ran(seconds, processor, 0.0, {})
 
 
 def best(runs: list[Ran]) -> Ran:
@@ -75,8 +86,7 @@ def compared(name: str, pages: Path, rounds: int, peers: list[str], work: Path) 
     commands: dict[tuple[str, int], Callable[[], Ran]] = {}
     for jobs in (1, 2):
         for once in ("--once", ""):
-            options = [*once.split(), "--jobs", str(jobs)]
-            commands[f"dustream run {once}".strip(), jobs] = partial(ours, pages, work / "out", *options)
+            commands[f"dustream run {once}".strip(), jobs] = partial(ours, pages, work / "out", jobs, *once.split())
         for each in peers:
             commands[PEERS[each], jobs] = partial(peer, each, pages, work / "keep.txt", jobs)
     runs: dict[tuple[str, int], list[Ran]] = {}
@@ -93,29 +103,56 @@ def compared(name: str, pages: Path, rounds: int, peers: list[str], work: Path) 
         to_ours = [ran.seconds / found[command, jobs].seconds for command in ("dustream run --once", "dustream run")]
         to_one_job = found[label, 1].seconds / ran.seconds
         rows.append([label, jobs, ran.seconds, *to_ours, to_one_job, 1e6 * ran.seconds / count])
-    stages = [name for name, _ in sorted(found["dustream run", 1].stages.items(), key=lambda item: -item[1])]
-    stages += [each for each in found["dustream run --once", 1].stages if each not in stages]
-    once, kept = found["dustream run --once", 1], found["dustream run", 1]
-    where = [[stage, once.stages.get(stage, ""), kept.stages.get(stage, "")] for stage in stages]
-    where.append(["everything else", *(ran.seconds - sum(ran.stages.values()) for ran in (once, kept))])
-    where.append(["by the clock", once.seconds, kept.seconds])
     return [
         Table(f"{name}: {count:,} pages, {pages.stat().st_size / 1e6:,.0f} MB of JSON lines", columns, rows),
-        Table(f"{name}: where the time goes, one job, s", ["stage", "dustream run --once", "dustream run"], where),
+        _where(name, found),
+        _memory(name, found, count, work),
     ]
+
+
+def _memory(name: str, found: dict[tuple[str, int], Ran], count: int, work: Path) -> Table:
+    """The fixed part is the peak of a run on one page."""
+    rows: list[list[Any]] = []
+    for (command, jobs), ran in found.items():
+        if ran.stages:
+            fixed_mb = ours(_one_page(work), work / "out", jobs, *command.split()[2:]).peak_mb
+            rows.append([command, jobs, ran.peak_mb, fixed_mb, 1024 * (ran.peak_mb - fixed_mb) / count])
+    return Table(f"{name}: memory of the main process", ["", "jobs", "peak MB", "of these fixed", "KB a page"], rows)
+
+
+def _one_page(work: Path) -> Path:
+    page = work / "one.jsonl"
+    page.write_text(json.dumps(ONE_PAGE) + "\n")
+    return page
+
+
+def _where(name: str, found: dict[tuple[str, int], Ran]) -> Table:
+    """Where the time goes: rows that add up to the last one."""
+    runs = {key: ran for key, ran in found.items() if ran.stages}
+    most: dict[str, float] = {}
+    for ran in runs.values():
+        for stage, took in ran.stages.items():
+            most[stage] = max(most.get(stage, 0.0), took)
+    rows: list[list[Any]] = [
+        [stage, *(ran.stages.get(stage, "") for ran in runs.values())]
+        for stage in sorted(most, key=most.__getitem__, reverse=True)
+    ]
+    rest = "everything else; with 2 jobs, waiting for workers that read and sign"
+    rows.append([rest, *(ran.seconds - sum(ran.stages.values()) for ran in runs.values())])
+    rows.append(["by the clock", *(ran.seconds for ran in runs.values())])
+    columns = ["stage", *(f"{command}, {jobs} job{'s' * (jobs > 1)}" for command, jobs in runs)]
+    return Table(f"{name}: where the time goes, s", columns, rows)
 
 
 def start_up(work: Path, rounds: int) -> Table:
     """A run on one page: beside Python itself."""
-    page = work / "one.jsonl"
-    page.write_text(json.dumps(ONE_PAGE) + "\n")
+    page = _one_page(work)
     rows = []
     bare = best([timed([sys.executable, "-c", "pass"]) for _ in range(rounds)])
     rows.append(["python -c pass", bare.seconds, bare.processor])
     for label, options in (("dustream run", ()), ("dustream run --once", ("--once",))):
-        ran = best([ours(page, work / "one", *options) for _ in range(rounds)])
-        peak_mb = json.loads((work / "one/summary.json").read_text())["peak_memory_mb"]
-        rows.append([label, ran.seconds, ran.processor, peak_mb])
+        ran = best([ours(page, work / "one", 1, *options) for _ in range(rounds)])
+        rows.append([label, ran.seconds, ran.processor, ran.peak_mb])
     rows[0].append("")
     return Table("One page", ["command", "s", "processor s", "peak MB"], rows)
 

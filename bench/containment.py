@@ -104,10 +104,10 @@ def traced(pages: list[CrawlEvent], name: str, language: str) -> list[list[Any]]
     rows = []
     for share in SHARES:
         found = outcome([*pages, *reprints], Settings(containment_share=share))
-        told = Counter(found.statuses[each.url].relation or found.statuses[each.url].role for each in reprints)
-        grouped = told["exact"] + told["near"] + told["winner"]
-        counts = [len(articles), told["contained"], grouped, told["unique"]]
-        rows.append([f"{name}, {language}", share, *counts, 1 - told["unique"] / len(articles)])
+        relations = Counter(found.statuses[each.url].relation or found.statuses[each.url].role for each in reprints)
+        grouped = relations["exact"] + relations["near"] + relations["winner"]
+        counts = [len(articles), relations["contained"], grouped, relations["unique"]]
+        rows.append([f"{name}, {language}", share, *counts, 1 - relations["unique"] / len(articles)])
     return rows
 
 
@@ -266,7 +266,7 @@ def main() -> None:
         rows = [row for name, language in wanted for row in traced(collections[name], name, language)]
         columns = ["collection", "containment_share", "reprints", "contained", "in a group", "not traced", "traced"]
         tables.append(Table("reprints of real articles, cut to 70 % with an advert of 40 characters", columns, rows))
-        columns = ["collection", "pages", "dropped", "contained", "share not as told", "container shorter"]
+        columns = ["collection", "pages", "dropped", "contained", "share not as stated", "container shorter"]
         rows = [shares(pages, name) for name, pages in collections.items()]
         tables.append(Table("contained verdicts on real collections, measured again", columns, rows))
     for table in tables:

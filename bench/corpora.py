@@ -1,30 +1,32 @@
 """`dustream dedupe` beside rensa, datasketch, text-dedup and datatrove: time, memory and quality on one Parquet file.
 
-    python bench/corpora.py --corpus real --peers ~/peers/bin/python [--datatrove ~/peers2/bin/python] [--rows N]
+    python bench/corpora.py --corpus real --rows 10000 --peers ~/peers/bin/python --datatrove ~/peers2/bin/python
+    python bench/corpora.py --corpus real --peers ~/peers/bin/python [--leave-out datasketch text-dedup]
     python bench/corpora.py --corpus generated --rows 183355 …
     python bench/corpora.py --memory 100000 1000000 5000000
 
 Whole commands by the clock, one after the other, each in a process of its own; memory is the peak of its processes'
 resident memory, read every 50 ms. Peers run in Python environments of their own (`pip install rensa datasketch pyarrow
-text-dedup`, `pip install datatrove[processing]`); one that is not there is left out, and named. The real corpus is the
-main text of the pages in DUSTREAM_DATA; the other one is `dustream generate`. All compare 5-word shingles at .9, rensa
-also bare words, as its README does. A row that a tool drops is compared with the rows that it keeps by exact Jaccard of
-5-word shingles, on a sample.
+text-dedup`, `pip install datatrove[processing] spacy`); one that is not there, or takes longer than --limit, is left
+out and named. The real corpus is the main text of the pages in DUSTREAM_DATA; the other one is `dustream generate`. All
+compare 5-word shingles at .9, rensa also bare words, as its README does. A row that a tool drops is compared with the
+rows that it keeps by exact Jaccard of 5-word shingles, on a sample.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +36,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from corpora_peers import SHINGLE_WORDS, THRESHOLD, WORD
+from numpy.typing import NDArray
 from result_files import Table, write_result
 from text import DATA, rows
 
@@ -41,6 +44,7 @@ import dustream
 
 REAL = ("A_networkx_doc", "A_kafka_site", "A_dolphinscheduler_zh_en", "B_recrawl_flink", "C_pages_multisite")
 SAMPLE = 20_000
+SMALL = 10_000  # rows on which all tools run, also those that take minutes for them
 SHARD_ROWS = 100_000
 ROW_WORDS = 120
 PEERS = Path(__file__).resolve().parent / "corpora_peers.py"
@@ -54,10 +58,11 @@ class Measured(NamedTuple):
     cpu_seconds: float
     peak_mb: int
     anonymous_mb: int
-    kept: set[int]
+    kept: list[int]
 
 
 def real_texts() -> Iterator[str]:
+    """Of every page that has HTML, also if its main text is empty."""
     for name in REAL:
         for row in rows(name):
             if row.get("html"):
@@ -67,16 +72,18 @@ def real_texts() -> Iterator[str]:
 def generated_texts(folder: Path, count: int) -> Iterator[str]:
     events = folder / "web.jsonl"
     dustream_command = [sys.executable, "-m", "dustream.streams.cli.main"]
-    subprocess.run([*dustream_command, "generate", "--pages", str(count), "--out", str(events)], check=True)
+    pages = str(count * 6 // 5)  # some have no text
+    subprocess.run([*dustream_command, "generate", "--pages", pages, "--out", str(events)], check=True)
     with events.open() as file:
         for event in map(json.loads, file):
             if event.get("html") and isinstance(event["html"], str):
                 yield dustream.extract(event["html"]).text
+    events.unlink()
 
 
 def write_corpus(path: Path, texts: Iterator[str], count: int | None) -> None:
     """All texts, or so many of them, evenly spaced."""
-    found = [text for text in texts if text.strip()]
+    found = list(texts)
     if count is not None and count < len(found):
         found = [found[number * len(found) // count] for number in range(count)]
     pq.write_table(
@@ -84,8 +91,9 @@ def write_corpus(path: Path, texts: Iterator[str], count: int | None) -> None:
     )
 
 
-def measured(name: str, command: list[str], folder: Path) -> Measured | None:
-    """Run a command that writes the ids it keeps, one a line, to its last argument; None if it fails."""
+def measured(name: str, command: list[str], folder: Path, limit_s: float | None = None) -> Measured | None:
+    """Run a command that writes the ids it keeps, one a line, to its last argument; None if it fails, or takes longer
+    than a limit."""
     kept, peaks = folder / "kept.txt", [0, 0]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
@@ -99,18 +107,44 @@ def measured(name: str, command: list[str], folder: Path) -> Measured | None:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    output, _ = process.communicate()
+    output = output_of(process, limit_s)
     seconds = time.perf_counter() - started
     done.set()
     watcher.join()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     if process.returncode:
-        print(f"{name} failed: {output.decode(errors='replace')[-600:]}", file=sys.stderr)
+        why = f"failed: {output.decode(errors='replace')[-600:]}" if output is not None else f"took over {limit_s:,} s"
+        print(f"{name} {why}", file=sys.stderr)
         return None
     cpu = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
     return Measured(
-        name, seconds, cpu, peaks[0] >> 10, peaks[1] >> 10, {int(line) for line in kept.read_text().split()}
+        name, seconds, cpu, peaks[0] >> 10, peaks[1] >> 10, [int(line) for line in kept.read_text().split()]
     )
+
+
+def output_of(process: subprocess.Popen[bytes], limit_s: float | None) -> bytes | None:
+    """What a process prints until it ends; None if it is killed at the limit."""
+    try:
+        return process.communicate(timeout=limit_s)[0]
+    except subprocess.TimeoutExpired:
+        for pid in reversed(descendants(process.pid)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.communicate()
+        return None
+
+
+def stored(name: str, command: list[str], args: argparse.Namespace) -> Measured | None:
+    """What a command took: measured now, or with --reuse by an earlier call on this corpus."""
+    path = args.folder / f"{args.corpus}-{args.rows or 'all'}-{name.replace(' ', '')}.json"
+    if args.reuse and path.exists():
+        return Measured(*json.loads(path.read_bytes()))
+    shutil.rmtree(args.folder / "out", ignore_errors=True)
+    found = measured(name, command, args.folder, args.limit)
+    if found is not None:
+        path.write_text(json.dumps(found))
+        print(found[:-1], flush=True)
+    return found
 
 
 def descendants(pid: int) -> list[int]:
@@ -144,52 +178,59 @@ def commands(corpus: Path, folder: Path, args: argparse.Namespace) -> Iterator[t
         yield "datatrove", [args.datatrove, str(PEERS), "datatrove", str(corpus), str(folder / "out"), "1"]
 
 
-def shingles(text: str) -> frozenset[int]:
+def shingles(text: str) -> NDArray[np.int64]:
     words = WORD.findall(text.lower())
-    return frozenset(
-        hash(tuple(words[at : at + SHINGLE_WORDS])) for at in range(max(1, len(words) - SHINGLE_WORDS + 1))
-    )
+    found = [hash(tuple(words[at : at + SHINGLE_WORDS])) for at in range(max(1, len(words) - SHINGLE_WORDS + 1))]
+    return np.unique(np.array(found, dtype=np.int64))
 
 
 class Judge:
-    """Exact similarities of sampled rows to the kept rows, found by shingles that few rows have."""
+    """Exact similarities of sampled rows to the kept rows, found by shingles that few rows have. Rows without a word
+    are not judged."""
 
     def __init__(self, texts: list[str]) -> None:
-        self._sets = [shingles(text) for text in texts]
-        self._rows_with = Counter(shingle for each in self._sets for shingle in each)
+        by_text: dict[str, NDArray[np.int64]] = {}
+        for text in texts:
+            if text not in by_text:
+                by_text[text] = shingles(text)
+        self._sets = [by_text[text] for text in texts]
+        self._judged = {row for row, text in enumerate(texts) if WORD.search(text)}
+        self._all, self._rows_with = np.unique(np.concatenate(list(by_text.values())), return_counts=True)
 
     def quality(self, kept: set[int]) -> list[Any]:
         """Of sampled dropped rows: the share with a kept one at .9, the number whose best is below .85; of sampled kept
         rows: the number beside another kept one at .95."""
-        by_shingle: dict[int, list[int]] = {}
-        for row in sorted(kept):
-            for shingle in self._prefix(row):
-                by_shingle.setdefault(shingle, []).append(row)
+        dropped, held = sorted(self._judged - kept), sorted(self._judged & kept)
+        prefixes = [self._prefix(row) for row in held]
+        terms, rows = np.concatenate(prefixes), np.repeat(held, [len(each) for each in prefixes])
+        order = np.argsort(terms, kind="stable")
+        index = terms[order], rows[order]
         chosen = random.Random(1)
-        dropped = sorted(set(range(len(self._sets))) - kept)
-        some = chosen.sample(dropped, min(SAMPLE, len(dropped)))
-        best = [self._best(row, by_shingle) for row in some]
-        held = chosen.sample(sorted(kept), min(SAMPLE, len(kept)))
-        beside = sum(self._best(row, by_shingle) >= 0.95 for row in held)
+        best = [self._best(row, *index) for row in chosen.sample(dropped, min(SAMPLE, len(dropped)))]
+        beside = [self._best(row, *index) for row in chosen.sample(held, min(SAMPLE, len(held)))]
         return [
             sum(each >= THRESHOLD for each in best) / max(1, len(best)),
             sum(each < 0.85 for each in best),
-            beside,
+            sum(each >= 0.95 for each in beside),
         ]
 
-    def _prefix(self, row: int) -> list[int]:
+    def _prefix(self, row: int) -> NDArray[np.int64]:
         """Two sets at .85 share one of the rarest 15 % of either (prefix filtering)."""
-        own = sorted(self._sets[row], key=lambda shingle: (self._rows_with[shingle], shingle))
-        return own[: len(own) - int(0.85 * len(own)) + 1]
+        own = self._sets[row]
+        rarest = np.argsort(self._rows_with[np.searchsorted(self._all, own)], kind="stable")
+        return own[rarest[: len(own) - int(0.85 * len(own)) + 1]]
 
-    def _best(self, row: int, by_shingle: dict[int, list[int]]) -> float:
-        near = {other for shingle in self._prefix(row) for other in by_shingle.get(shingle, ())} - {row}
+    def _best(self, row: int, terms: NDArray[np.int64], rows: NDArray[np.int64]) -> float:
+        prefix = self._prefix(row)
+        ranges = zip(np.searchsorted(terms, prefix), np.searchsorted(terms, prefix, "right"), strict=True)
+        near = {other for start, end in ranges for other in rows[start:end].tolist()} - {row}
         own, best = self._sets[row], 0.0
-        for other in near:
+        for other in sorted(near, key=lambda other: abs(len(self._sets[other]) - len(own))):
             theirs = self._sets[other]
-            if min(len(own), len(theirs)) > best * max(len(own), len(theirs)):
-                common = len(own & theirs)
-                best = max(best, common / (len(own) + len(theirs) - common))
+            if min(len(own), len(theirs)) <= best * max(len(own), len(theirs)):
+                break
+            common = len(np.intersect1d(own, theirs, assume_unique=True))
+            best = max(best, common / (len(own) + len(theirs) - common))
         return best
 
 
@@ -262,6 +303,9 @@ def main() -> None:
     parser.add_argument("--peers", help="a Python with rensa, datasketch and text-dedup")
     parser.add_argument("--datatrove", help="a Python with datatrove")
     parser.add_argument("--leave-out", nargs="*", default=[])
+    parser.add_argument("--limit", type=float, metavar="SECONDS", help="tools that take longer are left out, and named")
+    parser.add_argument("--measure-only", action="store_true", help="run the tools; the next call with --reuse judges")
+    parser.add_argument("--reuse", action="store_true", help="do not run again what was measured on this corpus")
     parser.add_argument("--memory", type=int, nargs="+", metavar="ROWS", help="memory at these sizes, and nothing else")
     parser.add_argument("--folder", type=Path, default=Path("/tmp/dustream-corpora"))
     args = parser.parse_args()
@@ -276,25 +320,28 @@ def main() -> None:
             sys.exit(f"no data in {DATA}: set DUSTREAM_DATA")
         write_corpus(corpus, texts, args.rows)
     texts_of = pq.read_table(corpus)["text"].to_pylist()
+    found = [each for name, command in commands(corpus, args.folder, args) if (each := stored(name, command, args))]
+    if args.measure_only:
+        return
     judge = Judge(texts_of)
     lines = []
-    for name, command in commands(corpus, args.folder, args):
-        shutil.rmtree(args.folder / "out", ignore_errors=True)
-        found = measured(name, command, args.folder)
-        if found is not None:
-            per_row = round(found.peak_mb * (1 << 20) / len(texts_of))
-            quality = judge.quality(found.kept)
-            lines.append([name, found.seconds, found.cpu_seconds, found.peak_mb, per_row, len(found.kept), *quality])
-            print(lines[-1], flush=True)
+    for each in found:
+        per_row = round(each.peak_mb * (1 << 20) / len(texts_of))
+        measures = [each.name, each.seconds, each.cpu_seconds, each.peak_mb, per_row, len(each.kept)]
+        lines.append([*measures, *judge.quality(set(each.kept))])
+        print(lines[-1], flush=True)
     columns = [
         "tool", "seconds", "processor s", "peak MB", "bytes a row", "kept", "dropped with a kept one ≥ .9",
         "dropped, best < .85", "kept beside a kept one ≥ .95",
     ]  # fmt: skip
     title = f"{len(texts_of):,} texts, {args.corpus}"
-    tables = [Table(title, columns, lines), dummies_table(texts_of)]
+    tables = [Table(title, columns, lines), *([dummies_table(texts_of)] if args.rows == SMALL else [])]
     rows_asked = f" --rows {args.rows}" if args.rows else ""
-    command = f"python bench/corpora.py --corpus {args.corpus}{rows_asked} --peers PYTHON --datatrove PYTHON"
-    print(write_result("corpora" if args.corpus == "real" else "corpora_generated", tables, command))
+    without = f" --leave-out {' '.join(args.leave_out)}" if args.leave_out else ""
+    without += f" --limit {args.limit:g}" if args.limit else ""
+    peers = " --peers PYTHON" + (" --datatrove PYTHON" if args.datatrove else "")
+    command = f"python bench/corpora.py --corpus {args.corpus}{rows_asked}{peers}{without}"
+    print(write_result(f"corpora_{args.corpus}" if args.rows != SMALL else "corpora", tables, command))
 
 
 if __name__ == "__main__":

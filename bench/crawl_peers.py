@@ -23,7 +23,7 @@ BANDS = 16
 LINES_A_TASK = 64
 
 
-def shingles(text: str) -> set[str]:
+def shingles_of(text: str) -> set[str]:
     tokens = text.lower().split()
     return {" ".join(tokens[at : at + 5]) for at in range(max(1, len(tokens) - 4))} if tokens else set()
 
@@ -42,7 +42,7 @@ def rensa_page(line: bytes) -> tuple[str, Any]:
     from resiliparse.extract.html2text import extract_plain_text
 
     url, html = page_of(line)
-    found = shingles(extract_plain_text(html, main_content=True))
+    found = shingles_of(extract_plain_text(html, main_content=True))
     minhash = RMinHash(num_perm=PERMUTATIONS, seed=42)
     minhash.update(list(found))
     return url, minhash if found else None
@@ -54,7 +54,7 @@ def datasketch_page(line: bytes) -> tuple[str, Any]:
 
     warnings.simplefilter("ignore")
     url, html = page_of(line)
-    found = shingles(BeautifulSoup(html, "html.parser").get_text(" "))
+    found = shingles_of(BeautifulSoup(html, "html.parser").get_text(" "))
     minhash = MinHash(num_perm=PERMUTATIONS)
     minhash.update_batch([shingle.encode() for shingle in found])
     return url, minhash if found else None

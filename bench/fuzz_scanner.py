@@ -91,6 +91,7 @@ def try_page(page: bytes, rng: random.Random) -> None:
     from dustream.core.errors import BadEvent
     from dustream.core.text.extractors import DEFAULT_SOURCE
     from dustream.core.text.one_pass import scan_blocks
+    from dustream.core.text.scan import scan
     from dustream.core.text.signature import page_signer, sign
 
     scan_blocks(page)
@@ -100,7 +101,7 @@ def try_page(page: bytes, rng: random.Random) -> None:
     except BadEvent:
         return
     found.utf8.decode()
-    assert sign(found.utf8, "en") == found.signature
+    assert sign(found.utf8, "en", scan(given).required) == found.signature
 
 
 def fuzz(count: int, seed: int) -> None:

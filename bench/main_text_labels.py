@@ -28,7 +28,7 @@ from dustream.core.text.scan_features import (
     find_places,
     sum_up,
 )
-from dustream.core.text.scan_main import choose
+from dustream.core.text.scan_main import MAIN_TEXT, choose
 from dustream.core.text.scan_vectors import WIDTH
 from dustream.core.text.tokens import explain_tokens
 
@@ -53,17 +53,17 @@ def _describe(text: Any, blocks: Any, containers: Any) -> Any:
     """The features of each block, as the compiled pass computes them tile by tile."""
     count, around = blocks.shape[0], containers.shape[0]
     masks, sums = np.zeros((around, MASKS), dtype=np.int32), np.zeros((around, SUMS), dtype=np.int32)
-    shapes, is_paragraph = np.zeros((around, SHAPES), dtype=np.uint8), np.zeros(count, dtype=np.bool_)
+    shapes = np.zeros((around, SHAPES), dtype=np.uint8)
     totals = np.zeros((count + 1, TOTALS), dtype=np.int32)
     own = np.zeros(len(OWN_FEATURES) * (count + 2 * MARGIN), dtype=np.uint8)
     places, tile = np.zeros(PLACES, dtype=np.int64), np.zeros(len(FEATURES) * TILE, dtype=np.uint8)
     seen = np.zeros(2 * TILE, dtype=np.int32)
     rows = np.zeros((count, len(FEATURES)), dtype=np.uint8)
-    count_blocks(text, blocks, containers, sums, is_paragraph, totals, own)
+    count_blocks(text, blocks, containers, sums, totals, own)
     sum_up(containers, sums, masks, shapes)
-    find_places(blocks, is_paragraph, own, sums, places, tile)
+    find_places(blocks, own, sums, places, tile)
     for start in range(0, count, TILE):
-        describe_tile(start, blocks, containers, sums, masks, shapes, is_paragraph, totals, own, places, seen, tile)
+        describe_tile(start, blocks, containers, sums, masks, shapes, totals, own, places, seen, tile)
         for i in range(start, min(count, start + TILE)):
             for j in range(len(FEATURES)):
                 rows[i, j] = tile[j * TILE + i - start]
@@ -99,12 +99,13 @@ def container_words(page: bytes, found: Blocks) -> list[list[str]]:
 @njit
 def _choose(blocks: Any, containers: Any, scores: Any) -> Any:
     chosen = np.zeros(blocks.shape[0], dtype=np.bool_)
-    choose(blocks, containers, scores, chosen)
+    if choose(blocks, containers, scores, chosen) == MAIN_TEXT:
+        chosen[:] = True
     return chosen
 
 
 def chosen_of(page: Described, scores: np.ndarray) -> np.ndarray:
-    """Which blocks are main text by their scores."""
+    """Which blocks are compared by their scores: those of the main text, or all if it is a scrap."""
     return _choose(page.found.blocks, page.found.containers, scores)
 
 

@@ -35,21 +35,19 @@ REPEATS, ROUNDS = 20, 5
 @njit
 def _run(
     stages: int, repeats: int, text: Any, blocks: Any, containers: Any, sums: Any, masks: Any, shapes: Any,
-    is_paragraph: Any, totals: Any, own: Any, places: Any, seen: Any, tile: Any, questions: Any, answers: Any,
+    totals: Any, own: Any, places: Any, seen: Any, tile: Any, questions: Any, answers: Any,
     scores: Any, chosen: Any, joined: Any,
 ) -> None:  # fmt: skip
     """The first stages, some times over."""
     for _ in range(repeats):
         if stages >= 1:
-            count_blocks(text, blocks, containers, sums, is_paragraph, totals, own)
+            count_blocks(text, blocks, containers, sums, totals, own)
         if stages >= 2:
             sum_up(containers, sums, masks, shapes)
-            find_places(blocks, is_paragraph, own, sums, places, tile)
+            find_places(blocks, own, sums, places, tile)
         if stages >= 3:
             for start in range(0, blocks.shape[0], TILE):
-                describe_tile(
-                    start, blocks, containers, sums, masks, shapes, is_paragraph, totals, own, places, seen, tile
-                )
+                describe_tile(start, blocks, containers, sums, masks, shapes, totals, own, places, seen, tile)
                 if stages >= 4:
                     score_tile(tile, questions, answers, scores[start : start + TILE])
         if stages >= 5:
@@ -64,7 +62,7 @@ def _arguments(page: bytes) -> tuple[Any, ...]:
     return (
         text, found.blocks, found.containers, np.zeros((around, SUMS), dtype=np.int32),
         np.zeros((around, MASKS), dtype=np.int32), np.zeros((around, SHAPES), dtype=np.uint8),
-        np.zeros(count, dtype=np.bool_), np.zeros((count + 1, TOTALS), dtype=np.int32),
+        np.zeros((count + 1, TOTALS), dtype=np.int32),
         np.zeros(len(OWN_FEATURES) * (count + 2 * MARGIN), dtype=np.uint8), np.zeros(PLACES, dtype=np.int64),
         np.zeros(2 * TILE, dtype=np.int32), np.zeros(len(FEATURES) * TILE, dtype=np.uint8), *model(),
         np.zeros(count + TILE, dtype=np.int16), np.zeros(count, dtype=np.bool_), np.zeros(text.size, dtype=np.uint8),

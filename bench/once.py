@@ -2,7 +2,7 @@
 
     python bench/once.py [--pages 200000] [--members 100000] [--only pages,near,copies,chain,template]
 
-Pages come with shingle sets made directly: nothing here is spent on HTML. Processor time.
+Pages come with shingle sets made directly: nothing here is spent on HTML. Processor time; stages by the clock.
 - pages: unlike pages, every tenth with a family of near duplicates;
 - near: near duplicates, each matches each; copies: exact copies of one page; chain: each matches its neighbours only;
 - template: pages that share half of their text with all others and match none.
@@ -18,8 +18,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from big_groups import signature
+from result_files import Table, write_result
 
 from dustream.core.pipeline import PAGES
 from dustream.core.processor import Send
@@ -32,6 +34,9 @@ from dustream.streams.once.spool import FileSpool
 SETTINGS = Settings(containment="off", group_size_max=10**9)
 SHINGLES = 200
 FEED_PAGES = 512
+STAGES = ("fold", "match", "sites", "statuses", "rules")
+ROLES = ("unique", "winner", "duplicate")
+COLUMNS = ["shape", "pages", "µs a page", *STAGES, *ROLES, "peak MB"]
 
 
 def family_page(page: int) -> range | list[int]:
@@ -64,7 +69,8 @@ def feeds(shape: str, count: int) -> Iterator[Feed]:
         )
 
 
-def measure(shape: str, count: int) -> None:
+def measure(shape: str, count: int) -> list[Any]:
+    """A row of the table."""
     with tempfile.TemporaryDirectory() as folder:
         engine = OnceEngine(SETTINGS, FileSpool(Path(folder)))
         made = time.process_time()
@@ -73,11 +79,10 @@ def measure(shape: str, count: int) -> None:
         engine.run(ready)
         spent = time.process_time() - started
     roles = Counter(status.role for status in engine.statuses())
-    stages = ", ".join(f"{name} {seconds / count * 1e6:.1f}" for name, seconds in engine.seconds.items())
-    told = ", ".join(f"{number:,} {role}" for role, number in sorted(roles.items()))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    print(f"{shape:9} {count:>9,} pages  {spent / count * 1e6:7.1f} µs a page ({stages})  {told}  {peak:,} MB")
-    print(f"{'':9} making the pages took {started - made:.1f} s", file=sys.stderr)
+    stages = [round(engine.seconds[name] / count * 1e6, 1) for name in STAGES]
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    print(f"{shape}: making {count:,} pages took {started - made:.1f} s", file=sys.stderr)
+    return [shape, count, round(spent / count * 1e6, 1), *stages, *(roles[role] for role in ROLES), peak_mb]
 
 
 def main() -> None:
@@ -86,9 +91,13 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=100_000)
     parser.add_argument("--only", default=",".join(SHAPES))
     args = parser.parse_args()
+    rows = []
     for shape in args.only.split(","):
-        measure(shape, 1_000)
-        measure(shape, args.pages if shape == "pages" else args.members)
+        rows += [measure(shape, 1_000), measure(shape, args.pages if shape == "pages" else args.members)]
+    table = Table("µs a page and stage", COLUMNS, rows)
+    print(table.markdown())
+    if args.only == parser.get_default("only"):
+        write_result("once", [table])
 
 
 if __name__ == "__main__":

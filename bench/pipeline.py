@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from crawl_peers import BANDS, PERMUTATIONS, THRESHOLD, shingles_of
 from pages import data_folder, sample_pages
 from result_files import Table, write_result
 
@@ -41,9 +42,6 @@ from dustream.streams.store.rocks import RocksStore
 ONCE, KEPT = "dustream run --once", "dustream run"
 COLUMNS = ["", "µs a page", "times --once", "times run", "pair precision", "recall"]
 TAKE_IN = "take in (parse, sign)"
-THRESHOLD = 0.9
-PERMUTATIONS = 128
-BANDS = 16
 CHUNK = 128
 
 Groups = dict[str, str]
@@ -118,11 +116,6 @@ def run_once(pages: list[CrawlEvent]) -> Result:
 # ---------------------------------------------------------------- what people use
 
 
-def python_shingles(text: str) -> set[str]:
-    tokens = text.lower().split()
-    return {" ".join(tokens[at : at + 5]) for at in range(max(1, len(tokens) - 4))} if tokens else set()
-
-
 def run_rensa(pages: list[CrawlEvent]) -> Result:
     from rensa import RMinHash, RMinHashLSH
     from resiliparse.extract.html2text import extract_plain_text
@@ -134,7 +127,7 @@ def run_rensa(pages: list[CrawlEvent]) -> Result:
     for number, page in enumerate(pages):
         text = extract_plain_text(page.html or "", main_content=True)
         clock = _lap(stages, "main text", clock)
-        shingles = python_shingles(text)
+        shingles = shingles_of(text)
         clock = _lap(stages, "shingles", clock)
         minhash = RMinHash(num_perm=PERMUTATIONS, seed=42)
         minhash.update(list(shingles))
@@ -163,7 +156,7 @@ def run_datasketch(pages: list[CrawlEvent]) -> Result:
     for page in pages:
         text = BeautifulSoup(page.html or "", "html.parser").get_text(" ")
         clock = _lap(stages, "BeautifulSoup", clock)
-        shingles = python_shingles(text)
+        shingles = shingles_of(text)
         clock = _lap(stages, "shingles", clock)
         minhash = MinHash(num_perm=PERMUTATIONS)
         minhash.update_batch([shingle.encode() for shingle in shingles])

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from result_files import Table, write_result
 
-from dustream.core.groups.rows import EdgeRow, GroupRow, TokenRow
+from dustream.core.groups.rows import EdgeRow, GroupRow, MembershipRow
 from dustream.core.pages.rows import PageRow
 from dustream.core.pipeline import pipeline
 from dustream.core.settings import Settings
@@ -88,7 +88,7 @@ class Filler:
         if number == members[0]:
             row = GroupRow(size=len(members), eldest=name, standing=Standing(url(number), False))
             self._table("groups", owner, "groups").put(owner, row)
-        self._table("groups", owner, "tokens").put(f"{owner}{END}{name}", TokenRow(1))
+        self._table("groups", owner, "memberships").put(f"{owner}{END}{name}", MembershipRow(1))
         for other in (each for each in (number - 1, number + 1) if each in members):
             self._table("groups", owner, "edges").put(f"{owner}{END}{name}{END}{vertex(other)}", EdgeRow(SIMILARITY))
 

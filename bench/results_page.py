@@ -24,7 +24,7 @@ INTRODUCTION = """\
 
 Each section names the command, the commit (+: with local changes) and the machine. Times are processor time unless a
 table says otherwise; ratios within one run mean more than absolute times. `DUSTREAM_DATA` names the folder of real
-pages. Measurements without a result file are in [measurements](explanation/measurements.md).
+pages.
 """
 
 
@@ -61,7 +61,7 @@ def _section(section: Section, result: dict[str, Any]) -> str:
     parts += [f"{section.about}\n"] if section.about else []
     parts += [f"**Not reproduced.** {section.not_reproduced}\n"] if section.not_reproduced else []
     for table in (Table(**each) for each in result["tables"]):
-        title = table.title[:1].upper() + table.title[1:]
+        title = table.title[:1].upper() + table.title[1:] if table.title[:1].isascii() else table.title
         parts.append(f"**{title}**\n\n{table.markdown()}\n")
     parts += [f"![{picture}](img/{picture}.svg)\n" for picture in section.pictures]
     return "\n".join(parts)

@@ -41,7 +41,7 @@ from dustream.core.rules.selection import select_by_graph, select_naively
 from dustream.core.rules.training import KnownUrl, TrainingSet, training_set
 from dustream.core.urls.standard import standard_form
 from dustream.schemas.rules import Rewrite, RuleSet, UrlRule
-from dustream.streams.generate.planted_sites import PlantedSite, big_site, mislabelled, planted_site, sectioned_site
+from dustream.streams.generate.planted_sites import big_site, mislabelled, planted_site, sectioned_site
 
 TRAINED_SHARE = 5  # one in five
 DRAWS = 5
@@ -124,10 +124,6 @@ def real_sites(drawn_by: Draw = by_url, number: int = 0) -> list[Site]:
     return sites
 
 
-def generated_site(planted: PlantedSite) -> Site:
-    return _whole(planted.site, planted.known)
-
-
 def _whole(name: str, known: Iterable[SiteUrl]) -> Site:
     known = tuple(known)
     return Site(name, training_set(KnownUrl(e.url, e.cluster) for e in known), known)
@@ -191,7 +187,6 @@ METHODS: dict[str, Method] = {
     "rounds + DustBuster": by_dustream(applied=False),
     "dustream learn": by_dustream(applied=True),
 }
-SWEPT_METHODS = dict(list(METHODS.items())[:4])
 
 
 def _registered(site: Site) -> str:

@@ -48,8 +48,9 @@ from dustream.core.text.extractors import TextSource
 from dustream.core.text.one_pass import MAIN, READ, SIGN, one_pass, scan_blocks
 from dustream.core.text.scan import scan
 from dustream.core.text.scan_blocks import END, START
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.text.shingles import distinct_shingles, jaccard
-from dustream.core.text.signature import sign
+from dustream.core.text.signature import sign, sign_page
 from dustream.core.text.tokens import hash_stream, text_bytes
 from dustream.core.text.utf8 import is_utf8, utf8_of
 from dustream.schemas.crawl import CrawlEvent
@@ -364,7 +365,7 @@ def print_body_pairs(folder: Path, threshold: float = 0.9) -> dict[str, dict[str
     print(f"pairs at {threshold} by main text, against those by the body element: recall, precision")
     for site, one_in in BODY_PAIRS_ONE_IN.items():
         truths = list(islice(documentation(folder, site, one_in), BODY_PAIRS_PAGES))
-        sets = [(shingle_set(visible(truth.body)), shingle_set(scan(truth.page).text)) for truth in truths]
+        sets = [(shingle_set(visible(truth.body)), shingle_array(sign_page(truth.page).shingles)) for truth in truths]
         sets = [pair for pair in sets if len(pair[0])]
         body, main = (near_pairs(list(each), threshold) for each in zip(*sets, strict=True))
         recall, precision = len(body & main) / max(1, len(body)), len(body & main) / max(1, len(main))

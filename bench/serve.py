@@ -102,9 +102,9 @@ class Server:
 
     def view_ms(self, path: str) -> tuple[float, float]:
         """The first request, and the median of the next."""
-        return (took := [self._view_ms(path) for _ in range(VIEW_REQUESTS + 1)])[0], median(took[1:])
+        return (took := [self.request_ms(path) for _ in range(VIEW_REQUESTS + 1)])[0], median(took[1:])
 
-    def _view_ms(self, path: str) -> float:
+    def request_ms(self, path: str) -> float:
         connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
         started = time.monotonic()
         connection.request("GET", path)

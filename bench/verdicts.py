@@ -1,8 +1,9 @@
 """Verdicts on every collection of real pages: python bench/verdicts.py OUT [--before FOLDER] [--sample 10]
 
 Runs `dustream run --once` on each collection, with results in OUT/COLLECTION; results that are there already are used
-as they are. For each collection the script counts exact and near duplicates, and those whose visible text has little in
-common with their winner's. With --before, a folder with results of another version of the code, it also counts the
+as they are. For each collection the script counts exact and near duplicates, those whose visible text has little in
+common with their winner's, and on sites of one template those whose body elements differ: less than .7 in common,
+and neither within the other. With --before, a folder with results of another version of the code, it also counts the
 verdicts that changed. Samples of both are printed for reading.
 
 A page that was fetched several times is compared as it was in the fetch that its verdict is about. Pages come from the
@@ -22,14 +23,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 from extractors import COLLECTIONS, DUSTREAM, TIMES
+from main_text_truth import BODIES, body_range
 from pages import data_folder, read_jsonl_zst
 from result_files import Table, write_result
 
 from dustream.core.text.scan import scan
-from dustream.core.text.shingles import distinct_shingles, jaccard
+from dustream.core.text.shingles import common_shingles, distinct_shingles, jaccard
 from dustream.core.text.tokens import token_hashes
 
 LITTLE = 0.3  # of the visible text in common
+BODY_LITTLE = 0.7  # of the body elements in common
+BODY_WITHIN = 0.95  # of the smaller body element in the larger one
 DUPLICATE = ("exact", "near")
 
 
@@ -83,8 +87,25 @@ class Visible:
     def _shingles(self, url: str, found: Verdicts) -> Any:
         key = (url, found[url].fetched_ms)
         if key not in self._sets:
-            self._sets[key] = distinct_shingles(token_hashes(scan(self._pages[key], mode="full").utf8))
+            self._sets[key] = _visible_shingles(self._pages[key])
         return self._sets[key]
+
+    def bodies(self, name: str, found: Verdicts, pair: tuple[str, str]) -> list[Any]:
+        """The shingles of the body elements of the pages that have one."""
+        pages = [self._pages[url, found[url].fetched_ms] for url in pair]
+        ranges = [body_range(page, name) for page in pages]
+        markups = [page[span[0] : span[1]] for page, span in zip(pages, ranges, strict=True) if span is not None]
+        return [_visible_shingles(f"<body>{markup}</body>") for markup in markups]
+
+
+def _visible_shingles(markup: str) -> Any:
+    return distinct_shingles(token_hashes(scan(markup, mode="full").utf8))
+
+
+def differ(one: Any, other: Any) -> bool:
+    """Whether two body elements have little in common and neither is within the other."""
+    within = common_shingles(one, other) / max(1, min(one.size, other.size))
+    return jaccard(one, other) < BODY_LITTLE and within < BODY_WITHIN
 
 
 def file_name(url: str) -> str:
@@ -100,7 +121,20 @@ def judged(name: str, found: Verdicts, visible: Visible, sample: int) -> list[An
         print(f"  {visible.similarity(found, url, winner):.2f} {url} = {winner}")
     counts = Counter(each.relation for each in found.values())
     elsewhere = sum(file_name(url) != file_name(winner) for url, winner in apart)
-    return [name, len(found), counts["exact"], counts["near"], len(apart), elsewhere]
+    by_body = judged_by_body(name, found, visible, pairs, sample) if name in BODIES else ["", "", ""]
+    return [name, len(found), counts["exact"], counts["near"], len(apart), elsewhere, *by_body]
+
+
+def judged_by_body(
+    name: str, found: Verdicts, visible: Visible, pairs: list[tuple[str, str]], sample: int
+) -> list[int]:
+    """How many of the pairs have two body elements, how many of these differ, and of those another file name."""
+    bodies = {pair: both for pair in pairs if len(both := visible.bodies(name, found, pair)) == 2}
+    different = [pair for pair, both in bodies.items() if differ(*both)]
+    elsewhere = [(url, winner) for url, winner in different if file_name(url) != file_name(winner)]
+    for url, winner in random.Random(3).sample(elsewhere, min(sample, len(elsewhere))):
+        print(f"  body {jaccard(*bodies[url, winner]):.2f} {url} = {winner}")
+    return [len(bodies), len(different), len(elsewhere)]
 
 
 def changes(name: str, before: Verdicts, after: Verdicts, visible: Visible, sample: int) -> list[list[Any]]:
@@ -134,6 +168,7 @@ def main() -> int:
         rows.append(judged(name, after, visible, args.sample))
         changed += changes(name, before, after, visible, args.sample)
     columns = ["pages", "URLs", "exact", "near", f"below {LITTLE} of the visible text", "of these another file name"]
+    columns += ["pairs with body elements", "of these different", "of these another file name"]
     tables = [Table("exact and near verdicts, and how little of the visible text they share", columns, rows)]
     if changed:
         tables.append(Table("changed verdicts", ["pages", "before", "after", "URLs"], changed))

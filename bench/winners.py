@@ -71,13 +71,13 @@ def statuses(crawls: list[Crawl]) -> Iterator[DuplicateStatus]:
     return engine.statuses()
 
 
-def kept_by(order: str, name: str, told: list[DuplicateStatus], canonical: dict[str, str]) -> Kept:
+def kept_by(order: str, name: str, statuses_found: list[DuplicateStatus], canonical: dict[str, str]) -> Kept:
     groups: dict[str, list[DuplicateStatus]] = {}
-    for status in told:
+    for status in statuses_found:
         if status.group is not None and status.role in ("winner", "duplicate"):
             groups.setdefault(status.group, []).append(status)
     named = [members for members in groups.values() if any(canonical[each.url] == "self" for each in members)]
-    winners = Counter(canonical[url] for url in _winners(order, told))
+    winners = Counter(canonical[url] for url in _winners(order, statuses_found))
     newest = [each for members in groups.values() for each in members if version_of(each.url) == NEWEST.get(name, "-")]
     return Kept(
         groups=len(groups),
@@ -86,12 +86,12 @@ def kept_by(order: str, name: str, told: list[DuplicateStatus], canonical: dict[
         other_wins=winners["other"],
         newest=len(newest),
         newest_dropped=sum(_is_dropped_for_older(order, each) for each in newest),
-        to_other_sites=sum(_loses_to_other_site(order, each) for each in told),
+        to_other_sites=sum(_loses_to_other_site(order, each) for each in statuses_found),
     )
 
 
-def _winners(order: str, told: list[DuplicateStatus]) -> list[str]:
-    return [each.url for each in told if each.markets is not None and each.markets[order].role == "winner"]
+def _winners(order: str, statuses_found: list[DuplicateStatus]) -> list[str]:
+    return [each.url for each in statuses_found if each.markets is not None and each.markets[order].role == "winner"]
 
 
 def _is_dropped_for_older(order: str, status: DuplicateStatus) -> bool:
@@ -121,8 +121,8 @@ def main() -> int:
         canonical: dict[str, str] = {crawl.url: crawl.canonical for crawl in crawls}
         counts = Counter(canonical.values())
         classes.rows.append([name, len(canonical), counts["self"], counts["none"], counts["other"]])
-        told = list(statuses(crawls))
-        orders.rows.extend([[name, order, *kept_by(order, name, told, canonical)] for order in ORDERS])
+        statuses_found = list(statuses(crawls))
+        orders.rows.extend([[name, order, *kept_by(order, name, statuses_found, canonical)] for order in ORDERS])
         print(f"{name} done", file=sys.stderr, flush=True)
     for table in (classes, orders):
         print(f"\n{table.title}\n{table.markdown()}")

@@ -6,6 +6,7 @@ DustreamError
 │   └── UnreadableInput   a file or format that cannot be read: convert it, or name the right one
 ├── BadSetting            a setting or argument is wrong: correct it and run again
 ├── StateMismatch         the state on disk was made by other settings or another version: use a fresh state
+├── Unavailable           a task is moving to another worker or recovering: ask again in a moment
 ├── DiskFailure           a disk is full or fails: make room or check it, and run the same command again
 ├── BrokenProgram         a module is missing, compiled code does not fit, memory is exhausted: repair, run again
 └── Interrupted           stopped by the user: run the same command again to resume
@@ -36,6 +37,10 @@ class BadSetting(DustreamError):
 
 class StateMismatch(DustreamError):
     """The state on disk does not fit this program or these settings."""
+
+
+class Unavailable(DustreamError):
+    """What is asked for cannot be read now; it can be in a moment."""
 
 
 class DiskFailure(DustreamError):

@@ -5,7 +5,7 @@
     revisit of another URL                       revisit   it has the content that `target` had then
     revisit of itself, 304                       seen      unchanged; only the version advances
     404, 410                                     gone      the page is dead
-    `decision`                                   decision  not a fetch: an operator's decision on a group or site
+    `decision`                                   decision  not a fetch: an operator's decision
     any other status                             failed    no information about the page: counted and ignored
     not a page (image, PDF, no content at all)   skipped   counted and ignored
 
@@ -25,8 +25,9 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from dustream.core.errors import BadEvent
+from dustream.core.errors import BadEvent, BadInput
 from dustream.core.urls.identity import EXCERPT_CHARS_MAX, excerpt, page_identity, resolve_target
+from dustream.core.urls.sites import site_of
 from dustream.schemas.crawl import CRAWL_EVENT_VERSION, CrawlEvent
 
 # A version far in the future would outrank every later fetch of its URL for ever, so the bound is tight but fixed.
@@ -235,6 +236,30 @@ def _check_decision(event: CrawlEvent) -> None:
         raise BadEvent(f"{event.decision} {'needs' if event.pass_from is None else 'has no'} pass_from")
     if event.pass_from is not None and not 0 < event.pass_from <= 1:
         raise BadEvent(f"pass_from {event.pass_from} is not a similarity: use one above 0 and at most 1, such as 0.97")
+    _check_decided_pair(event)
+    _check_decided_rule(event)
+
+
+def _check_decided_pair(event: CrawlEvent) -> None:
+    if (event.decision in ("same", "undo_same")) != (event.same_as is not None):
+        raise BadEvent(f"{event.decision} {'needs' if event.same_as is None else 'has no'} same_as")
+    if event.same_as is not None and page_identity(event.same_as) == page_identity(event.url):
+        raise BadEvent(f"{excerpt(event.url)} is one page: name two different ones")
+
+
+def _check_decided_rule(event: CrawlEvent) -> None:
+    from dustream.core.rules.rewrite import check_rewrite  # only decisions need it, and it takes a while to import
+
+    if str(event.decision).endswith("_rule") != (event.rule is not None):
+        raise BadEvent(f"{event.decision} {'needs' if event.rule is None else 'has no'} rule")
+    if event.rule is None:
+        return
+    if not site_of(event.url):
+        raise BadEvent(f"{excerpt(event.url)} belongs to no site, so it has no rules")
+    try:
+        check_rewrite(event.rule)
+    except BadInput as error:
+        raise BadEvent(f"the rule cannot be used: {error}") from None
 
 
 def _redirect(event: CrawlEvent, url: str) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,13 +13,16 @@ from dustream.core.containment.code_choice import CodeOf, code_chooser
 from dustream.core.errors import BadEvent
 from dustream.core.events import CheckedEvent, check_event
 from dustream.core.page_cut import cut_event, smaller
+from dustream.core.text.extracted import Extracted
 from dustream.core.text.extractors import TextSource, extractor
 from dustream.core.text.page_guard import TooLarge
 from dustream.core.text.signature import PageSigner, SignedPage, page_signer, sign
+from dustream.core.text.tokens import text_bytes
 from dustream.core.urls.canonical import canonical_of
-from dustream.core.urls.identity import resolve_target
+from dustream.core.urls.identity import page_identity, resolve_target
 from dustream.schemas.crawl import CrawlEvent
-from dustream.schemas.pages import Crawl, Decision
+from dustream.schemas.pages import AnyDecision, Crawl, Decision, PageDecision, PairDecision, RuleDecision
+from dustream.schemas.rules import RuleVerdict
 from dustream.schemas.signature import PageSignature
 
 REFRESH_DELAY_S_MAX = 5.0  # a meta refresh this soon, before anyone can read the page, is a redirect
@@ -41,7 +44,7 @@ class Intake(Struct, frozen=True, array_like=True):
     rejected: list[Rejected]
     ignored: dict[str, int]
     indexes: list[int]
-    decisions: list[Decision] = []
+    decisions: list[AnyDecision] = []
 
     def with_origins(self, origin_of: Callable[[int], str]) -> list[Crawl]:
         """The crawls, each with the origin of its event, which `origin_of` gives by the event's number."""
@@ -56,7 +59,7 @@ def take_in(events: Sequence[CrawlEvent], source: TextSource) -> Intake:
     rejected: list[Rejected] = []
     ignored: dict[str, int] = {}
     indexes: list[int] = []
-    decisions: list[Decision] = []
+    decisions: list[AnyDecision] = []
     for index, event in enumerate(events):
         try:
             checked = check_event(cut_event(event))
@@ -73,8 +76,16 @@ def take_in(events: Sequence[CrawlEvent], source: TextSource) -> Intake:
     return Intake(crawls, rejected, ignored, indexes, decisions)
 
 
-def _decision(checked: CheckedEvent) -> Decision:
-    name, pass_from = checked.event.decision, checked.event.pass_from
+def _decision(checked: CheckedEvent) -> AnyDecision:
+    name, pass_from, rewrite = checked.event.decision, checked.event.pass_from, checked.event.rule
+    if name in ("not_duplicate", "undo_page"):
+        return PageDecision(checked.url, checked.version, name == "not_duplicate")
+    if checked.event.same_as is not None:
+        return PairDecision(checked.url, checked.version, page_identity(checked.event.same_as), name == "same")
+    if rewrite is not None:
+        action = str(name).removesuffix("_rule")
+        verdict = None if action == "undo" else cast("RuleVerdict", action)
+        return RuleDecision(checked.url, checked.version, rewrite, verdict)
     on: Literal["group", "site"] = "site" if name in ("release_site", "hold_site") else "group"
     if name in ("release_group", "release_site"):
         pass_from = 0.0
@@ -99,23 +110,30 @@ def sign_event(checked: CheckedEvent, read: PageSigner, code_of: CodeOf) -> Craw
 
 
 def text_of(event: CrawlEvent, source: TextSource) -> str | None:
+    """The text of `extracted_of`."""
+    found = extracted_of(event, source)
+    return None if found is None else found.text
+
+
+def extracted_of(event: CrawlEvent, source: TextSource) -> Extracted | None:
     """The text by which an event's page is compared; None if only the payload digest is known."""
     event = cut_event(event)
     if event.text is not None:
-        return event.text
+        return Extracted(utf8=text_bytes(event.text))
     page = event.html if event.html is not None else event.body
     if page is None:
         return None
     read = extractor(source.extractor)
     try:
-        return read(page, content_type=event.content_type, mode=source.mode).text
+        return read(page, content_type=event.content_type, mode=source.mode)
     except TooLarge:
-        return read(smaller(page), content_type=event.content_type, mode=source.mode).text
+        return read(smaller(page), content_type=event.content_type, mode=source.mode)
 
 
 def _content(checked: CheckedEvent, event: CrawlEvent, read: PageSigner, code_of: CodeOf) -> Crawl:
     if event.text is not None:
-        return _page(checked, sign(event.text, event.lang or ""), code_of(event.text.encode("utf-8", "replace")))
+        text = event.text.encode("utf-8", "replace")
+        return _page(checked, sign(event.text, event.lang or ""), code_of(text), len(text))
     page = event.html if event.html is not None else event.body
     if page is None:
         return _signed(checked, digest_signature(event.digest or ""))
@@ -129,17 +147,18 @@ def _content(checked: CheckedEvent, event: CrawlEvent, read: PageSigner, code_of
         if target is not None:
             return _redirect(checked, target, "meta")
     canonical = canonical_of(checked.url, found.canonical)
-    return _page(checked, found.signature, code_of(found.utf8), canonical)
+    size = len(page) if isinstance(page, bytes) else found.size
+    return _page(checked, found.signature, code_of(found.utf8), size, canonical)
 
 
-def _page(checked: CheckedEvent, signature: PageSignature, code: str, canonical: str = "none") -> Crawl:
+def _page(checked: CheckedEvent, signature: PageSignature, code: str, size: int, canonical: str = "none") -> Crawl:
     if signature.token_count == 0:
         # Pages without text are not duplicates of each other: each gets a content hash of its own.
         signature = replace(signature, content_hash=_hash128("empty", checked.url))
-    return _signed(checked, replace(signature, code=code) if code else signature, canonical)
+    return _signed(checked, replace(signature, code=code) if code else signature, size, canonical)
 
 
-def _signed(checked: CheckedEvent, signature: PageSignature, canonical: str = "none") -> Crawl:
+def _signed(checked: CheckedEvent, signature: PageSignature, size: int = 0, canonical: str = "none") -> Crawl:
     event = checked.event
     return Crawl(
         checked.url,
@@ -150,6 +169,7 @@ def _signed(checked: CheckedEvent, signature: PageSignature, canonical: str = "n
         canonical=canonical,
         digest=payload_digest(event),
         truncated=event.truncated,
+        size=size,
     )
 
 

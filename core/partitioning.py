@@ -16,6 +16,9 @@ class PartitionMap(Protocol):
 
     `tie` (a hash of the URL) may split pages with equal coordinates."""
 
+    @property
+    def partitions(self) -> int: ...
+
     def route(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, tuple[int, ...]]:
         """The home, and the other partitions that may hold a match, in ascending order."""
 

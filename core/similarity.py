@@ -17,7 +17,6 @@ from dustream.core.kernels.compile import kernel
 # τ is the nearest fraction with a denominator up to this: exact for nine decimals and for all small fractions (2/3).
 # Its product with 2^32 shingles still fits 64 bits.
 TAU_DENOMINATOR_MAX = 10**9
-SHINGLES_MAX = 2**32
 
 
 def check_tau(tau: float) -> None:

@@ -71,6 +71,9 @@ class Topology:
     def topic(self, name: str) -> Topic:
         return next(topic for topic in self.topics if topic.name == name)
 
+    def processor(self, name: str) -> ProcessorSpec:
+        return next(spec for spec in self.processors if spec.name == name)
+
     def reader(self, topic: str) -> ProcessorSpec | None:
         """The processor that has this topic as its input log."""
         return next((spec for spec in self.processors if spec.input == topic), None)

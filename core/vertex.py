@@ -4,10 +4,11 @@ A vertex's name sorts by (first seen, URL, epoch), so the eldest member of a gro
 
     first seen, 12 hex digits of ms | URL | space | epoch, hex
 
-The content of one revisit may turn out to be another one as more of the revisited page's history arrives: then `.turn`
-follows, which counts these contents from 0; 0 is omitted.
+Two vertices of one epoch differ in their turn: the content of a revisit may turn out to be another one as more of the
+revisited page's history arrives, and a page gets another vertex when an operator decides that it is the same as another
+page. Then `.turn` follows, which counts from 0; 0 is omitted.
 
-A group key is (counter, vertex): the counter of the vertex's token when the group was created. It is never reused.
+A group key is (counter, vertex): the counter of the vertex's membership when the group was created. It is never reused.
 URLs must not contain the character NUL: it terminates names in row keys.
 """
 

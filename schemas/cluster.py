@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from dustream.schemas.rules import Rewrite, RuleVerdict
 from dustream.schemas.status import Relation, Role
 
 CLUSTER_UPDATE_VERSION = 1
@@ -32,9 +33,18 @@ class ClusterMember(Struct, frozen=True, omit_defaults=True):
     changed: Annotated[bool, Meta(description="whether the URL had another content or role before `since`")] = False
 
 
+class DecidedRule(Struct, frozen=True, omit_defaults=True):
+    """An operator's decision on a rule of the site."""
+
+    rewrite: Annotated[Rewrite, Meta(description="the rule")]
+    version: Annotated[int, Meta(description="time of the decision in milliseconds; the latest counts")]
+    verdict: Annotated[RuleVerdict | None, Meta(description="null: the decision is withdrawn")] = None
+
+
 class ClusterUpdate(Struct, frozen=True, kw_only=True):
     """Changes of one site's pages since the last update."""
 
     site: Annotated[str, Meta(description="registrable domain; private suffixes are sites of their own")]
     members: Annotated[tuple[ClusterMember, ...], Meta(description="bounded number of changed URLs")]
     v: Annotated[int, Meta(description="schema version")] = CLUSTER_UPDATE_VERSION
+    decisions: Annotated[tuple[DecidedRule, ...], Meta(description="operators' decisions on rules")] = ()

@@ -16,7 +16,7 @@ class Create(Struct, frozen=True, array_like=True, tag="create"):
 
 
 class Deliver(Struct, frozen=True, array_like=True, tag="deliver"):
-    """A request for a vertex that the group held when the sender knew its token's counter as `used`."""
+    """A request for a vertex that the group held when the sender knew its membership's counter as `used`."""
 
     group: str
     vertex: str
@@ -24,8 +24,8 @@ class Deliver(Struct, frozen=True, array_like=True, tag="deliver"):
     request: Request
 
 
-class TokenRecord(Struct, frozen=True, array_like=True):
-    """A token in a transfer."""
+class MembershipRecord(Struct, frozen=True, array_like=True):
+    """A membership in a transfer."""
 
     vertex: str
     counter: int
@@ -33,7 +33,7 @@ class TokenRecord(Struct, frozen=True, array_like=True):
 
 
 class EdgeRecord(Struct, frozen=True, array_like=True):
-    """An edge of a transferred token; the other end may be in another group."""
+    """An edge of a transferred membership; the other end may be in another group."""
 
     vertex: str
     other: str
@@ -41,7 +41,7 @@ class EdgeRecord(Struct, frozen=True, array_like=True):
 
 
 class Transfer(Struct, frozen=True, array_like=True, tag="transfer"):
-    """Tokens with their edges, in chunks. A token with many edges is in several chunks of one transfer.
+    """Memberships with their edges, in chunks. A membership with many edges is in several chunks of one transfer.
 
     `fresh`: the group is new and no other group knows its key. `via`: the edge that caused the move (the end that
     moves, the end in the receiving group), and its similarity.
@@ -51,7 +51,7 @@ class Transfer(Struct, frozen=True, array_like=True, tag="transfer"):
     source: str
     first: bool
     last: bool
-    tokens: tuple[TokenRecord, ...]
+    memberships: tuple[MembershipRecord, ...]
     edges: tuple[EdgeRecord, ...]
     via: EdgeRecord | None
     rank: int

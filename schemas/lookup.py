@@ -7,15 +7,23 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from dustream.schemas.rules import UrlRule
-from dustream.schemas.status import Problem, Relation, Role, Similarity, Winner
+from dustream.schemas.status import Decided, Problem, Relation, Role, Similarity, Winner
 
 URLS_PER_REQUEST_MAX = 10_000
 URL_CHARS_MAX = 8_192
 
-Position = Annotated[int, Meta(description="records of the input that the answer includes")]
+Position = Annotated[
+    int | list[int],
+    Meta(description="records of the input that the answer includes; of a worker, the next offset by input partition"),
+]
 Settled = Annotated[bool, Meta(description="whether everything that follows from those records is included, too")]
 MinPosition = Annotated[
-    int, Meta(ge=0, le=(1 << 53) - 1, description="answer 412 if fewer records, and all that follows, are included")
+    Annotated[int, Meta(ge=0, lt=10**15)]
+    | Annotated[str, Meta(pattern=r"^([0-9]{1,15}|[0-9]{1,6}:[0-9]{1,15}(,[0-9]{1,6}:[0-9]{1,15})*)$")],
+    Meta(
+        description="answer 412 if fewer records, and all that follows, are included; of a worker, PARTITION:OFFSET of "
+        "input records, separated by commas"
+    ),
 ]
 UrlText = Annotated[str, Meta(min_length=1, max_length=URL_CHARS_MAX)]
 FetchReason = Literal["new", "kept", "gone", "unresolved", "duplicate", "redirect", "rule"]
@@ -35,6 +43,7 @@ class UrlStatus(Struct, frozen=True, kw_only=True):
     similarity: Similarity = None
     target: Annotated[str | None, Meta(description="where a redirect ends")] = None
     problem: Problem | None = None
+    decided: Annotated[Decided | None, Meta(description="an operator's decision in force on the page")] = None
     since: Annotated[int | None, Meta(description="milliseconds: the fetch that brought the present content")] = None
 
 
@@ -149,7 +158,7 @@ class StatsAnswer(Struct, frozen=True, kw_only=True):
 
     position: Position
     settled: Settled
-    counted_at: int
+    counted_at: Position
     pages: Annotated[int, Meta(description="URLs with a status")]
     kept: int
     roles: dict[str, int]

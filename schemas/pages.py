@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from dustream.schemas.rules import Rewrite, RuleVerdict
 from dustream.schemas.signature import PageSignature
 
 CanonicalClass = Literal["self", "none", "other"]
@@ -20,7 +21,7 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     seen: fetched again and unchanged (304, revisit of itself); only the version advances.
     `origin`: the position of the event in its input, from which the engine can read it again. `canonical`: of content
     only: `self`, `none`, or the page that it names. `digest`: of the payload, if the input has it. `truncated`: only
-    the beginning of the page was read.
+    the beginning of the page was read. `size`: of the page in bytes (decoded text: in UTF-8); 0: not known.
     """
 
     url: str
@@ -34,6 +35,7 @@ class Crawl(Struct, frozen=True, array_like=True, tag="crawl", gc=False):
     canonical: str = "none"
     digest: str = ""
     truncated: bool = False
+    size: int = 0
 
 
 class Consult(Struct, frozen=True, array_like=True, tag="consult"):
@@ -47,7 +49,7 @@ class Consult(Struct, frozen=True, array_like=True, tag="consult"):
 
 
 class Edge(Struct, frozen=True, array_like=True, tag="edge"):
-    """The vertex addressed matches `other` (similarity at least the threshold)."""
+    """The vertex addressed matches `other` (similarity at least the threshold, or an operator decided so)."""
 
     other: str
     similarity: float
@@ -70,7 +72,7 @@ class Dead(Struct, frozen=True, array_like=True, tag="dead"):
 
 
 class Leave(Struct, frozen=True, array_like=True, tag="leave"):
-    """The vertex addressed is dead: its token and edges are deleted."""
+    """The vertex addressed is dead: its membership and edges are deleted."""
 
 
 class Hold(Struct, frozen=True, array_like=True, tag="hold"):
@@ -80,8 +82,8 @@ class Hold(Struct, frozen=True, array_like=True, tag="hold"):
 
 
 class Enter(Struct, frozen=True, array_like=True, tag="enter"):
-    """The token of `other`, which has no group yet, enters the group of `via`, which it matches. The vertex addressed
-    is `via`; or, after `hops` hops, the vertex whose group `via` is itself entering."""
+    """The membership of `other`, which has no group yet, enters the group of `via`, which it matches. The vertex
+    addressed is `via`; or, after `hops` hops, the vertex whose group `via` is itself entering."""
 
     other: str
     via: str
@@ -112,6 +114,7 @@ class Verdict(Struct, frozen=True, array_like=True, gc=False):
     exact: bool = True
     contained: bool = False
     code_share: float | None = None
+    decided: bool = False  # an operator decided that the two are the same
 
 
 class Consulted(Struct, frozen=True, array_like=True, tag="consulted"):
@@ -132,14 +135,14 @@ class Resolution(Struct, frozen=True, array_like=True):
 
 
 class Route(Struct, frozen=True, array_like=True, tag="route"):
-    """A request for the group that holds the vertex's token now."""
+    """A request for the group that holds the vertex's membership now."""
 
     vertex: str
     request: Request
 
 
 class Bounce(Struct, frozen=True, array_like=True, tag="bounce"):
-    """A request returned by a group that does not hold the vertex; it was sent at the token's counter `used`."""
+    """A request returned by a group that does not hold the vertex; it was sent at the membership's counter `used`."""
 
     vertex: str
     used: int
@@ -147,15 +150,15 @@ class Bounce(Struct, frozen=True, array_like=True, tag="bounce"):
 
 
 class Returned(Struct, frozen=True, array_like=True, tag="returned"):
-    """The vertex's token returns to its home: it could not enter the group. Edge: the vertex it matches is in another
-    group; Dead: that vertex is dead."""
+    """The vertex's membership returns to its home: it could not enter the group. Edge: the vertex it matches is in
+    another group; Dead: that vertex is dead."""
 
     vertex: str
     request: Request
 
 
 class Sync(Struct, frozen=True, array_like=True, tag="sync"):
-    """The owner of a token and its group's standing. The Sync with the highest counter is current."""
+    """The owner of a membership and its group's standing. The Sync with the highest counter is current."""
 
     vertex: str
     counter: int
@@ -279,6 +282,38 @@ class Decision(Struct, frozen=True, array_like=True, tag="decision"):
     pass_from: float | None
 
 
+class PageDecision(Struct, frozen=True, array_like=True, tag="page_decision"):
+    """An operator's decision that the page is kept, whatever it matches; not `kept`: the decision is withdrawn. The
+    later decision counts; of two with one timestamp, `kept`."""
+
+    url: str
+    version: int
+    kept: bool
+
+
+class PairDecision(Struct, frozen=True, array_like=True, tag="pair_decision"):
+    """An operator's decision that the pages `url` and `other` are the same; not `same`: the decision is withdrawn. The
+    later decision counts; of two with one timestamp, the withdrawal. The page that gets it first passes it on to the
+    other."""
+
+    url: str
+    version: int
+    other: str
+    same: bool
+
+
+class RuleDecision(Struct, frozen=True, array_like=True, tag="rule_decision"):
+    """An operator's decision on a rule of the site of `url`; None: it is withdrawn."""
+
+    url: str
+    version: int
+    rewrite: Rewrite
+    verdict: RuleVerdict | None
+
+
+AnyDecision = Decision | PageDecision | PairDecision | RuleDecision
+
+
 class SiteHeld(Struct, frozen=True, array_like=True, tag="site_held"):
     """To every partition: the markets (bit by bit) in which the site's lost pages are held."""
 
@@ -314,6 +349,9 @@ PagesMessage = (
     | Spread
     | Unpark
     | Decision
+    | PageDecision
+    | PairDecision
+    | RuleDecision
     | SiteHeld
     | ContinueSite
 )

@@ -11,6 +11,7 @@ RULE_SET_VERSION = 1
 
 RuleStage = Literal["candidate", "shadow", "active", "revoked"]
 Learner = Literal["tree", "dust", "fanout", "imported"]
+RuleVerdict = Literal["accept", "reject", "pin"]
 
 
 class KeyTest(Struct, frozen=True):
@@ -64,7 +65,9 @@ class UrlRule(Struct, frozen=True, kw_only=True):
     ]
     stage: Annotated[RuleStage, Meta(description="only active rules are applied")]
     learner: Annotated[Learner, Meta(description="which method found it")]
-    reason: Annotated[str, Meta(description="why it is not applied, if it is a shadow")] = ""
+    reason: Annotated[
+        str, Meta(description="why it is not applied, if it is a shadow; what contradicts it, if it is pinned")
+    ] = ""
     support: Annotated[int, Meta(description="known URLs that it brings together with a duplicate of theirs")] = 0
     false_positives: Annotated[
         int, Meta(description="known URLs that it brings together with other content, or to a URL that is gone")
@@ -98,6 +101,13 @@ class UrlRule(Struct, frozen=True, kw_only=True):
     wrong: Annotated[int, Meta(description="predictions that did not come true, newer ones weigh more")] = 0
     unsettled: Annotated[int, Meta(description="predictions that led to a URL never seen, newer ones weigh more")] = 0
     revocations: Annotated[int, Meta(description="how often it was revoked; each makes coming back harder")] = 0
+    decision: Annotated[
+        RuleVerdict | None,
+        Meta(
+            description="an operator's decision. accept: active without having proved itself, until predictions fail; "
+            "reject: never active; pin: active, whatever the evidence"
+        ),
+    ] = None
 
 
 class RuleSet(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-SIGNATURE_VERSION = 4
+SIGNATURE_VERSION = 6
 
 
 class PageSignature(Struct, frozen=True, array_like=True, gc=False):

@@ -11,7 +11,8 @@ DUPLICATE_STATUS_VERSION = 1
 
 Role = Literal["unique", "winner", "duplicate", "redirect", "gone", "held"]
 KEPT_ROLES: frozenset[Role] = frozenset({"unique", "winner", "held"})
-Relation = Literal["exact", "near", "contained", "redirect", "revisit"]
+Relation = Literal["exact", "near", "decided", "contained", "redirect", "revisit"]
+Decided = Literal["not_duplicate"]
 Problem = Literal["redirect_cut", "target_gone", "target_unknown", "content_unknown", "truncated"]
 
 Winner = Annotated[str | None, Meta(description="the URL kept for this page (`held`: the one that would be)")]
@@ -55,7 +56,11 @@ class DuplicateStatus(Struct, frozen=True, kw_only=True, gc=False):
     group: Annotated[str | None, Meta(description="group id: URL of its earliest member")] = None
     winner: Winner = None
     relation: Annotated[
-        Relation | None, Meta(description="how the page relates to its winner; revisit is no longer written")
+        Relation | None,
+        Meta(
+            description="how the page relates to its winner; decided: an operator decided that the two are the same; "
+            "revisit is no longer written"
+        ),
     ] = None
     similarity: Similarity = None
     code_share: CodeShare = None
@@ -70,6 +75,10 @@ class DuplicateStatus(Struct, frozen=True, kw_only=True, gc=False):
             "was fetched, but its content is not in the input, so it is kept; truncated: only the first 8 MiB of the "
             "page were compared"
         ),
+    ] = None
+    decided: Annotated[
+        Decided | None,
+        Meta(description="an operator's decision in force. not_duplicate: the page is kept, whatever it matches"),
     ] = None
     markets: Annotated[
         dict[str, MarketStatus] | None, Meta(description="verdicts by market, if there are several; the first is above")

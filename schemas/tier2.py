@@ -9,12 +9,25 @@ from dustream.schemas.signature import PageSignature
 
 class StoreVertex(Struct, frozen=True, array_like=True, tag="store"):
     """Stores a vertex in its home partition. `keys`: its winner key in each market. `probes`: the other partitions that
-    may hold a match."""
+    may hold a match. `same`: the pages that an operator decided to be the same as this one."""
 
     vertex: str
     signature: PageSignature
     keys: tuple[bytes, ...]
     probes: tuple[int, ...]
+    same: tuple[str, ...] = ()
+
+
+class Renew(Struct, frozen=True, array_like=True, tag="renew"):
+    """Replaces a vertex by another one with the same content: Remove and StoreVertex in one. `probes` None: those of
+    the vertex replaced."""
+
+    vertex: str
+    replaced: str
+    keep: bool  # the content stays known under the name of the vertex replaced
+    keys: tuple[bytes, ...]
+    probes: tuple[int, ...] | None
+    same: tuple[str, ...]
 
 
 class Probe(Struct, frozen=True, array_like=True, tag="probe"):
@@ -26,6 +39,7 @@ class Probe(Struct, frozen=True, array_like=True, tag="probe"):
     signature: PageSignature
     keys: tuple[bytes, ...]
     winner: tuple[bool, ...]
+    same: tuple[str, ...] = ()
 
 
 class Remove(Struct, frozen=True, array_like=True, tag="remove"):
@@ -77,6 +91,7 @@ class Cover(Struct, frozen=True, array_like=True):
     key: bytes
     similarity: float
     exact: bool
+    decided: bool = False  # an operator decided that the two are the same
 
 
 class Win(Struct, frozen=True, array_like=True, tag="win"):
@@ -171,6 +186,7 @@ class ContainmentDropped(Struct, frozen=True, array_like=True, tag="containment_
 
 Tier2Message = (
     StoreVertex
+    | Renew
     | Probe
     | Remove
     | Keep

@@ -6,6 +6,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,6 +32,7 @@ from dustream.streams.engine.rejections import Rejections
 from dustream.streams.engine.results import Outcome, Results, StoredResults, Tier2Load, write_outcome
 from dustream.streams.engine.shared_reading import ReadRequest, SharedReading, can_be_shared
 from dustream.streams.engine.signing import Chunk, SignedChunk, sign_chunks
+from dustream.streams.engine.sizes import SizeTally
 from dustream.streams.engine.state_rows import COUNTS_KEY, Counts
 from dustream.streams.engine.states import open_state, state_map
 from dustream.streams.folders import make_folder
@@ -114,6 +116,7 @@ class RunSummary(Struct, frozen=True):
     truncated: int
     fetches: dict[str, int]
     tier2: Tier2Load | None
+    sizes: SizeTally | None
     rules: dict[str, int]
     held_groups: int
     held_sites: int
@@ -159,7 +162,8 @@ def _run_once(request: RunRequest, paths: list[str], watcher: Watcher) -> RunSum
     spool = FileSpool(request.out)
     try:
         engine = OnceEngine(request.settings, spool, jobs=request.jobs, on_stage=watcher.settling)
-        return _Run(request, paths, MemoryStore(), lambda: engine, engine, watcher).run()
+        with closing(engine):
+            return _Run(request, paths, MemoryStore(), lambda: engine, engine, watcher).run()
     finally:
         spool.close()
 
@@ -214,11 +218,12 @@ class _Run:
         if clock.seconds:
             self._seconds["compile"] = clock.seconds
         self._watcher.writing()
-        started = time.perf_counter()
+        started, engine_before = time.perf_counter(), sum(engine.seconds.values())
         more = self._rejections.summaries()
         outcome = write_outcome(self._results, self._request.out, more)
         outcome = outcome._replace(rejected=outcome.rejected - len(more) + self._rejections.not_kept)
-        self._seconds["results"] = time.perf_counter() - started
+        waited = sum(engine.seconds.values()) - engine_before  # for rules that were still being learned
+        self._seconds["results"] = time.perf_counter() - started - waited
         summary = self._summary(engine, outcome)
         text = msgspec.json.format(msgspec.json.encode(summary), indent=2)
         (self._request.out / "summary.json").write_bytes(text + b"\n")
@@ -305,6 +310,7 @@ class _Run:
             events_now=events_now,
             fetches=self._results.fetch_counts(),
             tier2=self._results.tier2_load(),
+            sizes=self._results.sizes(),
             **outcome_fields(outcome),
             rejected_by_reason=counts.rejected_by_reason,
             truncated=counts.truncated,

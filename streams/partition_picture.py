@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dustream.core.partitioning import TIE_BITS
 from dustream.core.tier2.cut_tree import BY_LENGTH, SHARE_UNITS, Cut, LosslessMap
-from dustream.core.tier2.partition_map import Balance, PartitionMap
+from dustream.core.tier2.partition_map import Balance, PartitionMap, length_cuts
 
 NAMESPACE = "http://www.w3.org/2000/svg"
 WIDTH = 960
@@ -28,7 +28,7 @@ def draw_partition_map(partition_map: PartitionMap, lengths: NDArray[np.int64], 
     heading = f"{partition_map.partitions} partitions, similarity threshold {partition_map.tau:g}"
     parts = [f'<g font-size="15" font-weight="bold">{_text(LEFT, 24, heading)}</g>']
     top = 64
-    parts += _length_panel(lengths, _length_cuts(partition_map), top)
+    parts += _length_panel(lengths, length_cuts(partition_map), top)
     top += PANEL_HEIGHT + 70
     if isinstance(partition_map, LosslessMap) and partition_map.data.cuts:
         tree, height = _tree_panel(partition_map.data.cuts, balance.load, top)
@@ -38,14 +38,6 @@ def draw_partition_map(partition_map: PartitionMap, lengths: NDArray[np.int64], 
     height = top + PANEL_HEIGHT + 50
     head = f'<svg xmlns="{NAMESPACE}" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="11">'
     return "\n".join([head, f'<rect width="{WIDTH}" height="{height}" fill="white"/>', *parts, "</svg>\n"])
-
-
-def _length_cuts(partition_map: PartitionMap) -> list[int]:
-    """Lengths at which a map cuts; for Zhu's, lengths in the first sub-dictionary times the number of dimensions."""
-    if isinstance(partition_map, LosslessMap):
-        return sorted({cut.coordinate for cut in partition_map.data.cuts if cut.sub_dictionary == BY_LENGTH})
-    data = partition_map.data
-    return sorted({bound * data.dimensions for grid in data.grids for bound in grid.bounds[0][1:]})
 
 
 def _length_panel(lengths: NDArray[np.int64], cuts: Sequence[int], top: int) -> list[str]:

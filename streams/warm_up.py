@@ -1,4 +1,4 @@
-"""Compiles the hot loops once, so that the first real run need not wait: `python -m dustream.streams.warm_up`.
+"""Compiles the hot loops once, so that the first real run need not wait: `dustream compile`.
 
 The machine code is cached beside the source (or in NUMBA_CACHE_DIR) and used by every later process. Code that reads
 pages, compares them and learns rules is compiled in parallel processes; comparing pages therefore starts from synthetic
@@ -8,11 +8,13 @@ signatures.
 from __future__ import annotations
 
 import multiprocessing
-import sys
+import os
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from dustream.core.intake import take_in
 from dustream.core.once.contents import MemorySpool
 from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
-from dustream.core.rules.known_site import RulesSettings, SiteUrlRow, learned_rules
+from dustream.core.rules.example_site import learn_some_rules as learn_some_rules
 from dustream.core.settings import Settings
 from dustream.core.text.kept import KEPT_BYTES_MAX
 from dustream.core.text.permutations import ADDENDS, MULTIPLIERS
@@ -37,36 +39,35 @@ from dustream.streams.once.engine import OnceEngine
 from dustream.streams.store.memory import MemoryStore
 
 PAGES_TO_TRY = 200  # enough for every common case: copies, near copies, redirects, updates, deaths
-ITEMS_TO_LEARN_FROM = 40  # of each kind
 FAMILIES, COPIES, SHINGLES = 40, 4, 300
 CROWD, OWN = 400, 24  # pages just below the threshold
 SETTINGS = Settings(partitions=2)
 
 
-def warm_up() -> float:
-    """Compile everything, and check on a small web that nothing is left; returns the seconds it took."""
+def warm_up(on_part: Callable[[str], None] = lambda part: None, *, all_commands: bool = False) -> float:
+    """Compile what runs and questions need, or everything; returns the seconds it took. `on_part` is told which part is
+    compiled, and how long it took."""
     started = time.perf_counter()
-    spawn = multiprocessing.get_context("spawn")
-    beside = [spawn.Process(target=each) for each in (read_some_pages, learn_some_rules, dedupe_some_rows)]
-    for process in beside:
-        process.start()
-    OnceEngine(SETTINGS, MemorySpool()).run([run([*some_families(), *a_crowd()], SETTINGS)])
-    for process in beside:
-        process.join()
-    OnceEngine(SETTINGS, MemorySpool()).run([warm_up_pages(SETTINGS)])
+    wanted = PARTS | MORE_PARTS if all_commands else PARTS
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload([__name__])
+    workers = min(len(wanted), os.cpu_count() or 1)
+    with ProcessPoolExecutor(workers, mp_context=server, max_tasks_per_child=1) as pool:
+        parts = {pool.submit(_seconds_of, compile_part): name for name, compile_part in wanted.items()}
+        for number, part in enumerate(as_completed(parts), 1):
+            on_part(f"{parts[part]}: {part.result():.0f} s ({number} of {len(parts)})")
     return time.perf_counter() - started
 
 
-def warm_up_pages(settings: Settings) -> Feed:
-    """Read a small web and run it; returns the feed."""
-    return run(read_some_pages(settings), settings)
+def _seconds_of(compile_part: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    compile_part()
+    return time.perf_counter() - started
 
 
-def run(crawls: Iterable[Crawl], settings: Settings) -> Feed:
-    """Run pages through the pipeline; returns the feed."""
-    feed = Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])
-    EmbeddedEngine(pipeline(settings), MemoryStore()).run([feed])
-    return feed
+def warm_up_pages(settings: Settings) -> None:
+    """Run a small web, so that everything that pages need is loaded."""
+    EmbeddedEngine(pipeline(settings), MemoryStore()).run([_feed(read_some_pages(settings))])
 
 
 def read_some_pages(settings: Settings = SETTINGS) -> list[Crawl]:
@@ -92,6 +93,24 @@ def _pages_of_bytes() -> list[CrawlEvent]:
     return [
         CrawlEvent(url=f"https://bytes.example/{number}", fetched_at=1, body=body) for number, body in enumerate(bodies)
     ]
+
+
+def compare_some_pages() -> None:
+    """Find the duplicates among synthetic signatures as they arrive."""
+    EmbeddedEngine(pipeline(SETTINGS), MemoryStore()).run([_feed(_some_signed_pages())])
+
+
+def compare_some_pages_at_once() -> None:
+    """Find the same duplicates directly."""
+    OnceEngine(SETTINGS, MemorySpool()).run([_feed(_some_signed_pages())])
+
+
+def _some_signed_pages() -> Iterable[Crawl]:
+    return (*some_families(), *a_crowd())
+
+
+def _feed(crawls: Iterable[Crawl]) -> Feed:
+    return Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])
 
 
 def some_families() -> Iterable[Crawl]:
@@ -145,24 +164,6 @@ def _signature(numbers: Sequence[int]) -> PageSignature:
     )
 
 
-def learn_some_rules() -> None:
-    """Of a site whose pages have a session in their URLs, for the pattern tree, or a word within a part of the path,
-    for DustBuster."""
-    sessions = [
-        SiteUrlRow(f"https://site.example/{kind}/item.html?id={item}&session={session}", (session, 0), f"{kind} {item}")
-        for kind in ("article", "product", "review")
-        for item in range(ITEMS_TO_LEARN_FROM)
-        for session in range(item * 5, item * 5 + 3)
-    ]
-    words = [
-        SiteUrlRow(f"https://site.example/{kind}{word}-item{item}", (item, 0), f"{kind} {item} in words")
-        for kind in "abc"
-        for item in range(ITEMS_TO_LEARN_FROM)
-        for word in ("", "-print")
-    ]
-    learned_rules("site.example", sessions + words, RulesSettings())
-
-
 def dedupe_some_rows() -> None:
     """A small corpus, with decomposed characters and a near copy of each text."""
     texts = [" ".join(f"e\u0301{row // 2}w{word}" for word in range(SHINGLES + row % 2)) for row in range(COPIES)]
@@ -172,5 +173,13 @@ def dedupe_some_rows() -> None:
         run_dedupe(DedupeRequest(inputs=[str(corpus)], out=None, settings=DedupeSettings()), DedupeWatcher())
 
 
-if __name__ == "__main__":
-    print(f"hot loops compiled in {warm_up():.0f} s", file=sys.stderr)
+PARTS: Final[dict[str, Callable[[], object]]] = {
+    "learning rules": learn_some_rules,
+    "comparing pages": compare_some_pages,
+    "reading pages": read_some_pages,
+    "comparing pages at once": compare_some_pages_at_once,
+}
+"""What `run`, `status`, `why` and `normalize` need. The longest first: all processes end at about the same time."""
+
+MORE_PARTS: Final[dict[str, Callable[[], object]]] = {"corpora": dedupe_some_rows}
+"""What other commands compile when they are first used."""

@@ -12,7 +12,7 @@ import dustream.core.errors as anchor
 
 ROOT = Path(anchor.__file__).parents[1]
 SOURCES = sorted(path for part in ("api", "core", "schemas", "streams") for path in (ROOT / part).rglob("*.py"))
-COMPILED = {"kernel", "inlined_kernel", "inner", "inlined", "merged", "intrinsic"}
+COMPILED = {"kernel", "threaded_kernel", "inlined_kernel", "inner", "inlined", "merged", "intrinsic"}
 PARAMETERS_MAX = 8
 GLOSSARY = ROOT / "docs" / "explanation" / "glossary.md"
 

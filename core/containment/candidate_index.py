@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.containment.sketch import ASK, CODE, POST, Terms
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.hash_slots import home
 
 TERM_CAP, CODE_CAP = 64, 16
@@ -34,7 +34,7 @@ _NONE = -1
 _NEXT, _OWNER = 0, 1  # columns of a link
 
 
-@kernel
+@inner
 def _bits(word: np.uint64) -> int:
     count = 0
     while word:
@@ -43,7 +43,7 @@ def _bits(word: np.uint64) -> int:
     return count
 
 
-@kernel
+@inner
 def _is_candidate(sizes: Links, masks: Masks, page: int, asks: int, container: int, posts: int) -> bool:
     if not asks & ASK or not posts & POST or sizes[container] < sizes[page]:
         return False
@@ -54,7 +54,7 @@ def _is_candidate(sizes: Links, masks: Masks, page: int, asks: int, container: i
     return 2 * common >= asked
 
 
-@kernel
+@inner
 def _note(found: Numbers, count: int, page: int, container: int, sign: int) -> Numbers:
     if count == len(found):
         larger = np.empty((2 * count, 3), dtype=np.int64)
@@ -64,7 +64,7 @@ def _note(found: Numbers, count: int, page: int, container: int, sign: int) -> N
     return found
 
 
-@kernel
+@inner
 def _note_both(
     ids: Numbers, sizes: Links, masks: Masks, one: int, one_kind: int, other: int, other_kind: int, sign: int,
     found: Numbers, count: int,
@@ -78,7 +78,7 @@ def _note_both(
     return found, count
 
 
-@kernel
+@inner
 def _note_all(
     ids: Numbers, sizes: Links, masks: Masks, owners: Links, kinds: Kinds, members: int, sign: int, found: Numbers,
     count: int,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from dustream.core.text.code_parameters import OTHER_SCRIPTS, CodeParameters
@@ -13,8 +12,8 @@ from dustream.core.text.language import SAMPLE_BYTES
 CodeOf = Callable[[bytes], str]
 """The feature code of a text, "" for none."""
 
-# The lead bytes of Han, kana and Hangul in UTF-8: a text whose beginning has none is not CJK.
-_CJK_BYTE = re.compile(b"[\xe3-\xed]")
+# All but the lead bytes of Han, kana and Hangul in UTF-8: a text whose beginning has no others is not CJK.
+_NOT_CJK_BYTES = bytes([*range(0xE3), *range(0xEE, 0x100)])
 
 
 def code_chooser(codes: CodesFor, parameters: CodeParameters) -> CodeOf:
@@ -23,7 +22,12 @@ def code_chooser(codes: CodesFor, parameters: CodeParameters) -> CodeOf:
         return lambda utf8: ""
     if codes == "all":
         return lambda utf8: _code(utf8, parameters, is_cjk=False)
-    return lambda utf8: _code(utf8, parameters, is_cjk=True) if _CJK_BYTE.search(utf8, 0, SAMPLE_BYTES) else ""
+    return lambda utf8: _code(utf8, parameters, is_cjk=True) if _may_be_cjk(utf8) else ""
+
+
+def _may_be_cjk(utf8: bytes) -> bool:
+    sample = utf8[:SAMPLE_BYTES]
+    return not sample.isascii() and sample.translate(None, _NOT_CJK_BYTES) != b""
 
 
 def _code(utf8: bytes, parameters: CodeParameters, *, is_cjk: bool) -> str:

@@ -1,8 +1,8 @@
-"""Tokens and edges, one row each: the cost of a step depends on the rows it touches, not on the size of the group.
+"""Memberships and edges, one row each: the cost of a step depends on the rows it touches, not on the size of the group.
 
-Tokens are stored under a *place*: a group's key, or the key of a transfer that is still arriving. Edges are stored in
-both directions. Edges to vertices of other groups (half-edges) are stored too, so they are present when the vertex
-arrives.
+Memberships are stored under a *place*: a group's key, or the key of a transfer that is still arriving. Edges are
+stored in both directions. Edges to vertices of other groups (half-edges) are stored too, so they are present when the
+vertex arrives.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from dustream.core.groups.rows import EdgeRow, TokenRow
+from dustream.core.groups.rows import EdgeRow, MembershipRow
 from dustream.core.processor import Table, TaskState, rows_after
 from dustream.core.vertex import END
-from dustream.schemas.groups import EdgeRecord, TokenRecord
+from dustream.schemas.groups import EdgeRecord, MembershipRecord
 
 ARRIVING = "\1"
 
@@ -23,27 +23,27 @@ def arrival_place(group: str, source: str) -> str:
 
 
 class Members:
-    """The tokens and edges of all places of a task."""
+    """The memberships and edges of all places of a task."""
 
     def __init__(self, state: TaskState) -> None:
-        self.tokens: Table[TokenRow] = state.table("tokens")
+        self.memberships: Table[MembershipRow] = state.table("memberships")
         self._edges: Table[EdgeRow] = state.table("edges")
 
-    def token(self, place: str, vertex: str) -> TokenRow | None:
-        return self.tokens.get(f"{place}{END}{vertex}")
+    def membership(self, place: str, vertex: str) -> MembershipRow | None:
+        return self.memberships.get(f"{place}{END}{vertex}")
 
-    def put_token(self, place: str, vertex: str, row: TokenRow) -> None:
-        self.tokens.put(f"{place}{END}{vertex}", row)
+    def put_membership(self, place: str, vertex: str, row: MembershipRow) -> None:
+        self.memberships.put(f"{place}{END}{vertex}", row)
 
-    def delete_token(self, place: str, vertex: str) -> None:
-        self.tokens.delete(f"{place}{END}{vertex}")
+    def delete_membership(self, place: str, vertex: str) -> None:
+        self.memberships.delete(f"{place}{END}{vertex}")
 
     def holds(self, place: str, vertex: str) -> bool:
-        return self.tokens.get(f"{place}{END}{vertex}") is not None
+        return self.memberships.get(f"{place}{END}{vertex}") is not None
 
     def vertices(self, place: str) -> Iterator[str]:
         prefix = place + END
-        for key, _ in self.tokens.scan(prefix):
+        for key, _ in self.memberships.scan(prefix):
             yield key[len(prefix) :]
 
     def eldest(self, place: str) -> str:
@@ -75,35 +75,35 @@ class Members:
         prefix = f"{place}{END}{vertex}{END}"
         return [key[len(prefix) :] for key, _ in rows_after(self._edges, prefix, after, limit)]
 
-    def add(self, place: str, tokens: Iterable[TokenRecord], edges: Iterable[EdgeRecord]) -> int:
-        """Store tokens and edges, and return how many of the tokens are new at this place."""
+    def add(self, place: str, memberships: Iterable[MembershipRecord], edges: Iterable[EdgeRecord]) -> int:
+        """Store memberships and edges, and return how many of the memberships are new at this place."""
         new = 0
-        for token in tokens:
-            new += not self.holds(place, token.vertex)
-            self.put_token(place, token.vertex, TokenRow(token.counter, token.pass_from))
+        for membership in memberships:
+            new += not self.holds(place, membership.vertex)
+            self.put_membership(place, membership.vertex, MembershipRow(membership.counter, membership.pass_from))
         for edge in edges:
             self.link(place, edge.vertex, edge.other, edge.similarity)
         return new
 
     def take(
         self, place: str, vertices: Iterator[str], rows_max: int
-    ) -> tuple[list[TokenRecord], list[EdgeRecord], bool]:
-        """Remove tokens with their edges, about `rows_max` rows, and return them, and whether none are left.
+    ) -> tuple[list[MembershipRecord], list[EdgeRecord], bool]:
+        """Remove memberships with their edges, about `rows_max` rows, and return them, and whether none are left.
 
-        A token with many edges takes several calls: its row is deleted together with its last edges."""
-        tokens: list[TokenRecord] = []
+        A membership with many edges takes several calls: its row is deleted together with its last edges."""
+        memberships: list[MembershipRecord] = []
         edges: list[EdgeRecord] = []
         for vertex in vertices:
-            token, some, gone = self.take_one(place, vertex, rows_max - len(tokens) - len(edges) - 1)
-            tokens.append(token)
+            membership, some, gone = self.take_one(place, vertex, rows_max - len(memberships) - len(edges) - 1)
+            memberships.append(membership)
             edges += some
-            if not gone or len(tokens) + len(edges) >= rows_max:
-                return tokens, edges, False
-        return tokens, edges, True
+            if not gone or len(memberships) + len(edges) >= rows_max:
+                return memberships, edges, False
+        return memberships, edges, True
 
-    def take_one(self, place: str, vertex: str, edges_max: int) -> tuple[TokenRecord, list[EdgeRecord], bool]:
-        """Remove some edges of a token, at least one, and return them, and whether the token was removed with them."""
-        row = self.token(place, vertex)
+    def take_one(self, place: str, vertex: str, edges_max: int) -> tuple[MembershipRecord, list[EdgeRecord], bool]:
+        """Remove some edges of a membership, at least one, and return them, and whether it was removed with them."""
+        row = self.membership(place, vertex)
         assert row is not None
         room = max(1, edges_max)
         edges = list(islice(self.edges(place, vertex), room + 1))
@@ -111,5 +111,5 @@ class Members:
             self.unlink(place, vertex, edge.other)
         gone = len(edges) <= room
         if gone:
-            self.delete_token(place, vertex)
-        return TokenRecord(vertex, row.counter, row.pass_from), edges[:room], gone
+            self.delete_membership(place, vertex)
+        return MembershipRecord(vertex, row.counter, row.pass_from), edges[:room], gone

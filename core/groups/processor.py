@@ -1,17 +1,17 @@
 """The groups processor: keeps the connected components of the match graph. Keyed by group.
 
-A group owns tokens, one per vertex, never copied. Rules (docs/explanation/protocol.md):
+A group owns memberships, one per vertex, never copied. Rules (docs/explanation/protocol.md):
 - An edge to a vertex of another group is a half-edge. Its pending join is sent to that vertex's group. Of the two
-  groups, the one with the lower priority (lower rank, then a hash of the key) moves all its tokens to the other.
+  groups, the one with the lower priority (lower rank, then a hash of the key) moves all its memberships to the other.
   Every half-edge has one pending join until both ends are in one group or one of them is dead.
 - A request for a vertex that the group does not hold is returned to the vertex's home in `pages`.
 - A vertex without a group enters the group of a vertex that it matches. If that vertex is no longer in the group, the
-  token returns to its home.
+  membership returns to its home.
 - A leave may split a group. The largest piece stays; the others move to fresh keys.
 - If no edge connects the arrivals to the residents any more (the partner has left), the arrivals move on to a fresh
   key together.
-- Members are notified of every move and of every change of the group's standing; each notice increments the token's
-  counter.
+- Members are notified of every move and of every change of the group's standing; each notice increments the
+  membership's counter.
 
 Work is done in jobs. A step processes a bounded number of rows and continues with a message to the same group. Messages
 that arrive meanwhile are deferred, so other tasks see each job as one atomic change.
@@ -37,6 +37,7 @@ from dustream.core.groups.rows import (
     Job,
     LandJob,
     MarkRow,
+    MembershipRow,
     MoveJob,
     ReachedRow,
     SearchJob,
@@ -44,23 +45,22 @@ from dustream.core.groups.rows import (
     SplitJob,
     StandJob,
     SyncJob,
-    TokenRow,
     UnlinkJob,
 )
 from dustream.core.groups.searches import Searches
 from dustream.core.processor import Send, Table, TaskState, rows_after
 from dustream.core.vertex import END, group_key, url_of
-from dustream.schemas.groups import ContinueGroup, Create, Deliver, EdgeRecord, TokenRecord, Transfer
+from dustream.schemas.groups import ContinueGroup, Create, Deliver, EdgeRecord, MembershipRecord, Transfer
 from dustream.schemas.pages import Bounce, Dead, Edge, Enter, Hold, Join, Leave, Left, Returned, Route, Standing, Sync
 
 WORK_MAX = 5_000  # rows in one step
 SEED_ROWS = 10  # rows charged for starting one search
-TRANSFER_ROWS_MAX = 500  # tokens and edges in one message
+TRANSFER_ROWS_MAX = 500  # memberships and edges in one message
 GROUP_SIZE_MAX = 1_000_000  # larger groups are held
 
 TABLES: dict[str, Any] = {
     "groups": GroupRow,
-    "tokens": TokenRow,
+    "memberships": MembershipRow,
     "edges": EdgeRow,
     "searches": SearchRow,
     "reached": ReachedRow,
@@ -85,15 +85,15 @@ class Group:
 
 @dataclass
 class TransferBatch:
-    """The tokens and edges that one step of a split sends to one destination."""
+    """The memberships and edges that one step of a split sends to one destination."""
 
     piece: SearchRow
-    tokens: list[TokenRecord] = field(default_factory=list)
+    memberships: list[MembershipRecord] = field(default_factory=list)
     edges: list[EdgeRecord] = field(default_factory=list)
     gone: int = 0
 
-    def add(self, token: TokenRecord, edges: list[EdgeRecord], gone: bool) -> None:
-        self.tokens.append(token)
+    def add(self, membership: MembershipRecord, edges: list[EdgeRecord], gone: bool) -> None:
+        self.memberships.append(membership)
         self.edges += edges
         self.gone += gone
 
@@ -127,7 +127,7 @@ class GroupsProcessor:
         self._transfer_rows_max = transfer_rows_max
         self._work = 0
         self._out: list[Send] = []
-        self._requests: dict[type, Callable[[Group, Create | Deliver, TokenRow], None]] = {
+        self._requests: dict[type, Callable[[Group, Create | Deliver, MembershipRow], None]] = {
             Edge: self._edge,
             Join: self._join,
             Dead: self._dead,
@@ -228,19 +228,19 @@ class GroupsProcessor:
     # Requests
 
     def _create(self, group: Group, message: Create) -> None:
-        self._members.put_token(group.key, message.vertex, TokenRow(0))
+        self._members.put_membership(group.key, message.vertex, MembershipRow(0))
         group.set(size=1, eldest=message.vertex, standing=Standing(url_of(message.vertex), True))
-        self._requests[type(message.request)](group, message, TokenRow(0))
+        self._requests[type(message.request)](group, message, MembershipRow(0))
 
     def _deliver(self, group: Group, message: Deliver) -> None:
-        token = self._members.token(group.key, message.vertex)
-        if token is None:
+        membership = self._members.membership(group.key, message.vertex)
+        if membership is None:
             bounce = Bounce(message.vertex, message.used, message.request)
             self._out.append(Send("pages", url_of(message.vertex), bounce))
         else:
-            self._requests[type(message.request)](group, message, token)
+            self._requests[type(message.request)](group, message, membership)
 
-    def _edge(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
+    def _edge(self, group: Group, message: Create | Deliver, membership: MembershipRow) -> None:
         vertex, edge = message.vertex, message.request
         assert isinstance(edge, Edge)
         if self._members.has_edge(group.key, vertex, edge.other):
@@ -253,7 +253,7 @@ class GroupsProcessor:
         join = Join(edge.vertex, group.row.rank, group.key, edge.similarity)
         self._out.append(Send("pages", url_of(edge.other), Route(edge.other, join)))
 
-    def _join(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
+    def _join(self, group: Group, message: Create | Deliver, membership: MembershipRow) -> None:
         vertex, join = message.vertex, message.request
         assert isinstance(join, Join)
         if not self._members.has_edge(group.key, vertex, join.other):  # a returned join finds its edge
@@ -267,7 +267,7 @@ class GroupsProcessor:
             back = Join(vertex, group.row.rank, group.key, join.similarity)
             self._out.append(Send("groups", join.group, Deliver(join.group, join.other, -1, back)))
 
-    def _enter(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
+    def _enter(self, group: Group, message: Create | Deliver, membership: MembershipRow) -> None:
         enter = message.request
         assert isinstance(enter, Enter)
         if not self._members.holds(group.key, enter.via):
@@ -275,26 +275,28 @@ class GroupsProcessor:
             self._out.append(Send("pages", url_of(enter.other), home))
             return
         self._members.link(group.key, enter.via, enter.other, enter.similarity)
-        row = TokenRow(0, enter.pass_from)
-        self._members.put_token(group.key, enter.other, row)
+        row = MembershipRow(0, enter.pass_from)
+        self._members.put_membership(group.key, enter.other, row)
         if self._admit(group, enter.other, 1, 0):
             group.jobs.append(SyncJob())
         else:
-            self._sync_token(group, enter.other, row)
+            self._sync_membership(group, enter.other, row)
 
-    def _dead(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
+    def _dead(self, group: Group, message: Create | Deliver, membership: MembershipRow) -> None:
         assert isinstance(message.request, Dead)
         other = message.request.other
         if not self._members.holds(group.key, other):  # if it is here, its own leave is pending
             self._members.unlink(group.key, message.vertex, other)
 
-    def _hold(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
+    def _hold(self, group: Group, message: Create | Deliver, membership: MembershipRow) -> None:
         assert isinstance(message.request, Hold)
-        self._members.put_token(group.key, message.vertex, replace(token, pass_from=message.request.pass_from))
+        self._members.put_membership(
+            group.key, message.vertex, replace(membership, pass_from=message.request.pass_from)
+        )
         group.jobs.append(StandJob())
 
-    def _leave(self, group: Group, message: Create | Deliver, token: TokenRow) -> None:
-        self._members.delete_token(group.key, message.vertex)
+    def _leave(self, group: Group, message: Create | Deliver, membership: MembershipRow) -> None:
+        self._members.delete_membership(group.key, message.vertex)
         group.set(size=group.row.size - 1)
         self._out.append(Send("pages", url_of(message.vertex), Left(message.vertex)))
         group.jobs += [UnlinkJob(message.vertex), StandJob()]
@@ -348,7 +350,7 @@ class GroupsProcessor:
         return job
 
     def _split(self, group: Group, job: SplitJob) -> Job | None:
-        """Send some tokens of the moving pieces, one batch per destination."""
+        """Send some memberships of the moving pieces, one batch per destination."""
         rows_max, rows = self._transfer_rows_max, 0
         batches: dict[int, TransferBatch] = {}
         reached = self._searches.some_reached(group.key, job.after, rows_max)
@@ -357,8 +359,8 @@ class GroupsProcessor:
             if not gone:
                 if number not in batches:
                     batches[number] = TransferBatch(self._piece(group, number))
-                token, edges, gone = self._members.take_one(group.key, vertex, rows_max - rows - 1)
-                batches[number].add(token, edges, gone)
+                membership, edges, gone = self._members.take_one(group.key, vertex, rows_max - rows - 1)
+                batches[number].add(membership, edges, gone)
                 rows += 1 + len(edges)
             if gone:
                 self._searches.forget_vertex(group.key, vertex)
@@ -382,7 +384,7 @@ class GroupsProcessor:
         piece = batch.piece
         moved = piece.moved + batch.gone
         job = MoveJob(group.key, piece.destination, None, rank_of(piece.size), True, started=piece.moved > 0)
-        self._send_tokens(group.key, job, batch.tokens, batch.edges, moved == piece.size)
+        self._send_memberships(group.key, job, batch.memberships, batch.edges, moved == piece.size)
         self._searches.put_row(group.key, number, replace(piece, moved=moved))
 
     def _clear(self, group: Group, job: ClearJob) -> Job | None:
@@ -399,9 +401,9 @@ class GroupsProcessor:
             group.set(rank=rank_of(group.row.size))
 
     def _fresh_key(self, place: str, vertex: str) -> str:
-        token = self._members.token(place, vertex)
-        assert token is not None
-        return group_key(token.counter + 1, vertex)
+        membership = self._members.membership(place, vertex)
+        assert membership is not None
+        return group_key(membership.counter + 1, vertex)
 
     # Moving out
 
@@ -411,20 +413,28 @@ class GroupsProcessor:
             vertices = iter([group.row.eldest] if self._members.holds(group.key, group.row.eldest) else [])
         else:
             vertices = self._members.vertices(job.place)
-        tokens, edges, finished = self._members.take(job.place, vertices, self._transfer_rows_max)
-        self._work += len(tokens) + len(edges)
-        self._send_tokens(group.key, job, tokens, edges, finished)
+        memberships, edges, finished = self._members.take(job.place, vertices, self._transfer_rows_max)
+        self._work += len(memberships) + len(edges)
+        self._send_memberships(group.key, job, memberships, edges, finished)
         if not finished:
             return replace(job, started=True)
         if job.place == group.key:
             group.set(size=0, rank=0, eldest="", standing=None)
         return None
 
-    def _send_tokens(
-        self, source: str, job: MoveJob, tokens: list[TokenRecord], edges: list[EdgeRecord], last: bool
+    def _send_memberships(
+        self, source: str, job: MoveJob, memberships: list[MembershipRecord], edges: list[EdgeRecord], last: bool
     ) -> None:
         transfer = Transfer(
-            job.destination, source, not job.started, last, tuple(tokens), tuple(edges), job.via, job.rank, job.fresh
+            job.destination,
+            source,
+            not job.started,
+            last,
+            tuple(memberships),
+            tuple(edges),
+            job.via,
+            job.rank,
+            job.fresh,
         )
         self._out.append(Send("groups", job.destination, transfer))
 
@@ -439,9 +449,9 @@ class GroupsProcessor:
             self._stage(group, message)
 
     def _settle_down(self, group: Group, message: Transfer) -> None:
-        """A fresh group has no residents and no other group knows its key: tokens are stored in it at once."""
-        size = group.row.size + self._members.add(group.key, message.tokens, message.edges)
-        self._work += len(message.tokens) + len(message.edges)
+        """A fresh group has no residents and no other group knows its key: memberships are stored in it at once."""
+        size = group.row.size + self._members.add(group.key, message.memberships, message.edges)
+        self._work += len(message.memberships) + len(message.edges)
         group.set(size=size, arriving=0 if message.last else 1)
         if message.last:
             group.set(rank=max(message.rank, rank_of(size)), eldest=self._members.eldest(group.key))
@@ -452,20 +462,20 @@ class GroupsProcessor:
     def _arrive(self, group: Group, message: Transfer) -> None:
         """Handle a transfer that is one chunk."""
         if not self._joins(group.key, message):
-            eldest = min(message.tokens, key=lambda token: token.vertex)
+            eldest = min(message.memberships, key=lambda membership: membership.vertex)
             destination = group_key(eldest.counter + 1, eldest.vertex)
-            job = MoveJob(group.key, destination, message.via, rank_of(len(message.tokens)), True)
-            self._send_tokens(group.key, job, list(message.tokens), list(message.edges), True)
+            job = MoveJob(group.key, destination, message.via, rank_of(len(message.memberships)), True)
+            self._send_memberships(group.key, job, list(message.memberships), list(message.edges), True)
             return
-        self._work += len(message.tokens) + len(message.edges)
-        added = self._members.add(group.key, message.tokens, message.edges)
-        changed = self._admit(group, min(token.vertex for token in message.tokens), added, message.rank)
+        self._work += len(message.memberships) + len(message.edges)
+        added = self._members.add(group.key, message.memberships, message.edges)
+        changed = self._admit(group, min(membership.vertex for membership in message.memberships), added, message.rank)
         self._pass_on(group, message.via)
         if changed:
             group.jobs.append(SyncJob())
         else:
-            for token in message.tokens:
-                self._sync_token(group, token.vertex, TokenRow(token.counter, token.pass_from))
+            for membership in message.memberships:
+                self._sync_membership(group, membership.vertex, MembershipRow(membership.counter, membership.pass_from))
 
     def _joins(self, key: str, message: Transfer) -> bool:
         """Whether an edge still joins the arrivals to the residents."""
@@ -473,7 +483,7 @@ class GroupsProcessor:
         if message.via is not None and members.holds(key, message.via.other):
             return True
         return any(members.holds(key, edge.other) for edge in message.edges) or any(
-            members.has_edges(key, token.vertex) for token in message.tokens
+            members.has_edges(key, membership.vertex) for membership in message.memberships
         )
 
     def _admit(self, group: Group, eldest: str, added: int, rank: int) -> bool:
@@ -493,8 +503,8 @@ class GroupsProcessor:
         key = f"{group.key}{END}{message.source}"
         arrival = self._arrivals.get(key)
         size = arrival.size if arrival else 0
-        self._arrivals.put(key, ArrivalRow(size + self._members.add(place, message.tokens, message.edges)))
-        self._work += len(message.tokens) + len(message.edges)
+        self._arrivals.put(key, ArrivalRow(size + self._members.add(place, message.memberships, message.edges)))
+        self._work += len(message.memberships) + len(message.edges)
         if arrival is None:
             group.set(arriving=group.row.arriving + 1)
         if message.last:
@@ -505,12 +515,12 @@ class GroupsProcessor:
             return self._check_join(group, job)
         place = arrival_place(group.key, job.source)
         rows_max = self._room()
-        tokens, edges, finished = self._members.take(place, self._members.vertices(place), rows_max)
-        self._work += len(tokens) + len(edges)
-        self._members.add(group.key, tokens, edges)
+        memberships, edges, finished = self._members.take(place, self._members.vertices(place), rows_max)
+        self._work += len(memberships) + len(edges)
+        self._members.add(group.key, memberships, edges)
         if not job.sync_all:
-            for token in tokens:
-                self._sync_token(group, token.vertex, TokenRow(token.counter, token.pass_from))
+            for membership in memberships:
+                self._sync_membership(group, membership.vertex, MembershipRow(membership.counter, membership.pass_from))
         if not finished:
             return job
         self._pass_on(group, job.via)
@@ -521,7 +531,7 @@ class GroupsProcessor:
         if job.via is not None and self._members.holds(group.key, job.via.other):
             return self._let_in(group, job)
         room = self._room()
-        rows = rows_after(self._members.tokens, place + END, job.checked, room)
+        rows = rows_after(self._members.memberships, place + END, job.checked, room)
         vertices = [key[len(place) + 1 :] for key, _ in rows]
         self._work += len(vertices)
         if any(self._touches(group.key, place, vertex) for vertex in vertices):
@@ -563,8 +573,8 @@ class GroupsProcessor:
 
     def _standing(self, place: str, eldest: str, size: int) -> Standing:
         """The group is held if it is too large and no operator has decided on its eldest member."""
-        token = self._members.token(place, eldest)
-        pass_from = None if token is None else token.pass_from
+        membership = self._members.membership(place, eldest)
+        pass_from = None if membership is None else membership.pass_from
         return Standing(url_of(eldest), size == 1, size > self._group_size_max and pass_from is None, pass_from or 0.0)
 
     def _set_standing(self, group: Group, standing: Standing) -> bool:
@@ -584,15 +594,15 @@ class GroupsProcessor:
     def _sync(self, group: Group, job: SyncJob) -> Job | None:
         prefix = group.key + END
         room = self._room()
-        rows = rows_after(self._members.tokens, prefix, job.after, room)
+        rows = rows_after(self._members.memberships, prefix, job.after, room)
         self._work += len(rows)
         for key, row in rows:
-            self._sync_token(group, key[len(prefix) :], row)
+            self._sync_membership(group, key[len(prefix) :], row)
         return SyncJob(rows[-1][0][len(prefix) :]) if len(rows) == room else None
 
-    def _sync_token(self, group: Group, vertex: str, row: TokenRow) -> None:
+    def _sync_membership(self, group: Group, vertex: str, row: MembershipRow) -> None:
         row = replace(row, counter=row.counter + 1)
-        self._members.put_token(group.key, vertex, row)
+        self._members.put_membership(group.key, vertex, row)
         assert group.row.standing is not None
         sync = Sync(vertex, row.counter, group.key, group.row.standing, group.row.size)
         self._out.append(Send("pages", url_of(vertex), sync))

@@ -9,7 +9,7 @@ from dustream.schemas.pages import Standing
 
 
 class MoveJob(Struct, frozen=True, array_like=True, tag="move"):
-    """Send all tokens stored at `place` to another group."""
+    """Send all memberships stored at `place` to another group."""
 
     place: str
     destination: str
@@ -88,15 +88,15 @@ class GroupRow(Struct, frozen=True, array_like=True):
         return bool(self.jobs) or self.deferred_first < self.deferred_next
 
 
-class TokenRow(Struct, frozen=True, array_like=True):
-    """Table `tokens`, by place and vertex. The counter grows with each move and each change of standing."""
+class MembershipRow(Struct, frozen=True, array_like=True):
+    """Table `memberships`, by place and vertex. The counter grows with each move and each change of standing."""
 
     counter: int
     pass_from: float | None = None  # an operator's decision; only that of the eldest counts
 
 
 class EdgeRow(Struct, frozen=True, array_like=True):
-    """Table `edges`, by place and two vertices, in both directions. Of a half-edge, one vertex has no token here."""
+    """Table `edges`, by place and two vertices, in both directions. One vertex of a half-edge is in another group."""
 
     similarity: float
 
@@ -111,7 +111,7 @@ class SearchRow(Struct, frozen=True, array_like=True):
     size: int = 0
     parent: int = -1  # the search that this one was merged into
     destination: str = ""  # the group key that the piece moves to
-    moved: int = 0  # tokens moved so far
+    moved: int = 0  # memberships moved so far
     # Its own queue
     queued: int = 0
     expanded: int = 0
@@ -136,7 +136,7 @@ class MarkRow(Struct, frozen=True, array_like=True):
 
 
 class ArrivalRow(Struct, frozen=True, array_like=True):
-    """Table `arrivals`, by group and source: how many tokens of a transfer have arrived, at a place of their own."""
+    """Table `arrivals`, by group and source: memberships of a transfer that have arrived, at a place of their own."""
 
     size: int
 

@@ -11,29 +11,44 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
+from dustream.core.kernels.linked_code import InnerCompiler, KernelCompiler
+from dustream.core.kernels.machine_code import MachineCode
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_NO_WRAPPERS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_KERNEL: dict[str, Any] = {"no_cfunc_wrapper": True, "pipeline_class": KernelCompiler}
+_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": InnerCompiler}
 
 
 def kernel(function: Function) -> Function:
     """A function that Python calls, too."""
-    return cast("Function", njit(cache=True)(function))
+    return _on_disk(function)
+
+
+def threaded_kernel(function: Function) -> Function:
+    """As `kernel`; other threads of Python run meanwhile."""
+    return _on_disk(function, nogil=True)
 
 
 def inlined_kernel(function: Function) -> Function:
     """As `kernel`; compiled callers contain its code."""
-    return cast("Function", njit(cache=True, inline="always")(function))
+    return _on_disk(function, inline="always")
+
+
+def _on_disk(function: Function, **options: Any) -> Function:
+    dispatcher = njit(**_KERNEL, **options)(function)
+    dispatcher._cache = MachineCode(function)
+    return cast("Function", dispatcher)
 
 
 def inner(function: Function) -> Function:
     """A function that only compiled code calls."""
-    return cast("Function", njit(**_NO_WRAPPERS)(function))
+    return cast("Function", njit(**_INNER)(function))
 
 
 def inlined(function: Function) -> Function:
     """As `inner`; its code stands where it is called, for what runs at every tag."""
-    return cast("Function", njit(forceinline=True, **_NO_WRAPPERS)(function))
+    return cast("Function", njit(forceinline=True, **_INNER)(function))
 
 
 def merged(function: Function) -> Function:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.kernels.compile import inlined_kernel, inner, kernel
+from dustream.core.kernels.compile import inner, kernel, merged
 
 Ints = npt.NDArray[np.int32]
 Hashes = npt.NDArray[np.uint64]
@@ -27,7 +27,7 @@ NO_KEY = np.uint64(0)
 NOT_FOUND = -1
 
 
-@inlined_kernel
+@merged
 def slot_count(entries: int) -> int:
     """The size of a table for so many entries: a power of two, at most half full."""
     count = 8

@@ -102,9 +102,9 @@ class Containing:
 
     def _contained(self, candidates: dict[int, dict[int, float]], market: int) -> Iterator[tuple[int, Verdict]]:
         """From the best page to the worst: each is contained in the kept page that has the largest share of it, if that
-        is enough. Only a page alone in its group can be contained."""
+        is enough. Only a page alone in its group can be contained, unless an operator decided to keep it."""
         contained: set[int] = set()
-        ranked = [page for page in candidates if self._is_alone(page) and self._is_winner(page, market)]
+        ranked = [page for page in candidates if self._may_be_contained(page) and self._is_winner(page, market)]
         for page in sorted(ranked, key=lambda each: self._order(each, market)):
             order = self._order(page, market)
             kept = [each for each in candidates[page] if each not in contained and self._is_winner(each, market)]
@@ -122,9 +122,9 @@ class Containing:
     def _is_winner(self, page: int, market: int) -> bool:
         return self._posted[page].row.verdicts[market].winner == self._posted[page].url
 
-    def _is_alone(self, page: int) -> bool:
-        standing = self._posted[page].row.standing
-        return standing is not None and standing.alone
+    def _may_be_contained(self, page: int) -> bool:
+        row = self._posted[page].row
+        return row.standing is not None and row.standing.alone and not row.kept
 
     def _order(self, page: int, market: int) -> bytes:
         if page not in self._orders:

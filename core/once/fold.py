@@ -13,7 +13,7 @@ from dustream.core.pages.former import NOT_KEPT, FormerRow, found_at, merged, su
 from dustream.core.pages.rows import UNKNOWN_VERSION, weight
 from dustream.core.pages.small_changes import ByAnchor, finds_same
 from dustream.core.vertex import END
-from dustream.schemas.pages import Crawl, Decision
+from dustream.schemas.pages import AnyDecision, Crawl, Decision, PageDecision, PairDecision, RuleDecision
 from dustream.schemas.signature import PageSignature
 
 NO_CONTENT = -1
@@ -41,6 +41,7 @@ class FoldedPage(Struct, gc=False):
     revisit: str = ""
     revisit_digest: str = ""
     truncated: bool = False
+    size: int = 0
 
 
 class Fold:
@@ -54,7 +55,10 @@ class Fold:
         self._small_changes = small_changes
         self._former: dict[str, dict[str, FormerRow]] = {}
         self._group_decisions: dict[str, Decision] = {}
+        self._page_decisions: dict[str, PageDecision] = {}
+        self._pair_decisions: dict[tuple[str, str], PairDecision] = {}
         self.site_decisions: list[Decision] = []
+        self.rule_decisions: list[RuleDecision] = []
 
     def take(self, crawls: Iterable[Crawl]) -> None:
         pages, counts = self.pages, self.counts
@@ -81,14 +85,34 @@ class Fold:
             if row is not None:
                 page.kind, page.content = "content", row.home
 
-    def decide(self, decision: Decision) -> None:
+    def decide(self, decision: AnyDecision) -> None:
         """Store an operator's decision. The later one counts; of two with one timestamp, the more careful one."""
-        if decision.on == "site":
+        if isinstance(decision, RuleDecision):
+            self.rule_decisions.append(decision)
+        elif isinstance(decision, PageDecision):
+            decided = self._page_decisions.get(decision.url, decision)
+            newest = max(decided, decision, key=lambda each: (each.version, each.kept))
+            self._page_decisions[decision.url] = newest
+        elif isinstance(decision, PairDecision):
+            pair = min(decision.url, decision.other), max(decision.url, decision.other)
+            earlier = self._pair_decisions.get(pair, decision)
+            latest = max(earlier, decision, key=lambda each: (each.version, not each.same))
+            self._pair_decisions[pair] = latest
+        elif decision.on == "site":
             self.site_decisions.append(decision)
-            return
-        known = self._group_decisions.get(decision.url)
-        if known is None or weight(decision) > weight(known):
-            self._group_decisions[decision.url] = decision
+        else:
+            known = self._group_decisions.get(decision.url)
+            if known is None or weight(decision) > weight(known):
+                self._group_decisions[decision.url] = decision
+
+    def is_kept(self, url: str) -> bool:
+        """Whether an operator decided that the page is not a duplicate."""
+        decision = self._page_decisions.get(url)
+        return decision is not None and decision.kept
+
+    def same(self) -> list[tuple[str, str]]:
+        """The pairs of URLs that an operator decided to be the same, ascending."""
+        return sorted(pair for pair, decision in self._pair_decisions.items() if decision.same)
 
     def pass_from(self, group: str) -> float | None:
         """The `pass_from` of the operator's decision on the group with this id."""
@@ -121,7 +145,7 @@ class Fold:
         elif _has_own(page) and crawl.signature is not None and self._stands(page, crawl.signature):
             self.counts["settled_by_anchor"] += 1
             page.found_at, page.last_digest = crawl.version, crawl.digest
-            page.content_hash = crawl.signature.content_hash
+            page.content_hash, page.size = crawl.signature.content_hash, crawl.size
         else:
             self.counts[crawl.kind if crawl.kind != "content" else "changed"] += 1
             if _has_own(page):
@@ -136,7 +160,7 @@ class Fold:
         page.epoch = page.found_at = page.first_at = crawl.version
         page.target, page.via = crawl.target or "", crawl.via
         page.canonical, page.truncated = crawl.canonical, crawl.truncated
-        page.content, page.content_hash = NO_CONTENT, b""
+        page.content, page.content_hash, page.size = NO_CONTENT, b"", crawl.size
         page.first_digest = page.last_digest = crawl.digest
         page.revisit, page.revisit_digest = "", ""
         if crawl.signature is not None:

@@ -16,10 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.arrays import ascending, copy_into, stable_order
+from dustream.core.kernels.compile import inner, kernel, threaded_kernel
 from dustream.core.kernels.hash_slots import after, home, slot_count
 from dustream.core.once.contents import Columns
-from dustream.core.similarity import similarity_at_least
+from dustream.core.similarity import jaccard, similarity_at_least
 from dustream.core.tier2.crowd import Crowd, core_of
 from dustream.core.tier2.odd_sketch import SKETCH_WORDS, is_out_of_reach, odd_sketch
 
@@ -29,7 +30,11 @@ Words = NDArray[np.uint64]
 Chosen = Callable[[Ints, Words], NDArray[np.bool_]]
 """Of contents and their keys of one band: whose buckets are examined."""
 
+OnRows = Callable[[], None]
+"""Called after every ROWS_AT_ONCE rows: may release mapped memory, or raise an error to stop."""
+
 ALONE = -1  # in its bucket
+ROWS_AT_ONCE = 16_384
 NOBODY = -1
 CORE_SAMPLE_MAX = 512
 CROWD_MIN = 128  # components in one bucket
@@ -65,7 +70,7 @@ def sets_between(starts: Ints, ends: Ints, shingles: Words) -> Sets:
     return Sets(starts, ends, shingles, sketches, np.zeros(len(starts), dtype=np.bool_))
 
 
-@kernel
+@threaded_kernel
 def first_copies(hashes: Words, present: Ints) -> Ints:
     """For each content in `present`, the first one there with the same content hash."""
     slots = np.full(slot_count(len(present)), -1, dtype=np.int64)
@@ -81,7 +86,7 @@ def first_copies(hashes: Words, present: Ints) -> Ints:
     return firsts
 
 
-@kernel
+@inner
 def root_of(parents: Ints, content: int) -> int:
     while parents[content] != content:
         parents[content] = parents[parents[content]]
@@ -89,7 +94,7 @@ def root_of(parents: Ints, content: int) -> int:
     return content
 
 
-@kernel
+@inner
 def met_before(of: NDArray[np.int32], one: int, other: int, band: int) -> bool:
     """Whether two contents share a bucket of an earlier band."""
     earlier = 0
@@ -103,7 +108,7 @@ def sketch(sets: Sets, content: int) -> Words:
     at = content * SKETCH_WORDS
     own = sets.sketches[at : at + SKETCH_WORDS]
     if not sets.sketched[content]:
-        own[:] = odd_sketch(sets.shingles[sets.starts[content] : sets.ends[content]])
+        copy_into(own, odd_sketch(sets.shingles[sets.starts[content] : sets.ends[content]]))
         sets.sketched[content] = True
     return own
 
@@ -119,7 +124,7 @@ def similarity(sets: Sets, one: int, other: int, numerator: int, denominator: in
     return similarity_at_least(ours, others, numerator, denominator)
 
 
-@kernel
+@threaded_kernel
 def join_bucket(
     members: Ints,
     of: NDArray[np.int32],
@@ -134,7 +139,7 @@ def join_bucket(
     """Join the components of a bucket's members that match. Members of one component are on one list: a content that
     matches one of them need not be compared with the rest. Heavy contents are on no list and are not compared with each
     other. Returns False if there are too many lists."""
-    members = members[np.argsort(weights[members] == HEAVY, kind="mergesort")]
+    members = members[stable_order(weights[members] == HEAVY)]
     heads, tails = np.empty(len(members), dtype=np.int64), np.empty(len(members), dtype=np.int64)
     following, lists = np.full(len(members), -1, dtype=np.int64), 0
     for row in range(len(members)):
@@ -157,7 +162,7 @@ def join_bucket(
     return True
 
 
-@kernel
+@inner
 def put_on_list(members: Ints, row: int, parents: Ints, heads: Ints, tails: Ints, following: Ints, lists: int) -> int:
     """Merge all lists of the member's component into one, with the member at its end. Returns the number of lists."""
     own, each, root = -1, 0, root_of(parents, members[row])
@@ -179,15 +184,16 @@ def put_on_list(members: Ints, row: int, parents: Ints, heads: Ints, tails: Ints
     return lists
 
 
-@kernel
+@threaded_kernel
 def join_band(
     contents: Ints, column: Words, order: Ints, start: int, band: int, of: NDArray[np.int32], count: int, sets: Sets,
     numerator: int, denominator: int, parents: Ints, weights: NDArray[np.int8],
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Number the buckets of one band, from `count` on, and join the matches in them, from row `start` on. `column` has
-    the contents' keys, `order` their rows by key. Stops at the first crowd: returns its start and end (or the end of
-    the rows) and the next bucket number."""
-    while start < len(order):
+    """Number the buckets of one band, from `count` on, and join the matches in them, from row `start` on, for
+    ROWS_AT_ONCE rows. `column` has the contents' keys, `order` their rows by key. Stops at the first crowd: returns its
+    start and end (or where it stopped, twice) and the next bucket number."""
+    stop = start + ROWS_AT_ONCE
+    while start < len(order) and start < stop:
         end = start + 1
         while end < len(order) and column[order[end]] == column[order[start]]:
             end += 1
@@ -202,7 +208,7 @@ def join_band(
     return start, start, count
 
 
-@kernel
+@threaded_kernel
 def roots_of(parents: Ints) -> Ints:
     roots = np.empty_like(parents)
     for content in range(len(parents)):
@@ -253,7 +259,12 @@ class Crowds:
 
 
 def match_graph(
-    keys: Words, contents: Ints, sets: Sets, ratio: tuple[int, int], chosen: Chosen | None = None
+    keys: Words,
+    contents: Ints,
+    sets: Sets,
+    ratio: tuple[int, int],
+    chosen: Chosen | None = None,
+    on_rows: OnRows = lambda: None,
 ) -> MatchGraph:
     """The components of these contents, which have shingles and distinct content hashes. `chosen` restricts what is
     compared to some buckets."""
@@ -274,6 +285,7 @@ def match_graph(
                 crowds.draft(members)
                 join_bucket(members, of, band, sets, *ratio, parents, crowds.weights, len(members))
                 start = end
+            on_rows()
     return MatchGraph(roots_of(parents), of, count)
 
 
@@ -294,45 +306,80 @@ class Given(NamedTuple):
     is_closed: bool
 
 
+NOTHING_GIVEN = Given(0, False)
+NO_PAIRS: Ints = np.zeros((0, 2), dtype=np.int64)
+
+
 def ranked_winners(
-    firsts: Ints, ranked: Ints, graph: MatchGraph, sets: Sets, ratio: tuple[int, int], given: Given | None = None
+    firsts: Ints,
+    ranked: Ints,
+    graph: MatchGraph,
+    sets: Sets,
+    ratio: tuple[int, int],
+    given: Given = NOTHING_GIVEN,
+    on_rows: OnRows = lambda: None,
+    same: Ints = NO_PAIRS,
 ) -> RankedWinners:
-    """The winners among items with a content each (`firsts`). `ranked`: the items, the best first. The best of several
-    items with one content stands for all."""
+    """The winners among items with a content each (`firsts`). `ranked`: the items, the best first; there may be items
+    that are not among them, whose rows of the result have no meaning. The best of several items with one content stands
+    for all. `same`: pairs of contents that match whatever their similarity."""
     contents, places = np.unique(firsts[ranked], return_index=True)
     by_rank = np.argsort(places)
     order, best = contents[by_rank], ranked[places[by_rank]]
-    items, is_closed = given or Given(0, False)
-    found, similarities = stars(order, *graph, sets, *ratio, int(np.count_nonzero(best < items)), is_closed)
-    row_of = np.empty(len(graph.roots), dtype=np.int64)
+    row_of = np.zeros(len(graph.roots), dtype=np.int64)
     row_of[order] = np.arange(len(order))
+    found = WinnerLists.empty(len(order), graph, row_of[same])
+    sure = int(np.count_nonzero(best < given.items))
+    for start in range(0, len(order), ROWS_AT_ONCE):
+        stars(order, graph, sets, *ratio, sure, given.is_closed, found, start)
+        on_rows()
     rows = row_of[firsts]
-    winner_rows = np.where(found[rows] == NOBODY, rows, found[rows])
-    return RankedWinners(best[winner_rows], similarities[rows], winner_rows == rows)
+    winner_rows = np.where(found.winners[rows] == NOBODY, rows, found.winners[rows])
+    return RankedWinners(best[winner_rows], found.similarities[rows], winner_rows == rows)
 
 
-@kernel
+class WinnerLists(NamedTuple):
+    """By row of an order of contents, the best first: the row of the best winner that matches it (NOBODY: it is a
+    winner itself), and the similarity to it. Each bucket has a list of its winners, the best first: its head and tail
+    by bucket, the next one by row and band. `same`: pairs of rows that match whatever their similarity, the worse one
+    first, ascending."""
+
+    winners: Ints
+    similarities: NDArray[np.float64]
+    heads: NDArray[np.int32]
+    tails: NDArray[np.int32]
+    following: NDArray[np.int32]
+    same: Ints
+
+    @classmethod
+    def empty(cls, rows: int, graph: MatchGraph, same: Ints) -> WinnerLists:
+        heads, tails = (np.full(graph.bucket_count, -1, dtype=np.int32) for _ in range(2))
+        following = np.full((rows, graph.buckets.shape[1]), -1, dtype=np.int32)
+        pairs = np.column_stack((same.max(axis=1), same.min(axis=1))) if len(same) else NO_PAIRS
+        pairs = np.ascontiguousarray(pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))])
+        return cls(np.full(rows, NOBODY, dtype=np.int64), np.ones(rows), heads, tails, following, pairs)
+
+
+@threaded_kernel
 def stars(
-    order: Ints, roots: Ints, of: NDArray[np.int32], bucket_count: int, sets: Sets, numerator: int, denominator: int,
-    given: int, is_closed: bool,
-) -> tuple[Ints, NDArray[np.float64]]:  # fmt: skip
-    """Per content, from the best to the worst: the row of the best winner that matches it (NOBODY: it is a winner
-    itself) and the similarity to it. Each bucket has a list of its winners, the best first. The first `given` contents
-    are winners without a comparison, and if it is closed, the only ones on lists."""
-    bands = of.shape[1]
-    winners, similarities = np.full(len(order), NOBODY, dtype=np.int64), np.ones(len(order))
-    heads, tails = np.full(bucket_count, -1, dtype=np.int64), np.full(bucket_count, -1, dtype=np.int64)
-    following = np.full((len(order), bands), -1, dtype=np.int64)
-    for row in range(len(order)):
+    order: Ints, graph: MatchGraph, sets: Sets, numerator: int, denominator: int, given: int, is_closed: bool,
+    found: WinnerLists, start: int,
+) -> None:  # fmt: skip
+    """Fill in ROWS_AT_ONCE rows from `start` on. The first `given` contents are winners without a comparison, and if it
+    is closed, the only ones on lists."""
+    of, heads, tails, following = graph.buckets, found.heads, found.tails, found.following
+    for row in range(start, min(len(order), start + ROWS_AT_ONCE)):
         content = order[row]
-        met = winners_met(content, order, roots, of, heads, following) if row >= given else order[:0]
+        met = winners_met(content, order, graph.roots, of, heads, following) if row >= given else order[:0]
         for other in met:
             reached = similarity(sets, content, order[other], numerator, denominator)
             if reached >= 0.0:
-                winners[row], similarities[row] = other, reached
+                found.winners[row], found.similarities[row] = other, reached
                 break
-        is_listed = winners[row] == NOBODY and (row < given or not is_closed)
-        for band in range(bands):
+        if len(found.same):
+            take_decided(row, order, sets, found)
+        is_listed = found.winners[row] == NOBODY and (row < given or not is_closed)
+        for band in range(of.shape[1]):
             bucket = of[content, band]
             if is_listed and bucket != ALONE:
                 if heads[bucket] < 0:
@@ -340,15 +387,32 @@ def stars(
                 else:
                     following[tails[bucket], band] = row
                 tails[bucket] = row
-    return winners, similarities
 
 
-@kernel
-def winners_met(content: int, order: Ints, roots: Ints, of: NDArray[np.int32], heads: Ints, following: Ints) -> Ints:
+@inner
+def take_decided(row: int, order: Ints, sets: Sets, found: WinnerLists) -> None:
+    """A winner that is the same by decision counts if it is better than the one that matches by similarity."""
+    at = np.searchsorted(found.same[:, 0], row)
+    while at < len(found.same) and found.same[at, 0] == row:
+        other = found.same[at, 1]
+        is_better = found.winners[row] == NOBODY or other < found.winners[row]
+        if is_better and found.winners[other] == NOBODY:
+            one, best = order[row], order[other]
+            ours = sets.shingles[sets.starts[one] : sets.ends[one]]
+            others = sets.shingles[sets.starts[best] : sets.ends[best]]
+            found.winners[row], found.similarities[row] = other, jaccard(ours, others)
+        at += 1
+
+
+@inner
+def winners_met(
+    content: int, order: Ints, roots: Ints, of: NDArray[np.int32], heads: NDArray[np.int32],
+    following: NDArray[np.int32],
+) -> Ints:  # fmt: skip
     """The rows of the winners in the content's buckets that are in its component, the best first."""
     met, count = np.empty(8, dtype=np.int64), 0
     for band in range(of.shape[1]):
-        row = heads[of[content, band]] if of[content, band] != ALONE else -1
+        row = np.int64(heads[of[content, band]]) if of[content, band] != ALONE else np.int64(-1)
         while row >= 0:
             other = order[row]
             if roots[other] == roots[content] and not met_before(of, content, other, band):
@@ -356,7 +420,5 @@ def winners_met(content: int, order: Ints, roots: Ints, of: NDArray[np.int32], h
                     met = np.concatenate((met, np.empty_like(met)))
                 met[count] = row
                 count += 1
-            row = following[row, band]
-    met = met[:count]
-    met.sort()
-    return met
+            row = np.int64(following[row, band])
+    return ascending(met[:count])

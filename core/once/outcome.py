@@ -8,8 +8,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from dustream.core.once.contents import Contents
+from dustream.core.once.decided import DecidedPairs, joined
 from dustream.core.once.fold import Fold, FoldedPage
-from dustream.core.once.matching import MatchGraph, Sets, first_copies, match_graph, ranked_winners, sets_of
+from dustream.core.once.matching import MatchGraph, Sets, first_copies, match_graph, ranked_winners, sets_between
 from dustream.core.pages.resolution import REDIRECT_HOPS_MAX, resolution
 from dustream.core.pages.rows import PageRow
 from dustream.core.vertex import vertex_name
@@ -31,11 +32,20 @@ class Grouping:
         self._urls = [url for url, page in fold.pages.items() if page.kind == "content"]
         present = np.array([fold.pages[url].content for url in self._urls], dtype=np.int64)
         columns = contents.columns()
-        self._firsts = first_copies(columns.hashes, present)
-        self._sets: Sets = sets_of(columns)
+        self._copies = first_copies(columns.hashes, present)
+        decided = DecidedPairs(fold.same(), self._urls, self._copies)
+        self._decided = decided.of
+        self._firsts = decided.firsts(len(columns.keys))
+        self._same = decided.matches(self._firsts, columns.bare)
+        keys, bare, starts, ends = columns.keys, columns.bare, columns.starts[:-1], columns.starts[1:]
+        if self._decided:
+            own = self._copies[decided.pages]
+            keys, bare = np.concatenate((keys, keys[own])), np.concatenate((bare, bare[own]))
+            starts, ends = np.concatenate((starts, starts[own])), np.concatenate((ends, ends[own]))
+        self._sets: Sets = sets_between(starts, ends, columns.shingles)
         distinct = np.unique(self._firsts)
-        filled = distinct[~columns.bare[distinct]]
-        self._graph: MatchGraph = match_graph(columns.keys, filled, self._sets, self._ratio)
+        graph = match_graph(keys, distinct[~bare[distinct]], self._sets, self._ratio)
+        self._graph: MatchGraph = graph._replace(roots=joined(graph.roots, self._same))
 
     def rows(self) -> Rows:
         """The rows of content pages in the order in which the pages first appeared."""
@@ -82,11 +92,14 @@ class Grouping:
     def _market_verdicts(self, numbers: Sequence[int], keys: list[bytes]) -> list[Verdict]:
         ranked = np.array(sorted(range(len(numbers)), key=keys.__getitem__), dtype=np.int64)
         firsts = self._firsts[np.array(numbers, dtype=np.int64)]
-        found = ranked_winners(firsts, ranked, self._graph, self._sets, self._ratio)
-        return [
-            Verdict(self._urls[numbers[winner]], similarity, exact)
-            for winner, similarity, exact in zip(*(column.tolist() for column in found), strict=True)
-        ]
+        found = ranked_winners(firsts, ranked, self._graph, self._sets, self._ratio, same=self._same)
+        verdicts = []
+        for number, best, similarity in zip(numbers, found.winners.tolist(), found.similarities.tolist(), strict=True):
+            winner = numbers[best]
+            exact = bool(self._copies[number] == self._copies[winner])
+            decided = winner in self._decided.get(number, ())
+            verdicts.append(Verdict(self._urls[winner], 1.0 if exact else similarity, exact, decided=decided))
+        return verdicts
 
     def _vertex(self, url: str) -> str:
         page = self._fold.pages[url]
@@ -107,6 +120,9 @@ class Grouping:
             standing=standing,
             verdicts=verdicts,
             truncated=page.truncated,
+            size=page.size,
+            length=int(self._sets.ends[page.content] - self._sets.starts[page.content]),
+            kept=self._fold.is_kept(url),
         )
 
 

@@ -1,4 +1,4 @@
-"""The pages processor: each URL's state, the home of its token, and its published status. Keyed by URL.
+"""The pages processor: each URL's state, the home of its membership, and its published status. Keyed by URL.
 
 Rules (docs/explanation/protocol.md):
 - The latest fetch counts; of two with the same timestamp, the first in the log. A confirmation (`seen`) does not state
@@ -9,7 +9,7 @@ Rules (docs/explanation/protocol.md):
   tier 2. The old vertex leaves its group and tier 2, and has a `dying` row until its group confirms that it left.
 - Under the rule of representatives, a fetch is sent to its representative's record and returns with the verdict. Later
   fetches of the page take the same path meanwhile, so they return in order.
-- Each token has its home here: requests for a vertex are routed by its page (tokens.py).
+- Each membership has its home here: requests for a vertex are routed by its page (memberships.py).
 - Only this processor declares a vertex dead, and only it writes a URL's status (publisher.py). The status of new
   content is published after tier 2 has compared it; that of a page entering a group, after it has entered.
 """
@@ -22,7 +22,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from dustream.core.pages.decisions import Decisions
 from dustream.core.pages.former import FormerRow
+from dustream.core.pages.memberships import MembershipHomes
 from dustream.core.pages.publisher import PagePublisher, PagesLimits
 from dustream.core.pages.revisits import AskerRow, Revisits
 from dustream.core.pages.rows import (
@@ -33,7 +35,9 @@ from dustream.core.pages.rows import (
     DyingRow,
     FollowerRow,
     HomeRow,
+    PageDecisionRow,
     PageRow,
+    PairDecisionRow,
     ParkedRow,
     bare,
     home_key,
@@ -49,10 +53,9 @@ from dustream.core.pages.small_changes import (
     finds_same,
     representative_of,
 )
-from dustream.core.pages.tokens import TokenHomes
 from dustream.core.partitioning import PartitionMap, tie_of
 from dustream.core.processor import Send, Table, TaskState
-from dustream.core.text.shingle_bytes import shingle_array
+from dustream.core.text.shingle_bytes import shingle_array, shingle_count
 from dustream.core.vertex import END, url_of, vertex_name
 from dustream.core.winners import Markets
 from dustream.schemas.pages import (
@@ -68,10 +71,13 @@ from dustream.schemas.pages import (
     Decision,
     Follow,
     Left,
+    PageDecision,
+    PairDecision,
     Placed,
     Resolved,
     Returned,
     Route,
+    RuleDecision,
     SiteHeld,
     Spread,
     Standing,
@@ -83,7 +89,7 @@ from dustream.schemas.pages import (
     Verdict,
 )
 from dustream.schemas.signature import PageSignature
-from dustream.schemas.tier2 import Rekey, Remove, StoreVertex
+from dustream.schemas.tier2 import Rekey, Remove, Renew, StoreVertex
 
 TABLES: dict[str, Any] = {
     "pages": PageRow,
@@ -94,6 +100,8 @@ TABLES: dict[str, Any] = {
     "counts": CountRow,
     "homes": HomeRow,
     "decisions": DecisionRow,
+    "page_decisions": PageDecisionRow,
+    "pair_decisions": PairDecisionRow,
     "lost": LostRow,
     "site_holds": SiteHoldRow,
     "former": FormerRow,
@@ -118,7 +126,8 @@ class PagesProcessor:
         self._small_changes = small_changes
         self._out: list[Send] = []
         self._publisher = PagePublisher(markets, site_of, limits, self._send)
-        self._tokens = TokenHomes(self._publisher, site_of, limits.unparked_max, self._send)
+        self._memberships = MembershipHomes(self._publisher, site_of, limits.unparked_max, self._send)
+        self._decisions = Decisions(self._publisher, site_of, self._renew, self._send)
         self._revisits = Revisits(partition_map, limits.followers_notified_max, limits.former_max, self._send)
         self._counted: Counter[str] = Counter()
         self._homed: Counter[int] = Counter()
@@ -127,14 +136,14 @@ class PagesProcessor:
             Crawl: self._crawl,
             Consult: self._consult,
             Consulted: self._consulted,
-            Route: self._tokens.on_route,
-            Bounce: self._tokens.bounce,
-            Returned: self._tokens.returned,
-            Sync: self._tokens.sync,
+            Route: self._memberships.on_route,
+            Bounce: self._memberships.bounce,
+            Returned: self._memberships.returned,
+            Sync: self._memberships.sync,
             Placed: self._placed,
             Star: self._star,
             Contained: self._contained,
-            Left: self._tokens.left,
+            Left: self._memberships.left,
             Follow: self._publisher.follow,
             Unfollow: self._publisher.unfollow,
             Resolved: self._publisher.resolved,
@@ -143,10 +152,13 @@ class PagesProcessor:
             Answer: self._answer,
             AnswerOn: self._answer_on,
             Spread: self._publisher.on_spread,
-            Decision: self._tokens.decision,
+            Decision: self._memberships.decision,
+            PageDecision: self._decisions.on_page,
+            PairDecision: self._decisions.on_pair,
+            RuleDecision: self._decisions.on_rule,
             SiteHeld: self._publisher.site_held,
             ContinueSite: self._publisher.update_site,
-            Unpark: self._tokens.on_unpark,
+            Unpark: self._memberships.on_unpark,
         }
 
     def open(self, state: TaskState) -> None:
@@ -155,7 +167,8 @@ class PagesProcessor:
         self._counts: Table[CountRow] = state.table("counts")
         self._homes: Table[HomeRow] = state.table("homes")
         self._publisher.open(state)
-        self._tokens.open(state)
+        self._memberships.open(state)
+        self._decisions.open(state)
         self._revisits.open(state)
 
     def process(self, state: TaskState, messages: Sequence[Any]) -> list[Send]:
@@ -262,7 +275,8 @@ class PagesProcessor:
             return replace(now, last_digest=crawl.digest)
         if page.kind != "content" or page.revisit or crawl.signature is None:
             return None
-        now = replace(now, content_hash=crawl.signature.content_hash, last_digest=crawl.digest, anchored=True)
+        content_hash, size = crawl.signature.content_hash, crawl.size
+        now = replace(now, content_hash=content_hash, last_digest=crawl.digest, anchored=True, size=size)
         if isinstance(self._small_changes, ByAnchor):
             return now if self._stands(self._small_changes, url, crawl.signature) else None
         return self._represented(self._small_changes, url, page, now, crawl.signature, verdict)
@@ -349,7 +363,7 @@ class PagesProcessor:
         vertex = vertex_of(url, page)
         self._send(Send("tier2", page.home, Remove(vertex, self._revisits.is_kept(url, page, vertex))))
         self._homed[page.home] -= 1
-        self._tokens.retire(page, vertex)
+        self._memberships.retire(page, vertex)
 
     def _become(self, page: PageRow, crawl: Crawl) -> PageRow:
         """The page as the fetch found it; `page` has no content or target yet."""
@@ -375,9 +389,10 @@ class PagesProcessor:
         turn = page.turn + 1 if page.epoch == epoch else 0
         vertex = vertex_name(page.first_seen_ms, url, epoch, turn)
         home, probes = self._map.route(shingle_array(signature.shingles), tie_of(url), signature.lang)
+        probes = self._everywhere(home) if page.same else probes
         page = replace(page, canonical=crawl.canonical)
         keys = self._markets.keys(url, page, vertex)
-        self._send(Send("tier2", home, StoreVertex(vertex, signature, keys, probes)))
+        self._send(Send("tier2", home, StoreVertex(vertex, signature, keys, probes, page.same)))
         self._homed[home] += 1
         if self._small_changes.keeps_shingles:
             self._anchors.put(url, AnchorRow(signature.shingles))
@@ -392,11 +407,40 @@ class PagesProcessor:
             origin=crawl.origin,
             content_hash=signature.content_hash,
             truncated=crawl.truncated,
+            size=crawl.size,
+            length=shingle_count(signature.shingles),
             home=home,
             standing=Standing(url, True),
             verdicts=(Verdict(url),) * len(keys),
             unsaid=True,
         )
+
+    def _renew(self, url: str, page: PageRow) -> PageRow:
+        """Replace the vertex of a content page by one with the same content, which carries the present decisions."""
+        replaced = vertex_of(url, page)
+        self._memberships.retire(page, replaced)
+        now = replace(
+            page,
+            turn=page.turn + 1,
+            owner=None,
+            membership_counter=0,
+            parked_count=0,
+            unparking=0,
+            entering="",
+            group_size=1,
+            standing=Standing(url, True),
+            verdicts=(Verdict(url),) * len(page.verdicts),
+            contained=(),
+            unsaid=True,
+        )
+        vertex, is_kept = vertex_of(url, now), self._revisits.is_kept(url, page, replaced)
+        keys, probes = self._markets.keys(url, now, vertex), self._everywhere(now.home) if now.same else None
+        self._send(Send("tier2", now.home, Renew(vertex, replaced, is_kept, keys, probes, now.same)))
+        return now
+
+    def _everywhere(self, home: int) -> tuple[int, ...]:
+        """All other partitions of tier 2: a page that an operator decided to be the same may be anywhere."""
+        return tuple([partition for partition in range(self._map.partitions) if partition != home])
 
     def _forget_anchor(self, url: str) -> None:
         if self._small_changes.keeps_shingles:
@@ -463,7 +507,7 @@ class PagesProcessor:
         for market, verdict in message.verdicts:
             now = _with_verdict(now, market, verdict)
         for edge in message.edges:
-            now = self._tokens.route(url, now, vertex, edge)
+            now = self._memberships.route(url, now, vertex, edge)
         self._save_or_wait(url, page, now)
 
     def _star(self, message: Star) -> None:

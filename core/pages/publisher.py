@@ -159,8 +159,10 @@ class PagePublisher:
         self._pages.put(url, now if is_new else self._publish(url, before, now))
 
     def put_if_known(self, url: str, page: PageRow) -> None:
-        """Store the row, or delete it if the URL was never fetched and no page redirects to it or asks for it."""
-        if page.version == UNKNOWN_VERSION and not page.follower_count and not page.asker_count:
+        """Store the row, or delete it if the URL was never fetched and nothing is known of it: no page redirects to it
+        or asks for it, and no operator's decision on it is in force."""
+        is_needed = page.follower_count or page.asker_count or page.kept or page.same
+        if page.version == UNKNOWN_VERSION and not is_needed:
             self._pages.delete(url)
         else:
             self._pages.put(url, page)

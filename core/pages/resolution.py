@@ -14,8 +14,10 @@ REDIRECT_HOPS_MAX = 16
 
 
 def effective(url: str, standing: Standing, verdict: Verdict) -> Verdict:
-    """The verdict of tier 2; in a group that an operator split, a page not similar enough to its winner is kept."""
-    if verdict.winner != url and verdict.similarity < standing.pass_from and not verdict.contained:
+    """The verdict of tier 2; in a group that an operator split, a page not similar enough to its winner is kept, unless
+    an operator decided that the two are the same."""
+    is_by_similarity = not (verdict.contained or verdict.decided)
+    if verdict.winner != url and verdict.similarity < standing.pass_from and is_by_similarity:
         return Verdict(url)
     return verdict
 
@@ -24,14 +26,17 @@ def contained_markets(url: str, page: PageRow) -> int:
     """The markets, bit by bit, in which a content page is dropped because another page contains it: those where it is
     its own winner and alone in its group. A page that is the winner of others is kept for them."""
     markets = 0
-    if page.contained and page.standing is not None and page.standing.alone:
+    if page.contained and page.standing is not None and page.standing.alone and not page.kept:
         for market, (verdict, contained) in enumerate(zip(page.verdicts, page.contained, strict=True)):
             markets |= (contained is not None and verdict.winner == url) << market
     return markets
 
 
 def verdicts_of(url: str, page: PageRow) -> tuple[Verdict, ...]:
-    """A content page's verdicts by market, that of its container where it is contained."""
+    """A content page's verdicts by market, that of its container where it is contained. A page that an operator decided
+    to keep is its own winner."""
+    if page.kept:
+        return (Verdict(url),) * len(page.verdicts)
     markets = contained_markets(url, page)
     if not markets:
         return page.verdicts

@@ -35,8 +35,8 @@ class PageRow(Struct, frozen=True, array_like=True, gc=False):
     # content
     content_hash: bytes = b""
     home: int = 0
-    owner: str | None = None  # the group that has the token; None: no edge yet, so no group
-    token_counter: int = 0
+    owner: str | None = None  # the group that has the membership; None: no edge yet, so no group
+    membership_counter: int = 0
     parked_count: int = 0
     standing: Standing | None = None
     verdicts: tuple[Verdict, ...] = ()
@@ -68,12 +68,19 @@ class PageRow(Struct, frozen=True, array_like=True, gc=False):
     unparking: int = 0
     # containment: by market, the page that contains this one; () if none does
     contained: tuple[Verdict | None, ...] = ()
-    # no group yet: the token is on its way into the group of this vertex
+    # no group yet: the membership is on its way into the group of this vertex
     entering: str = ""
     # a status is due but not published: tier 2 has not compared the new content yet, or the page is entering a group
     unsaid: bool = False
     # content: only the beginning of the page was read
     truncated: bool = False
+    # content: bytes of the last one (0: not known), distinct shingles of the one in tier 2
+    size: int = 0
+    length: int = 0
+    # every kind: an operator decided that the page is not a duplicate
+    kept: bool = False
+    # every kind: the pages that an operator decided to be the same as this one, ascending
+    same: tuple[str, ...] = ()
 
 
 def vertex_of(url: str, page: PageRow) -> str:
@@ -117,6 +124,8 @@ def bare(page: PageRow) -> PageRow:
         answers_after=page.answers_after,
         consulted=page.consulted,
         consulted_count=page.consulted_count,
+        kept=page.kept,
+        same=page.same,
     )
 
 
@@ -127,16 +136,16 @@ class FollowerRow(Struct, frozen=True, array_like=True):
 
 
 class DyingRow(Struct, frozen=True, array_like=True):
-    """Table `dying`, by vertex: a dead vertex that its group has not released yet. `owner` is "" while the token is on
-    its way into a group not known yet."""
+    """Table `dying`, by vertex: a dead vertex that its group has not released yet. `owner` is "" while the membership
+    is on its way into a group not known yet."""
 
     owner: str
-    token_counter: int
+    membership_counter: int
     waiting: bool = False
 
 
 class ParkedRow(Struct, frozen=True, array_like=True):
-    """Table `parked`, by vertex and number: a request that waits until the token's new owner is known."""
+    """Table `parked`, by vertex and number: a request that waits until the membership's new owner is known."""
 
     request: Request
 
@@ -153,6 +162,21 @@ class DecisionRow(Struct, frozen=True, array_like=True):
 
     version: int
     pass_from: float | None
+
+
+class PageDecisionRow(Struct, frozen=True, array_like=True):
+    """Table `page_decisions`, by URL: an operator's latest decision on that page, whether or not it was fetched."""
+
+    version: int
+    kept: bool
+
+
+class PairDecisionRow(Struct, frozen=True, array_like=True):
+    """Table `pair_decisions`, by two URLs: an operator's latest decision on the two pages. There is a row for each of
+    the two orders, in the partition of the first URL."""
+
+    version: int
+    same: bool
 
 
 def weight(decision: Decision | DecisionRow) -> tuple[int, float]:

@@ -45,7 +45,7 @@ def _has_same_winner(before: PageRow, now: PageRow) -> bool:
     one, other = before.standing, now.standing
     if before.unsaid or before.kind != "content" or now.kind != "content" or one is None or other is None:
         return False
-    same = before.verdicts == now.verdicts and before.contained == now.contained
+    same = before.verdicts == now.verdicts and before.contained == now.contained and before.kept == now.kept
     return same and one.pass_from == other.pass_from and (one.alone == other.alone or not now.contained)
 
 

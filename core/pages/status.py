@@ -53,6 +53,7 @@ def looks_alike(before: PageRow, now: PageRow) -> bool:
         and before.contained == now.contained
         and before.truncated == now.truncated
         and before.canonical == now.canonical
+        and before.kept == now.kept
     )
 
 
@@ -95,6 +96,7 @@ def _content_view(url: str, page: PageRow, market_names: tuple[str, ...]) -> Dup
         code_share=verdict.code_share,
         canonical=page.canonical if canonical_class(page.canonical) == "other" else None,
         problem="truncated" if page.truncated else None,
+        decided="not_duplicate" if page.kept else None,
         markets=_market_views(url, page, standing, market_names) if len(market_names) > 1 else None,
     )
 
@@ -123,7 +125,11 @@ def _verdict_view(url: str, standing: Standing, verdict: Verdict, site_held: boo
 
 
 def _relation(verdict: Verdict) -> Relation:
-    return "contained" if verdict.contained else "exact" if verdict.exact else "near"
+    if verdict.contained:
+        return "contained"
+    if verdict.exact:
+        return "exact"
+    return "decided" if verdict.decided else "near"
 
 
 def _redirect_view(url: str, page: PageRow, way: Resolution | None, market_names: tuple[str, ...]) -> DuplicateStatus:

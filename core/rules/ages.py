@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.kernels.compile import inlined_kernel, kernel
+from dustream.core.kernels.compile import kernel, merged
 from dustream.core.kernels.hash_slots import Hashes, Ints, numbered
 
 Times = npt.NDArray[np.int64]
@@ -47,7 +47,7 @@ def ages_of(since: Times, has_changed: npt.NDArray[np.bool_]) -> Ages:
     return Ages(since, np.where(has_changed, since, NEVER)) if has_changed.any() else NO_AGES
 
 
-@inlined_kernel
+@merged
 def is_outdated(since: int, other_changed: int) -> bool:
     """Whether another URL has changed since this one was fetched."""
     return other_changed > since

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.kernels.compile import inlined_kernel, kernel
+from dustream.core.kernels.arrays import ascending, largest, stable_order
+from dustream.core.kernels.compile import inner, kernel, merged
 from dustream.core.kernels.hash_slots import NO_KEY, NOT_FOUND, Ints, find_key, find_key_within, slot_count
 from dustream.core.kernels.mix64 import mix64
 from dustream.core.rules.dust_list import (
@@ -201,7 +202,7 @@ def sorted_rules(data: Bytes, rules: I64s) -> I64s:
     return order
 
 
-@inlined_kernel
+@merged
 def _comes_before(data: Bytes, rules: I64s, one: int, other: int) -> bool:
     compared = rules[other, SUPPORT] - rules[one, SUPPORT]
     if compared == 0:
@@ -215,7 +216,7 @@ def _comes_before(data: Bytes, rules: I64s, one: int, other: int) -> bool:
     return bool(compared < 0)
 
 
-@inlined_kernel
+@merged
 def _compared(data: Bytes, a: int, a_length: int, b: int, b_length: int) -> np.int64:
     same, most = 0, min(a_length, b_length)
     while same < most and data[a + same] == data[b + same]:
@@ -234,10 +235,10 @@ def _wanted(
     several instances. So pairs whose core is met too seldom are left out; unless so many URLs have one sketch that
     going through the pairs would take longer than it saves.
     """
-    by_sketch = np.argsort(sketches, kind="mergesort")
+    by_sketch = stable_order(sketches)
     bounds = _runs(sketches[by_sketch])
     mates = bounds[1:] - bounds[:-1]
-    if len(mates) and mates.max() > MATES_MAX:
+    if len(mates) and largest(mates) > MATES_MAX:
         return np.ones(len(starts), np.bool_)
     room = (mates * (mates - 1) // 2).sum()
     keys, counts = np.zeros(slot_count(room), np.uint64), np.zeros(slot_count(room), np.int32)
@@ -257,7 +258,7 @@ def _wanted(
     return wanted
 
 
-@kernel
+@inner
 def _runs(ordered: I64s) -> I64s:
     """Where the runs of equal known sketches begin and end in a row of them, unknown ones (−1) left out."""
     bounds, used = np.zeros(len(ordered) + 1, np.int64), 0
@@ -269,7 +270,7 @@ def _runs(ordered: I64s) -> I64s:
     return bounds[: used + 1]
 
 
-@kernel
+@inner
 def _core(
     data: Bytes, starts: I64s, ends: I64s, prefix: U64s, powers: U64s, sums: U64s, u: int, v: int, longest: int
 ) -> tuple[np.uint64, int]:
@@ -295,7 +296,7 @@ def _core(
     return mix64(sums[start + length] - sums[start]) | np.uint64(1), 1 + before + after - most
 
 
-@kernel
+@inner
 def _counted_key(keys: U64s, counts: Ints, key: np.uint64, times: int) -> int:
     """The slot of the key, where it is counted."""
     slot = find_key(keys, key)
@@ -332,7 +333,7 @@ def _gather_instances(
     full = False
     end_rank = np.zeros(len(by_end), np.int64)
     end_rank[by_end] = np.arange(len(by_end))
-    seen = np.zeros(likely.sketches.max() + 2, np.int64)
+    seen = np.zeros(largest(likely.sketches) + 2, np.int64)
     groups, used = np.zeros((len(by_text), 3), np.int64), 1
     groups[0, 1] = len(by_text)
     while used:
@@ -341,7 +342,7 @@ def _gather_instances(
         if likely.by_sketch and not _has_mates(by_text[begin:end], likely.wanted, likely.sketches, seen):
             continue
         deepest = int(shared[begin : end - 1].min())
-        ranks = np.sort(end_rank[by_text[begin:end]])
+        ranks = ascending(end_rank[by_text[begin:end]])
         full |= _buckets_of_prefix(
             likely, by_end[ranks], _shared_between(ranks, shared_ends), depth, deepest, seen, table
         )
@@ -351,7 +352,7 @@ def _gather_instances(
     return full
 
 
-@kernel
+@inner
 def _add_parts(parts: I64s, used: int, shared: Ints, begin: int, end: int, least: int) -> int:
     """Of neighbours, those that have more than the least in common: (begin, end, how many bytes at least)."""
     start = begin
@@ -364,7 +365,7 @@ def _add_parts(parts: I64s, used: int, shared: Ints, begin: int, end: int, least
     return used
 
 
-@kernel
+@inner
 def _has_mates(group: I64s, wanted: npt.NDArray[np.bool_], sketches: I64s, seen: I64s) -> bool:
     """Whether two wanted URLs have one sketch. `seen`: in which group each sketch was met last; behind all, how many
     groups there were."""
@@ -377,7 +378,7 @@ def _has_mates(group: I64s, wanted: npt.NDArray[np.bool_], sketches: I64s, seen:
     return False
 
 
-@kernel
+@inner
 def _shared_between(ranks: I64s, lowest: Ints) -> Ints:
     """How many bytes each URL has in common with the next, from the end; ranks are in the order from the end."""
     shared = np.zeros(len(ranks), np.int32)
@@ -386,7 +387,7 @@ def _shared_between(ranks: I64s, lowest: Ints) -> Ints:
     return shared
 
 
-@inlined_kernel
+@merged
 def _least(lowest: Ints, begin: int, end: int) -> int:
     """Of the values from `begin` to before `end` (`_lowest`)."""
     level, width = 0, 1
@@ -395,7 +396,7 @@ def _least(lowest: Ints, begin: int, end: int) -> int:
     return int(min(lowest[level, begin], lowest[level, end - width]))
 
 
-@kernel
+@inner
 def _buckets_of_prefix(
     likely: Likely, group: I64s, shared: Ints, depth: int, deepest: int, seen: I64s, table: RuleTable
 ) -> bool:
@@ -416,7 +417,7 @@ def _buckets_of_prefix(
     return full
 
 
-@kernel
+@inner
 def _buckets_of_envelopes(
     likely: Likely, run: I64s, depth: int, deepest: int, suffix: int, longest: int, table: RuleTable
 ) -> bool:
@@ -447,7 +448,7 @@ def _buckets_of_envelopes(
     return full
 
 
-@inlined_kernel
+@merged
 def _shortest_wanted(run: I64s, lengths: I64s, wanted: npt.NDArray[np.bool_], most: int) -> int:
     shortest = most
     for i in range(len(run)):
@@ -456,7 +457,7 @@ def _shortest_wanted(run: I64s, lengths: I64s, wanted: npt.NDArray[np.bool_], mo
     return shortest
 
 
-@inlined_kernel
+@merged
 def _fill_bucket(bucket: I64s, run: I64s, lengths: I64s, outside: int, substring_max: int) -> int:
     """Up to one URL too many; how many are in it."""
     count, i = 0, 0
@@ -468,7 +469,7 @@ def _fill_bucket(bucket: I64s, run: I64s, lengths: I64s, outside: int, substring
     return count
 
 
-@inlined_kernel
+@merged
 def _is_likely_similar(
     by_sketch: bool, wanted: npt.NDArray[np.bool_], sketches: I64s, low: I64s, high: I64s, u: int, v: int
 ) -> bool:
@@ -479,7 +480,7 @@ def _is_likely_similar(
     return bool(similar)
 
 
-@inlined_kernel
+@merged
 def _count_rule(
     keys: U64s, support: Ints, places: Ints, key: np.uint64, a: int, a_length: int, b: int, b_length: int
 ) -> bool:

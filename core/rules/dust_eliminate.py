@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.hash_slots import find_key, slot_count
 from dustream.core.kernels.mix64 import mix64
 from dustream.core.rules.dust_list import (
@@ -60,7 +60,7 @@ def alive_rules(data: Bytes, sums: U64s, rules: I64s, mrd: float, mad: int, mw: 
     return alive
 
 
-@kernel
+@inner
 def next_with_same_difference(sums: U64s, rules: I64s) -> I64s:
     """Per rule the next one whose α has the same bytes more than its β; −1: none."""
     following = np.full(len(rules), -1, np.int64)
@@ -77,7 +77,7 @@ def next_with_same_difference(sums: U64s, rules: I64s) -> I64s:
     return following
 
 
-@kernel
+@inner
 def refines(data: Bytes, inner: I64s, outer: I64s) -> bool:
     """Whether `inner` = γ`outer`δ: the same substitution in a narrower context."""
     alpha, beta = outer[A_LENGTH], outer[B_LENGTH]

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from dustream.core.kernels.compile import inlined_kernel, kernel
+from dustream.core.kernels.compile import inner, kernel, merged
 from dustream.core.kernels.mix64 import mix64
 from dustream.core.rules.dust_detect import sorted_rules
 from dustream.core.rules.dust_list import (
@@ -68,7 +68,7 @@ def _bounded(data: Bytes, rules: I64s, leaves_out: bool) -> U64s:
     return texts
 
 
-@kernel
+@inner
 def _to_delimiter(data: Bytes, a: int, b: int, inwards: int, most: int, leaves_out: bool) -> int:
     """How many bytes that both have α and β leave out at one end, so that they end with a delimiter; below 0: how many
     they take in; 0 if they end with one, or cannot."""
@@ -90,6 +90,6 @@ def _to_delimiter(data: Bytes, a: int, b: int, inwards: int, most: int, leaves_o
     return 0
 
 
-@inlined_kernel
+@merged
 def _are_delimiters(data: Bytes, a: int, b: int) -> bool:
     return bool(_DELIMITERS[data[a]] and _DELIMITERS[data[b]])

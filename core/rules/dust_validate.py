@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.kernels.compile import inlined_kernel, kernel
+from dustream.core.kernels.arrays import stable_order
+from dustream.core.kernels.compile import inner, kernel, merged
 from dustream.core.kernels.hash_slots import Ints, first_entry
 from dustream.core.rules.dust_eliminate import next_with_same_difference, refines
 from dustream.core.rules.dust_list import (
@@ -73,7 +74,7 @@ def validate(rules: I64s, listed: UrlList, settings: DustSettings, fetch: Fetch 
     at = 0
     while at < 2 * len(rules):
         at, facts, rows, landed = _try_rules(listed.searched, rules, before, kept, at, limits)
-        valid += _told_rules(listed, rules, facts, rows, landed)
+        valid += _valid_rules(listed, rules, facts, rows, landed)
         if at < 2 * len(rules):
             found = validate_rule(*_sides(listed.text.data, rules, at), listed, limits, fetch)
             kept[at // 2] = found is not None
@@ -82,15 +83,15 @@ def validate(rules: I64s, listed: UrlList, settings: DustSettings, fetch: Fetch 
     return valid
 
 
-def _told_rules(listed: UrlList, rules: I64s, facts: I64s, rows: Ints, landed: Ints) -> list[DustRule]:
+def _valid_rules(listed: UrlList, rules: I64s, facts: I64s, rows: Ints, landed: Ints) -> list[DustRule]:
     """The rules that compiled code has found valid."""
-    told, begin, text = [], 0, listed.text
+    valid, begin, text = [], 0, listed.text
     for side, right, wrong, url, scope, end in facts.tolist():
         within = text.piece(int(text.starts[url]) + 1, scope - 1).decode()
         rewrite = _as_rewrite(*_sides(text.data, rules, side), within)
-        told.append(DustRule(rewrite, right, wrong, rows[begin:end], landed[begin:end]))
+        valid.append(DustRule(rewrite, right, wrong, rows[begin:end], landed[begin:end]))
         begin = end
-    return told
+    return valid
 
 
 @kernel
@@ -133,7 +134,7 @@ def _try_rules(
     return at, facts[:count], rows[:used], landed[:used]
 
 
-@kernel
+@inner
 def _with_room(buffer: Ints, used: int, more: int) -> Ints:
     if used + more <= len(buffer):
         return buffer
@@ -142,7 +143,7 @@ def _with_room(buffer: Ints, used: int, more: int) -> Ints:
     return larger
 
 
-@kernel
+@inner
 def _tried(searched: Searched, find: Bytes, put: Bytes, limits: Limits) -> tuple[int, I64s, Ints, Ints]:
     """The same as `validate_rule` by the known URLs alone: verdict, facts, the URLs in the scope that the rule finds
     something in, and what they become."""
@@ -167,7 +168,7 @@ def _tried(searched: Searched, find: Bytes, put: Bytes, limits: Limits) -> tuple
     return VALID, fact, found[inside], landed[inside]
 
 
-@kernel
+@inner
 def _right_outcomes(rows: Ints, relations: npt.NDArray[np.int8]) -> tuple[int, int, int, int]:
     """How many outcomes are right, how many undecided; the first and the last URL with a right one."""
     right, undecided, first, last = 0, 0, 1 << 31, -1
@@ -178,7 +179,7 @@ def _right_outcomes(rows: Ints, relations: npt.NDArray[np.int8]) -> tuple[int, i
     return right, undecided, first, last
 
 
-@kernel
+@inner
 def _counted_inside(
     searched: Searched, rows: Ints, relations: npt.NDArray[np.int8], first: int, last: int, limits: Limits
 ) -> tuple[int, int]:
@@ -196,7 +197,7 @@ def _counted_inside(
     return positive, negative
 
 
-@kernel
+@inner
 def _is_refuted_already(searched: Searched, rows: Ints, relations: npt.NDArray[np.int8], limits: Limits) -> bool:
     """Whether the first outcomes refute a rule whatever comes after them: more right ones only widen its scope."""
     _, undecided, first, last = _right_outcomes(rows, relations)
@@ -206,7 +207,7 @@ def _is_refuted_already(searched: Searched, rows: Ints, relations: npt.NDArray[n
     return bool(positive < limits.enough and negative >= limits.too_many)
 
 
-@kernel
+@inner
 def _scope_length(searched: Searched, first: int, last: int) -> int:
     """How many bytes two URLs have in common, with the frame's first, up to a slash."""
     length = _shared_start(searched.data, searched.starts, searched.ends, first, last)
@@ -215,7 +216,7 @@ def _scope_length(searched: Searched, first: int, last: int) -> int:
     return length
 
 
-@inlined_kernel
+@merged
 def _is_inside(data: Bytes, starts: I64s, ends: I64s, row: int, first: int, last: int, scope: int) -> bool:
     """Whether a URL begins with the scope of two: URLs are in order, so all between them do."""
     inside = first <= row <= last
@@ -234,7 +235,7 @@ def _last_with_same_difference(sums: U64s, rules: I64s) -> I64s:
     return before
 
 
-@kernel
+@inner
 def _is_refinement(data: Bytes, rules: I64s, before: I64s, kept: npt.NDArray[np.bool_], rule: int) -> bool:
     """Whether a rule refines one of those that are kept."""
     other = before[rule]
@@ -302,15 +303,15 @@ def _with_fetched(
     from dustream.core.rules.rewrite import replaced
 
     is_open = (relations == UNKNOWN) | ((relations == ALIKE) & (not listed.by_sketch))
-    told = np.where(is_open, UNKNOWN, relations).astype(np.int8)
+    known = np.where(is_open, UNKNOWN, relations).astype(np.int8)
     for i in np.flatnonzero(is_open)[:count].tolist():
         url = listed.urls[rows[i]]
         outcome = replaced(rewrite, url)
         sketch = int(listed.sketches[rows[i]])
         source = listed.names[sketch] if listed.names and sketch >= 0 else fetch(url)
         if source is not None and outcome is not None:
-            told[i] = ALIKE if fetch(standard_form(outcome)) == source else UNLIKE
-    return told
+            known[i] = ALIKE if fetch(standard_form(outcome)) == source else UNLIKE
+    return known
 
 
 def _outcomes(find: Bytes, put: Bytes, listed: UrlList, limits: Limits) -> Outcomes:
@@ -376,11 +377,11 @@ def _found_outcomes(
             if _is_refuted_already(searched, rows[:used], relations[:used], limits):
                 return rows[:used], relations[:used], found[:found_count], landed[:found_count], True
             looked_at *= 2
-    order = np.argsort(found[:found_count])
+    order = stable_order(found[:found_count])
     return rows[:used], relations[:used], found[order], landed[order], False
 
 
-@kernel
+@inner
 def _tried_places(searched: Searched, find: Bytes) -> tuple[int, I64s]:
     """Where a text may be, URL after URL, spread: at the places of its rarest sequence of three bytes, less the offset
     of that; from the left within a URL. Shorter texts may be in any URL: the beginning of each."""
@@ -396,7 +397,7 @@ def _tried_places(searched: Searched, find: Bytes) -> tuple[int, I64s]:
     return best, searched.places[searched.bounds[bucket] : searched.bounds[bucket + 1]].astype(np.int64)
 
 
-@inlined_kernel
+@merged
 def _first_place(data: Bytes, starts: I64s, ends: I64s, find: Bytes, url: int) -> int:
     """Where a text of one or two bytes is in a URL first, or where it cannot be."""
     first, last = starts[url], ends[url] - len(find) + 1
@@ -405,7 +406,7 @@ def _first_place(data: Bytes, starts: I64s, ends: I64s, find: Bytes, url: int) -
     return int(first)
 
 
-@inlined_kernel
+@merged
 def _is_at(data: Bytes, starts: I64s, ends: I64s, find: Bytes, url: int, at: int) -> bool:
     """Whether a text is at this place of a URL."""
     same = 0
@@ -415,7 +416,7 @@ def _is_at(data: Bytes, starts: I64s, ends: I64s, find: Bytes, url: int, at: int
     return same == len(find)
 
 
-@inlined_kernel
+@merged
 def _outcome_hash(
     prefix: U64s, powers: U64s, starts: I64s, ends: I64s, url: int, at: int, length: int, put: int, put_hash: np.uint64
 ) -> np.uint64:
@@ -425,7 +426,7 @@ def _outcome_hash(
     return np.uint64(hashed + span(prefix, powers, base, begin + length, rest))
 
 
-@kernel
+@inner
 def _stays_standard(
     data: Bytes, start: int, end: int, path: int, at: int, length: int, put: Bytes, is_safe: bool
 ) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.hash_slots import Hashes, Ints, first_entry, numbered
 from dustream.core.rules.ages import OUTDATED, Times, current_clusters
 from dustream.core.rules.training import TrainingSet, pair_hash
@@ -190,7 +190,7 @@ def _evidence_counts(
     return np.array([pairs, pairs - like_pairs, support, false, forbidden, gain, reached, len(changed), unknown])
 
 
-@kernel
+@inner
 def _is_among(asked: Ints, rows: Ints, marks: npt.NDArray[np.int8]) -> Bools:
     """Which of the rows that are asked for are among the rows. `marks` is all zero before and after."""
     marks[rows] = 1
@@ -264,7 +264,10 @@ def move_evidence(
     touched[targets] = True
     entries = np.flatnonzero(touched[at])
     before, labels = at[entries], clusters[entries]
-    after = np.where(moved[before] >= 0, moved[before], before)
+    after = before.copy()
+    for i in range(len(entries)):
+        if moved[before[i]] >= 0:
+            after[i] = moved[before[i]]
     if len(changed_at):
         labels = current_clusters(after.astype(np.uint64), labels, since[entries], changed_at[entries])
     group, known, cell, counts = cells(before.astype(np.uint64), labels)
@@ -279,9 +282,10 @@ def move_evidence(
                 mine[group[i]] += new_counts[new_cell[i]]
                 reached[group[i]] |= spread[labels[i]] > 1
     support, false = 0, 0
-    for each in np.flatnonzero(goes >= 0):
-        support += mine[each] > known[each]
-        false += new_known[goes[each]] > mine[each]
+    for each in range(len(goes)):
+        if goes[each] >= 0:
+            support += mine[each] > known[each]
+            false += new_known[goes[each]] > mine[each]
     pairs, false_pairs = _pair_counts(known, counts)
     new_pairs, new_false_pairs = _pair_counts(new_known, new_counts)
     gain = len(known) - len(new_known)
@@ -305,7 +309,7 @@ def supporting_pages(at: Places, clusters: Ints, moved: Places) -> int:
     return len(np.unique(clusters[first[met]]))
 
 
-@kernel
+@inner
 def _pair_counts(known: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> tuple[int, int]:
     """Support pairs and false-positive pairs (Lei eq. 3) among entries whose content is known."""
     pairs = (known * (known - 1) // 2).sum()

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.kernels.compile import inlined_kernel, kernel
+from dustream.core.kernels.compile import inlined_kernel, inner, kernel
 from dustream.core.kernels.hash_slots import Ints, slots_by_hash
 from dustream.core.kernels.mix64 import mix64
 
@@ -107,7 +107,7 @@ def span(prefix: U64s, powers: U64s, at: int, start: int, length: int) -> np.uin
     return np.uint64(prefix[at + start + length] - prefix[at + start] * powers[length])
 
 
-@kernel
+@inner
 def text_hash(text: Bytes) -> np.uint64:
     hashed = np.uint64(0)
     for byte in text:
@@ -135,7 +135,7 @@ def _spread_hashes(data: Bytes, starts: I64s, ends: I64s) -> U64s:
     return hashes
 
 
-@kernel
+@inner
 def gram_bucket(data: Bytes, at: int) -> np.int64:
     value = (np.uint64(data[at]) << np.uint64(16)) | (np.uint64(data[at + 1]) << np.uint64(8)) | np.uint64(data[at + 2])
     return np.int64((value * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(48))
@@ -166,7 +166,7 @@ _HOST: Final = np.zeros(256, np.bool_)
 _HOST[list(b"abcdefghijklmnopqrstuvwxyz0123456789_-")] = True
 
 
-@kernel
+@inner
 def path_start(data: Bytes, start: np.int64, end: np.int64) -> np.int64:
     """Where the path begins of an unframed URL that is certainly in standard form; −1: it is not certain."""
     at = start + 4
@@ -211,7 +211,7 @@ def _path_starts(data: Bytes, starts: I64s, ends: I64s) -> I64s:
     return found
 
 
-@kernel
+@inner
 def is_safe_piece(text: Bytes) -> bool:
     """Whether a piece of a path or query may stand in any other, as far as its own bytes go."""
     for i in range(len(text)):

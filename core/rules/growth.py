@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.arrays import ascending, copy_into, largest
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.hash_slots import Ints
 
 SALIENT_FREQUENCY_MIN: Final = 5
@@ -76,7 +77,7 @@ def salient_count(frequencies: npt.NDArray[np.int64], total: int) -> int:
     return best
 
 
-@kernel
+@inner
 def _looked_at(total: int) -> int:
     root = int(math.sqrt(total))
     return root - 1 if root * root > total else root
@@ -93,7 +94,7 @@ def summary(values: Ints, rows: Ints, decimal: Bools) -> tuple[Kinds, Ints]:
     return kinds, codes
 
 
-@kernel
+@inner
 def _kind(column: Ints, decimal: Bools) -> tuple[int, int]:
     first = column[0]
     at = 1
@@ -121,17 +122,17 @@ def grow(values: Ints, decimal: Bools, rows_min: float, nodes_max: int) -> tuple
     counts, found = np.zeros(len(decimal), np.int32), np.zeros(size + 1, np.int32)
     frequencies, chosen = np.zeros(size + 1, np.int64), np.zeros(_looked_at(size) + 1, np.int32)
     waiting = np.zeros((256, 5), np.int32)
-    waiting[0] = np.array([-1, 0, 0, size, 0])
+    waiting[0, 0], waiting[0, 3] = -1, size
     left, node, salient_used = 1, 0, 0
     while left:
         left -= 1
         if node == len(places):
             places, kinds, codes, done = _doubled(places), _doubled(kinds), _doubled(codes), _doubled(done)
-        places[node, :5] = waiting[left]
+        copy_into(places[node], waiting[left])
         parent, start, end = places[node, PARENT], places[node, START], places[node, END]
         _describe(columns[:, start:end], decimal, kinds, codes, node, parent)
         if parent >= 0:
-            done[node] = done[parent]
+            copy_into(done[node], done[parent])
             done[node, places[parent, SPLIT_KEY]] = True
         key, chosen_count = -1, 0
         if end - start >= rows_min and node + 1 < nodes_max:
@@ -140,7 +141,7 @@ def grow(values: Ints, decimal: Bools, rows_min: float, nodes_max: int) -> tuple
             )
         while salient_used + chosen_count > len(salient):
             salient = np.concatenate((salient, np.zeros_like(salient)))
-        salient[salient_used : salient_used + chosen_count] = chosen[:chosen_count]
+        copy_into(salient[salient_used:], chosen[:chosen_count])
         places[node, SPLIT_KEY], places[node, SALIENT_START] = key, salient_used
         salient_used += chosen_count
         places[node, SALIENT_END] = salient_used
@@ -153,12 +154,12 @@ def grow(values: Ints, decimal: Bools, rows_min: float, nodes_max: int) -> tuple
     return places[:node], kinds[:node], codes[:node], salient[:salient_used], order
 
 
-@kernel
+@inner
 def _doubled(array: npt.NDArray[Any]) -> Any:
     return np.concatenate((array, np.zeros_like(array)))
 
 
-@kernel
+@inner
 def _describe(columns: Ints, decimal: Bools, kinds: Kinds, codes: Ints, node: int, parent: int) -> None:
     for key in range(len(columns)):
         if parent >= 0 and kinds[parent, key] <= _IS:
@@ -167,7 +168,7 @@ def _describe(columns: Ints, decimal: Bools, kinds: Kinds, codes: Ints, node: in
             kinds[node, key], codes[node, key] = _kind(columns[key], decimal)
 
 
-@kernel
+@inner
 def _split(
     columns: Ints,
     kinds: Kinds,
@@ -183,7 +184,7 @@ def _split(
     for key in range(len(columns)):
         if kinds[key] >= _DIGITS and not done[key]:
             distinct = _count(columns[key], counts, found, frequencies)
-            if kinds[key] == _ANY or frequencies[:distinct].max() >= SALIENT_FREQUENCY_MIN:
+            if kinds[key] == _ANY or largest(frequencies[:distinct]) >= SALIENT_FREQUENCY_MIN:
                 entropies[key] = entropy(frequencies[:distinct])
     while True:
         key = int(np.argmin(entropies))
@@ -211,7 +212,7 @@ def _count(column: Ints, counts: Ints, found: Ints, frequencies: npt.NDArray[np.
     return distinct
 
 
-@kernel
+@inner
 def _salient(found: Ints, frequencies: npt.NDArray[np.int64], total: int, chosen: Ints) -> int:
     """How many values are salient; they go to `chosen`, the most frequent first, equals by their numbers."""
     frequent = np.zeros(total // SALIENT_FREQUENCY_MIN, np.int64)
@@ -222,7 +223,7 @@ def _salient(found: Ints, frequencies: npt.NDArray[np.int64], total: int, chosen
             used += 1
         elif found[i] != 0:
             following = max(following, frequencies[i])
-    ordered = np.sort(frequent[:used])[: _looked_at(total) + 1]
+    ordered = ascending(frequent[:used])[: _looked_at(total) + 1]
     curve = np.zeros(len(ordered) + 1, np.int64)
     for i in range(len(ordered)):
         curve[i] = -(ordered[i] >> 32)
@@ -233,14 +234,15 @@ def _salient(found: Ints, frequencies: npt.NDArray[np.int64], total: int, chosen
     return salient
 
 
-@kernel
+@inner
 def _partition(columns: Ints, order: Ints, kinds: Kinds, key: int, salient: Ints, labels: Ints) -> Ints:
     """The rows without the key first, then those of each salient value, then the rest; the sizes of these parts.
 
     `labels` is all zero before and after."""
     column = columns[key]
     trivial = len(salient) + 1
-    labels[salient] = np.arange(1, trivial).astype(np.int32)
+    for i in range(len(salient)):
+        labels[salient[i]] = i + 1
     sizes = np.zeros(trivial + 1, np.int32)
     target = np.zeros(len(column), np.int32)
     for i in range(len(column)):
@@ -248,7 +250,9 @@ def _partition(columns: Ints, order: Ints, kinds: Kinds, key: int, salient: Ints
         target[i] = label if label or column[i] == 0 else trivial
         sizes[target[i]] += 1
     labels[salient] = 0
-    free = np.cumsum(sizes) - sizes
+    free = np.zeros(len(sizes), np.int32)
+    for label in range(trivial):
+        free[label + 1] = free[label] + sizes[label]
     for i in range(len(column)):
         label = target[i]
         target[i] = free[label]
@@ -260,15 +264,15 @@ def _partition(columns: Ints, order: Ints, kinds: Kinds, key: int, salient: Ints
     return sizes
 
 
-@kernel
+@inner
 def _move(column: Ints, target: Ints) -> None:
     moved = np.empty_like(column)
     for i in range(len(column)):
         moved[target[i]] = column[i]
-    column[:] = moved
+    copy_into(column, moved)
 
 
-@kernel
+@inner
 def _push(waiting: Ints, left: int, sizes: Ints, node: int, depth: int, end: int) -> int:
     """The parts that are not empty wait to become nodes, the first on top."""
     for label in range(len(sizes) - 1, -1, -1):

@@ -19,10 +19,12 @@ from msgspec import Struct
 from dustream.core.kernels.hash_slots import Hashes, Ints
 from dustream.core.rules.ages import Ages, ages_of
 from dustream.core.rules.coverage import known_share
+from dustream.core.rules.decisions import NO_DECISIONS, RuleDecisions
 from dustream.core.rules.evidence import Bools, EvidenceIndex, Places
+from dustream.core.rules.given import rule_of
 from dustream.core.rules.labels import NOT_NAMED, with_canonical
 from dustream.core.rules.learn import LearnSettings, Method, SiteUrls, learn_urls
-from dustream.core.rules.life import HELD_OUT_ONE_IN, LifeSettings, lived, record
+from dustream.core.rules.life import HELD_OUT_ONE_IN, LifeSettings, decided, lived, record
 from dustream.core.rules.training import RANK_AVOIDED, Ranks, TrainingSet, in_order, training_of
 from dustream.core.rules.url_table import UrlTable
 from dustream.core.winners import CANONICAL_PLACES
@@ -240,9 +242,12 @@ class KnownSite:
     def forget(self, url: str) -> None:
         self._waiting[url] = None
 
-    def rules(self, site: str, settings: RulesSettings, method: Method = "both") -> tuple[UrlRule, ...]:
+    def rules(
+        self, site: str, settings: RulesSettings, method: Method = "both", decisions: RuleDecisions = NO_DECISIONS
+    ) -> tuple[UrlRule, ...]:
         """The rules with their stages, from what is known now: the same as from these rows alone."""
-        if self._columns is None and _repeats(self._waiting.values()) < settings.learn.gain_min:
+        pinned = tuple(rule_of(site, each.rewrite) for each in decisions.values() if each.verdict == "pin")
+        if self._columns is None and not pinned and _repeats(self._waiting.values()) < settings.learn.gain_min:
             return ()
         self._columns = self._columns or _Columns()
         self._columns.take(self._waiting)
@@ -250,14 +255,19 @@ class KnownSite:
         sample = self._columns.sample(settings.sample_max)
         cut_to = sample.share if len(sample.places) >= settings.sample_max else None
         sample = sample.labelled(self._columns.table.urls)
-        if sample.repeats < settings.learn.gain_min:
-            return ()
+        is_enough = sample.repeats >= settings.learn.gain_min
+        if not is_enough and not (pinned and len(sample.places)):
+            return tuple(decided(rule, "pin") for rule in pinned)
         training = training_of(self._columns.table, sample.places, sample.clusters, sample.avoid, ages=sample.ages)
         share = known_share(training) if cut_to is None else cut_to
         landing = settings.learn.landing._replace(known_share=share, deviations=CHANCE_DEVIATIONS)
         settings = settings._replace(learn=settings.learn.with_landing(landing))
-        self._learn(site, sample, method, settings)
-        return _lived(self._learned, sample, training, settings) if self._learned else ()
+        if is_enough:
+            self._learn(site, sample, method, settings)
+        learned = self._learned if is_enough else ()
+        names = {rule.id for rule in learned}
+        rules = (*learned, *(rule for rule in pinned if rule.id not in names))
+        return _lived(rules, sample, training, settings, decisions) if rules else ()
 
     def _learn(self, site: str, sample: Sample, method: Method, settings: RulesSettings) -> None:
         """The learner gets the held-out URLs without their clusters, so that it knows which targets exist."""
@@ -276,13 +286,19 @@ class KnownSite:
             self._learned_from = digest
 
 
-def learned_rules(site: str, rows: Iterable[SiteUrlRow], settings: RulesSettings) -> tuple[UrlRule, ...]:
+def learned_rules(
+    site: str, rows: Iterable[SiteUrlRow], settings: RulesSettings, decisions: RuleDecisions = NO_DECISIONS
+) -> tuple[UrlRule, ...]:
     """The rules of a site from scratch."""
-    return KnownSite(rows).rules(site, settings)
+    return KnownSite(rows).rules(site, settings, decisions=decisions)
 
 
 def _lived(
-    rules: tuple[UrlRule, ...], sample: Sample, known: TrainingSet, settings: RulesSettings
+    rules: tuple[UrlRule, ...],
+    sample: Sample,
+    known: TrainingSet,
+    settings: RulesSettings,
+    decisions: RuleDecisions,
 ) -> tuple[UrlRule, ...]:
     """The rules after what they predicted for the URLs that the learner has not seen, in the order of fetching."""
     sample = sample.only(np.flatnonzero(np.isin(sample.places, known.places)))
@@ -290,9 +306,12 @@ def _lived(
     since[np.lexsort((sample.hashes, sample.since))] = np.arange(known.size, dtype=np.int32)
     index = EvidenceIndex(known)
     held_out = sample.held_out
-    return tuple(
-        lived(rule, record(rule, index, since, held_out), settings.life, settings.learn.landing) for rule in rules
-    )
+
+    def now(rule: UrlRule) -> UrlRule:
+        verdict = decisions[rule.id].verdict if rule.id in decisions else None
+        return lived(rule, record(rule, index, since, held_out), settings.life, settings.learn.landing, verdict)
+
+    return tuple(map(now, rules))
 
 
 def _repeats(rows: Iterable[SiteUrlRow | None]) -> int:

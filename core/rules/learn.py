@@ -13,6 +13,7 @@ DustBuster runs when the tree finds no more rules.
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -111,6 +112,7 @@ from dustream.core.rules.rewrite import (
 )
 from dustream.core.rules.selection import select
 from dustream.core.rules.stand_ins import with_stand_ins
+from dustream.core.rules.text_search import SearchedTexts
 from dustream.core.rules.training import RANK_AVOIDED, URL_CHARS_MAX, Ranks, TrainingSet, ranks_of, training_of
 from dustream.core.rules.url_regex import rule_regex
 from dustream.core.rules.url_table import UrlTable
@@ -668,7 +670,7 @@ class Judge:
         self._ends: dict[str, str] = {}
         self._made: set[int] = set()
         self._stray: set[int] = set()  # what rules lead to where nothing is known, or to other pages
-        self._left: list[int] | None = None
+        self._left: tuple[list[int], SearchedTexts] | None = None
         self._spread = np.zeros(0, np.int64)
         self._sized = bool(np.any((known.sizes[:, 0] >= 0) & (known.clusters < 0)))
         places = int(np.count_nonzero(self._is_there()))
@@ -723,14 +725,16 @@ class Judge:
         return places[by_text], clusters[by_text]
 
     def _by_text(self, places: Places) -> npt.NDArray[np.int64]:
-        """The order of the texts. The entries are in it already, so hardly anything is left to sort."""
+        """The order of the texts. The known URLs are in it already; the others, which rules have made, are few."""
         rank = np.full(len(self._table.urls), len(self._at), np.int64)
         rank[self._known.places] = np.arange(len(self._at))
         urls = self._table.urls
         by_rank = np.argsort(rank[places], kind="stable")
-        texts = [urls[place] for place in places[by_rank].tolist()]
-        order: npt.NDArray[np.int64] = by_rank[sorted(range(len(texts)), key=texts.__getitem__)]
-        return order
+        known = int(np.count_nonzero(rank[places] < len(self._at)))
+        made = sorted(by_rank[known:].tolist(), key=lambda i: urls[places[i]])
+        ordered = places[by_rank[:known]].tolist()
+        at = [bisect_left(ordered, urls[places[i]], key=urls.__getitem__) for i in made]
+        return np.insert(by_rank[:known], at, made)
 
     def training(self) -> TrainingSet:
         places, clusters = self.remaining()
@@ -957,8 +961,10 @@ class Judge:
         find = proposal.rewrite.find if isinstance(proposal.rewrite, SubstringRewrite) else ""
         if proposal.places is None:
             if self._left is None:
-                self._left = self.remaining()[0].tolist()
-            return [place for place in self._left if find in urls[place]]
+                left = self.remaining()[0].tolist()
+                self._left = left, SearchedTexts([urls[place] for place in left])
+            left, texts = self._left
+            return [left[i] for i in texts.containing(find)]
         made = sorted((place for place in self._made if find in urls[place]), key=urls.__getitem__)
         return [place for place in dict.fromkeys([*proposal.places.tolist(), *made]) if place in self._occupied]
 

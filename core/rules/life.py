@@ -12,8 +12,11 @@ older ones fade: a rule is judged by what the site is now. All URLs that it chan
 among them, are its evidence: a rule that leads too many of them to unknown or wrong URLs is not active, whatever came
 true.
 
-So the life of a rule is a function of what is known of the site, and of nothing else: not of the moments at which the
-site was learned, nor of the groups that pages had in between.
+An operator may decide on a rule. An accepted one begins its life active, and is revoked as any other if its
+predictions fail. A rejected one is never active. A pinned one always is, also if it is not learned any more.
+
+So the life of a rule is a function of what is known of the site and of the latest decision, and of nothing else: not of
+the moments at which the site was learned, nor of the groups that pages had in between.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ from dustream.core.rules.landing import (
 )
 from dustream.core.rules.rewrite import coded_rewrite, matching_rows, rewriter
 from dustream.core.rules.training import TrainingSet
-from dustream.schemas.rules import SubstringRewrite, UrlRule
+from dustream.schemas.rules import RuleVerdict, SubstringRewrite, UrlRule
 
 HELD_OUT_ONE_IN: Final = 4
 AGAINST_MAX: Final = 3
@@ -75,10 +78,10 @@ def precision(rule: UrlRule) -> float:
 
 def _is_failing(rule: UrlRule, settings: LifeSettings, landing: LandingSettings) -> bool:
     """Whether too many predictions are wrong, or lead to unknown URLs."""
-    told = predicted(rule)
-    unknown_max = settings.revoked_unknown_times * landing.unknown_allowed(told.rewrites) * told.rewrites
-    is_wrong = told.wrong >= settings.revoked_failed_min and precision(rule) < settings.revoked_precision_below
-    return is_wrong or (told.unknown >= settings.revoked_failed_min and told.unknown > unknown_max)
+    predictions = predicted(rule)
+    unknown_max = settings.revoked_unknown_times * landing.unknown_allowed(predictions.rewrites) * predictions.rewrites
+    is_wrong = predictions.wrong >= settings.revoked_failed_min and precision(rule) < settings.revoked_precision_below
+    return is_wrong or (predictions.unknown >= settings.revoked_failed_min and predictions.unknown > unknown_max)
 
 
 def scored(rule: UrlRule, way: int, settings: LifeSettings) -> UrlRule:
@@ -119,19 +122,38 @@ class RuleRecord(NamedTuple):
     against: tuple[tuple[str, str], ...] = ()
 
 
-def lived(rule: UrlRule, known: RuleRecord, settings: LifeSettings, landing: LandingSettings) -> UrlRule:
-    """The rule with its evidence, after its predictions."""
+def lived(
+    rule: UrlRule,
+    known: RuleRecord,
+    settings: LifeSettings,
+    landing: LandingSettings,
+    verdict: RuleVerdict | None = None,
+) -> UrlRule:
+    """The rule with its evidence, after its predictions, and after an operator's decision on it."""
     meets, unknown, wrong = known.evidence
     rule = replace(rule, support=meets, unknown=unknown, false_positives=wrong, saved=known.saved)
     rule = replace(rule, against=known.against)
-    rule = replace(rule, stage="candidate", right=0, wrong=0, unsettled=0, revocations=0)
+    is_accepted = verdict == "accept"
+    rule = replace(rule, stage="active" if is_accepted else "candidate", right=0, wrong=0, unsettled=0, revocations=0)
     rule = reviewed(rule, settings, landing)
     for way in known.predictions:
         rule = reviewed(scored(rule, way, settings), settings, landing)
     unsafe = evidence_of(rule).reason(landing)
-    if rule.stage == "active" and unsafe:
+    if rule.stage == "active" and unsafe and not is_accepted:
         rule = replace(rule, stage="shadow")
-    return replace(rule, reason=_reason(rule, unsafe) if rule.stage == "shadow" else "")
+    return decided(replace(rule, reason=_reason(rule, unsafe) if rule.stage == "shadow" else ""), verdict)
+
+
+def decided(rule: UrlRule, verdict: RuleVerdict | None) -> UrlRule:
+    """The rule after an operator's decision on it. A rejected one is never active; a pinned one always is, and says
+    what speaks against it."""
+    rule = replace(rule, decision=verdict)
+    if verdict == "reject":
+        return replace(rule, stage="shadow" if rule.stage == "active" else rule.stage, reason="an operator rejected it")
+    if verdict == "pin" and rule.stage != "active":
+        against = f"{rule.stage}: {rule.reason}" if rule.reason else rule.stage
+        return replace(rule, stage="active", reason=f"pinned; without that it would be {against}")
+    return rule
 
 
 def _reason(rule: UrlRule, unsafe: str) -> str:
@@ -149,12 +171,12 @@ def record(rule: UrlRule, index: EvidenceIndex, since: Ints, held_out: npt.NDArr
     known = index.training
     rows, becomes, landed = _rewritten_rows(rule, index)
     ways = row_ways(index, rows, becomes, landed)
-    told_at = np.where(landed >= 0, np.maximum(since[rows], since[np.maximum(landed, 0)]), since[rows])
-    told = held_out[rows] & (ways != UNCOUNTED)
-    order = np.lexsort((rows[told], told_at[told]))
+    known_at = np.where(landed >= 0, np.maximum(since[rows], since[np.maximum(landed, 0)]), since[rows])
+    is_predicted = held_out[rows] & (ways != UNCOUNTED)
+    order = np.lexsort((rows[is_predicted], known_at[is_predicted]))
     run, wrong = rewriter(rule.rewrite), [known.urls[row] for row in rows[ways == WRONG][:AGAINST_MAX].tolist()]
     against = tuple((url, run.apply(url) or url) for url in wrong)
-    return RuleRecord(counted(ways), ways[told][order].tolist(), saved(ways, becomes, landed >= 0), against)
+    return RuleRecord(counted(ways), ways[is_predicted][order].tolist(), saved(ways, becomes, landed >= 0), against)
 
 
 def _rewritten_rows(rule: UrlRule, index: EvidenceIndex) -> tuple[Ints, Hashes, Ints]:

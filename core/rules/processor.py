@@ -9,7 +9,7 @@ was learned before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
@@ -18,9 +18,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dustream.core.processor import Send, Table, TaskState
+from dustream.core.rules.decisions import RuleDecisionRow
 from dustream.core.rules.known_site import KnownSite, RulesSettings, SiteUrlRow, url_hash
+from dustream.core.rules.rewrite import rule_id
 from dustream.core.urls.standard import standard_form
-from dustream.schemas.cluster import ClusterMember, ClusterUpdate
+from dustream.schemas.cluster import ClusterMember, ClusterUpdate, DecidedRule
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import Role
 
@@ -50,7 +52,12 @@ class RuleSiteRow(Struct, frozen=True, array_like=True):
         return self.changes > 0 or self.is_interim
 
 
-TABLES: dict[str, Any] = {"rule_sites": RuleSiteRow, "rule_urls": SiteUrlRow, "rule_sets": RuleSet}
+TABLES: dict[str, Any] = {
+    "rule_sites": RuleSiteRow,
+    "rule_urls": SiteUrlRow,
+    "rule_sets": RuleSet,
+    "rule_decisions": RuleDecisionRow,
+}
 
 
 class RulesProcessor:
@@ -66,14 +73,28 @@ class RulesProcessor:
         self._sites: Table[RuleSiteRow] = state.table("rule_sites")
         self._urls: Table[SiteUrlRow] = state.table("rule_urls")
         self._sets: Table[RuleSet] = state.table("rule_sets")
+        self._decisions: Table[RuleDecisionRow] = state.table("rule_decisions")
         self._changed = {site for site, row in self._sites.scan() if row.is_to_learn}
 
     def process(self, state: TaskState, messages: Sequence[ClusterUpdate]) -> list[Send]:
         sent: list[Send] = []
         for update in messages:
             if update.site:
+                self._decide(update.site, update.decisions)
                 sent += self._take(update.site, update.members)
         return sent
+
+    def _decide(self, site: str, decisions: Sequence[DecidedRule]) -> None:
+        """Store decisions whether or not the rule is known. The site is learned again at rest."""
+        for decision in decisions:
+            key = f"{site} {rule_id(site, decision.rewrite)}"
+            known, new = self._decisions.get(key), RuleDecisionRow(decision.version, decision.verdict, decision.rewrite)
+            if known is not None and new.weight <= known.weight:
+                continue
+            self._decisions.put(key, new)
+            row = self._sites.get(site) or RuleSiteRow()
+            self._sites.put(site, replace(row, changes=row.changes + 1))
+            self._changed.add(site)
 
     def at_rest(self, state: TaskState) -> list[Send]:
         """Nothing is left to read for now: learn all sites of which anything changed."""
@@ -96,7 +117,7 @@ class RulesProcessor:
             key = f"{site} {hashed} {url}"
             before = self._urls.get(key)
             after = _row(url, member)
-            if before is not None and (after.version < before.version or _says(after) == _says(before)):
+            if before is not None and not _replaces(after, before):
                 continue
             self._urls.put(key, after)
             if known is not None:
@@ -123,7 +144,8 @@ class RulesProcessor:
         """Publishes what was learned, if it is anything new."""
         known = self._known_site(site)
         size = known.size
-        rules = known.rules(site, self._settings, "tree" if on_the_way else "both")
+        decisions = {key[len(site) + 1 :]: decided for key, decided in self._decisions.scan(f"{site} ")}
+        rules = known.rules(site, self._settings, "tree" if on_the_way else "both", decisions)
         self._kept_urls += known.size - size
         learned_urls = min(row.urls, self._settings.sample_max)
         self._sites.put(site, replace(row, changes=0, learned_urls=learned_urls, is_interim=on_the_way))
@@ -168,6 +190,33 @@ class RulesProcessor:
         return replace(row, urls=sample_max, hash_bound=surplus[0][0].split(" ")[1])
 
 
+def newest_decisions(site: str, decided: Iterable[DecidedRule]) -> dict[str, RuleDecisionRow]:
+    """The decisions that count, by rule id, in the order of a store."""
+    newest: dict[str, RuleDecisionRow] = {}
+    for each in decided:
+        name, row = rule_id(site, each.rewrite), RuleDecisionRow(each.version, each.verdict, each.rewrite)
+        if name not in newest or row.weight > newest[name].weight:
+            newest[name] = row
+    return dict(sorted(newest.items()))
+
+
+def newest_rows(members: Iterable[ClusterMember]) -> Collection[SiteUrlRow]:
+    """What the processor keeps of these members of one site, if it keeps all."""
+    rows: dict[str, SiteUrlRow] = {}
+    for member in members:
+        url = standard_form(member.url)
+        if len(url) > URL_CHARS_MAX:
+            continue
+        before, after = rows.get(url), _row(url, member)
+        if before is None or _replaces(after, before):
+            rows[url] = after
+    return rows.values()
+
+
+def _replaces(after: SiteUrlRow, before: SiteUrlRow) -> bool:
+    return after.version >= before.version and _says(after) != _says(before)
+
+
 def _row(url: str, member: ClusterMember) -> SiteUrlRow:
     """Of the page that it names, the standard form."""
     named = None if member.canonical is None else _place(member.canonical)[0]
@@ -184,8 +233,11 @@ def _cluster(member: ClusterMember) -> str | None:
     """What is similar to one winner. Not the group: that is linked by chains, and a rule must not follow a chain.
 
     Of a page that is gone or held back, or in no group because its content is not known, nothing is known. A page that
-    is contained in another says something else."""
+    is contained in another says something else. One that an operator decided to be the same as its winner speaks
+    neither for nor against a rule."""
     if member.role in ("gone", "held") or (member.role == "unique" and member.group is None):
+        return None
+    if member.relation == "decided":
         return None
     if member.relation == "contained":
         return member.group

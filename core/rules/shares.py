@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.arrays import stable_order
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules.growth import END, START, Kinds
 from dustream.core.rules.pattern_tree import Node, PatternTree
@@ -99,7 +100,7 @@ def _by_cluster(rows: Ints, clusters: Ints, repeated: Bools, cluster_count: int)
     """A stable sort: by counting where there are enough rows for the number of clusters."""
     rows = rows[repeated[rows]]
     if 8 * len(rows) < cluster_count:
-        return rows[np.argsort(clusters[rows], kind="mergesort")]
+        return rows[stable_order(clusters[rows])]
     free = np.zeros(cluster_count + 1, np.int32)
     for row in rows:
         free[clusters[row] + 1] += 1
@@ -169,7 +170,7 @@ def _repeats(rows: Ints, clusters: Ints, repeated: Bools, seen: Ints) -> int:
     return repeats
 
 
-@kernel
+@inner
 def _difference_ratio(column: Ints, clusters: Ints, counts: Ints) -> float:
     inside, weight = 0.0, 0.0
     start = 0
@@ -187,7 +188,7 @@ def _difference_ratio(column: Ints, clusters: Ints, counts: Ints) -> float:
     return inside / weight / overall if overall > 0.0 else 0.0
 
 
-@kernel
+@inner
 def _differing(codes: Ints, start: int, end: int, counts: Ints) -> float:
     """The share of pairs with different values."""
     total = end - start

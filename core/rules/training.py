@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.kernels.compile import inlined_kernel, kernel
+from dustream.core.kernels.arrays import largest
+from dustream.core.kernels.compile import kernel, merged
 from dustream.core.kernels.hash_slots import Hashes, Ints, slots_by_hash
 from dustream.core.rules.ages import NO_AGES, Ages
 from dustream.core.rules.url_table import UrlTable
@@ -184,7 +185,7 @@ def _numbered(clusters: Iterable[Hashable | None]) -> Ints:
 @kernel
 def in_order(clusters: Ints) -> Ints:
     """The clusters, numbered as they come up; −1 stays."""
-    numbers = np.full(clusters.max() + 1 if len(clusters) else 0, -1, np.int32)
+    numbers = np.full(largest(clusters) + 1 if len(clusters) else 0, -1, np.int32)
     numbered, used = clusters.copy(), 0
     for i in range(len(clusters)):
         if clusters[i] >= 0:
@@ -195,7 +196,7 @@ def in_order(clusters: Ints) -> Ints:
     return numbered
 
 
-@inlined_kernel
+@merged
 def pair_hash(key: int, value: int) -> np.uint64:
     """Of one key–value pair (splitmix64); absent is 0. A URL's hash is the sum over its pairs, whatever their order."""
     if value == 0:

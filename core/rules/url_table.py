@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.hash_slots import Hashes, Ints, after, home, numbered, slot_count
 from dustream.core.urls.keys import Keys, keys_and_values
 from dustream.core.urls.standard import standard_form
@@ -226,7 +226,7 @@ def _numbered_spans(data: Bytes, begins: npt.NDArray[np.int64], stops: npt.NDArr
     return numbers, firsts[:used]
 
 
-@kernel
+@inner
 def _equal(data: Bytes, begin: int, stop: int, other: int, other_stop: int) -> bool:
     if stop - begin != other_stop - other:
         return False
@@ -236,7 +236,7 @@ def _equal(data: Bytes, begin: int, stop: int, other: int, other_stop: int) -> b
     return begin == stop
 
 
-@kernel
+@inner
 def _hashed(data: Bytes, begin: int, stop: int) -> np.uint64:
     hashed = np.uint64(14_695_981_039_346_656_037)
     for at in range(begin, stop):
@@ -244,7 +244,7 @@ def _hashed(data: Bytes, begin: int, stop: int) -> np.uint64:
     return hashed
 
 
-@kernel
+@inner
 def _joined(hashed: np.uint64, kind: int, name: np.uint64) -> np.uint64:
     """The hash of a structure with one more key."""
     x = (hashed ^ np.uint64(kind)) * np.uint64(0x9E3779B97F4A7C15) + name
@@ -274,7 +274,7 @@ def _taken_apart(
     return counts, structures, begins[:used], stops[:used]
 
 
-@kernel
+@inner
 def _url_apart(
     data: Bytes, start: int, end: int, begins: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]
 ) -> tuple[int, np.uint64]:
@@ -299,7 +299,7 @@ def _url_apart(
     return used, structure
 
 
-@kernel
+@inner
 def _scheme_end(data: Bytes, start: int, end: int) -> int:
     """Where the host of an http or https URL begins, or −1."""
     if end - start < 8 or data[start] != 104 or data[start + 1] != 116 or data[start + 2] != 116:
@@ -309,7 +309,7 @@ def _scheme_end(data: Bytes, start: int, end: int) -> int:
     return at + 3 if plain else -1
 
 
-@kernel
+@inner
 def _authority_end(data: Bytes, start: int, end: int) -> int:
     """Where a host name ends; −1 for user names, ports, addresses, and what is no host name."""
     at = start
@@ -324,7 +324,7 @@ def _authority_end(data: Bytes, start: int, end: int) -> int:
     return at if is_name else -1
 
 
-@kernel
+@inner
 def _labels(
     data: Bytes, start: int, end: int, begins: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]
 ) -> tuple[int, np.uint64]:
@@ -340,7 +340,7 @@ def _labels(
     return used, structure
 
 
-@kernel
+@inner
 def _segments(
     data: Bytes,
     start: int,
@@ -373,7 +373,7 @@ def _segments(
     return used, structure
 
 
-@kernel
+@inner
 def _is_extension(data: Bytes, begin: int, end: int) -> bool:
     """As in core/urls/keys.py: a letter, then up to seven letters and digits."""
     if not 1 <= end - begin <= EXTENSION_MAX or 48 <= data[begin] <= 57:
@@ -384,7 +384,7 @@ def _is_extension(data: Bytes, begin: int, end: int) -> bool:
     return at == end
 
 
-@kernel
+@inner
 def _named(
     data: Bytes,
     start: int,

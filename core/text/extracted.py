@@ -28,6 +28,9 @@ class Extracted(Struct, frozen=True):
     href>`; "" where there are none."""
 
     utf8: bytes  # the text as it is signed; `text` decodes it
+    # What a page must have, too, to match this one: the main text, where it is a scrap and `utf8` is the full text; the
+    # headline, where the main text may be a menu. Empty on most pages.
+    required: bytes = b""
     title: str = ""
     lang: str = ""
     canonical: str = ""

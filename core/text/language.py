@@ -36,13 +36,13 @@ RUNNER_UP_SHARE_MAX = 0.75
 # A script used by one language only is better evidence than letter statistics. Order matters: Japanese and Korean pages
 # contain Han characters, too.
 _SCRIPTS = (
-    ("ja", re.compile("[\u3041-\u30ff]")),
-    ("ko", re.compile("[\uac00-\ud7a3\u1100-\u11ff]")),
-    ("zh", re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")),
-    ("th", re.compile("[\u0e01-\u0e5b]")),
-    ("lo", re.compile("[\u0e81-\u0edf]")),
-    ("km", re.compile("[\u1780-\u17ff]")),
-    ("my", re.compile("[\u1000-\u109f]")),
+    ("ja", re.compile("[\u3041-\u30ff]+")),
+    ("ko", re.compile("[\uac00-\ud7a3\u1100-\u11ff]+")),
+    ("zh", re.compile("[\u3400-\u4dbf\u4e00-\u9fff]+")),
+    ("th", re.compile("[\u0e01-\u0e5b]+")),
+    ("lo", re.compile("[\u0e81-\u0edf]+")),
+    ("km", re.compile("[\u1780-\u17ff]+")),
+    ("my", re.compile("[\u1000-\u109f]+")),
 )
 _SCRIPT_SHARE_MIN = 0.1
 
@@ -92,7 +92,7 @@ def by_script(sample: str) -> str:
     if sample.isascii():
         return ""
     for lang, script in _SCRIPTS:
-        if len(script.findall(sample)) > _SCRIPT_SHARE_MIN * len(sample):
+        if sum(map(len, script.findall(sample))) > _SCRIPT_SHARE_MIN * len(sample):
             return lang
     return ""
 

@@ -25,8 +25,10 @@ from dustream.core.text.scan_blocks import (
     AT_BLOCKS,
     AT_CONTAINERS,
     AT_LEFT_OUT,
+    AT_TEMPLATES,
     CONTAINER_COLUMNS,
     COUNTS,
+    END,
     FACT_LANG,
     FACT_REFRESH,
     FACT_XML_LANG,
@@ -34,6 +36,7 @@ from dustream.core.text.scan_blocks import (
     MEMO_COLUMNS,
     MEMO_ROWS,
     OPEN_MAX,
+    START,
     STATE,
     rows_max,
     scan_into,
@@ -52,7 +55,15 @@ from dustream.core.text.scan_features import (
 from dustream.core.text.scan_features import (
     PLACES as PAGE_PLACES,
 )
-from dustream.core.text.scan_main import choose, join_into, score_blocks
+from dustream.core.text.scan_main import (
+    MAIN_TEXT,
+    NOTHING,
+    REQUIRED_ROOM,
+    SCRAP_BYTES_MAX,
+    choose,
+    join_into,
+    score_blocks,
+)
 from dustream.core.text.scan_memory import borrowed
 from dustream.core.text.scan_model import model
 from dustream.core.text.scan_tables import ATTRIBUTES, name_tables
@@ -67,11 +78,13 @@ from dustream.core.text.utf8 import UTF8_BYTES_MAX, is_utf8_in, utf8_in
 READ, MAIN, SIGN, TELL_LANGUAGE, DECODED, CHECK = 1, 2, 4, 8, 16, 32
 
 # Numeric results. LANGUAGE is the subtag that the page names, as `subtag_of` reads it, or one of the two below.
+# REQUIRED_HASH seeds the shingles of a page that matches only pages with the same required text (`Extracted.required`).
 (
     TEXT_BYTES, TOKENS_FOUND, SHINGLES_FOUND, MAY_COMPOSE, HAS_SCRIPT, BY_WORDS, LANGUAGE, HAS_REFRESH, NOT_UTF8,
-    NUMBERS,
-) = range(10)  # fmt: skip
+    REQUIRED_BYTES, REQUIRED_HASH, PAGE_BYTES, NUMBERS,
+) = range(13)  # fmt: skip
 NOT_NAMED, NAMED_ODDLY = 0, -1
+NOTHING_REQUIRED = 0
 TAG_BYTES_MAX = 35  # of a language tag as people write them (RFC 5646, section 4.4.1)
 
 # The parts of the memory. Python reads the first four as one record, `_RESULT`.
@@ -83,6 +96,7 @@ MINHASH = _memory.part(types.uint32)
 FACTS_PART = _memory.part(types.int64, columns=2)
 TEXT = _memory.part(types.uint8)
 JOINED = _memory.part(types.uint8)
+REQUIRED = _memory.part(types.uint8)
 BLOCKS = _memory.part(types.int32, columns=4)
 CONTAINERS = _memory.part(types.int32, columns=CONTAINER_COLUMNS)
 FOUND = _memory.part(types.int64, columns=2)
@@ -93,7 +107,6 @@ MEMO = _memory.part(types.uint64, columns=MEMO_COLUMNS)
 SUMS_PART = _memory.part(types.int32, columns=SUMS)
 MASKS_PART = _memory.part(types.int32, columns=MASKS)
 SHAPES_PART = _memory.part(types.uint8, columns=SHAPES)
-IS_PARAGRAPH = _memory.part(types.boolean)
 TOTALS_PART = _memory.part(types.int32, columns=TOTALS)
 OWN = _memory.part(types.uint8)
 PAGE_PLACES_PART = _memory.part(types.int64)
@@ -155,9 +168,10 @@ def _room_for(page_bytes: int) -> Room:
     tokens = tokens_max(text)
     memory, parts = _memory.allocate({
         NUMBERS_PART: NUMBERS, LENGTHS_PART: DIMENSIONS, CONTENT_HASH: 2, MINHASH: PERMUTATIONS, FACTS_PART: 2 * FACTS,
-        TEXT: text, JOINED: text, BLOCKS: 4 * rows, CONTAINERS: CONTAINER_COLUMNS * rows, FOUND: 2 * len(ATTRIBUTES),
+        TEXT: text, JOINED: text, REQUIRED: REQUIRED_ROOM, BLOCKS: 4 * rows, CONTAINERS: CONTAINER_COLUMNS * rows,
+        FOUND: 2 * len(ATTRIBUTES),
         STACK: 4 * OPEN_MAX, COUNTS_PART: COUNTS, STATE_PART: STATE, MEMO: MEMO_ROWS * MEMO_COLUMNS,
-        SUMS_PART: SUMS * rows, MASKS_PART: MASKS * rows, SHAPES_PART: SHAPES * rows, IS_PARAGRAPH: rows,
+        SUMS_PART: SUMS * rows, MASKS_PART: MASKS * rows, SHAPES_PART: SHAPES * rows,
         TOTALS_PART: TOTALS * (rows + 1), OWN: len(OWN_FEATURES) * (rows + 2 * MARGIN), PAGE_PLACES_PART: PAGE_PLACES,
         SEEN: 2 * TILE, TILE_PART: len(FEATURES) * TILE, SCORES: rows + TILE, CHOSEN: rows, TOKENS: tokens,
         SHINGLES: tokens, SPARE: tokens, PLACES_PART: PLACES, UTF8: page_bytes + WIDTH,
@@ -174,40 +188,64 @@ _kept = Kept(_room_for)
 
 
 @inner
-def _scan(page: NDArray[np.uint8], no_controls: bool, memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> int:
+def _scan(
+    page: NDArray[np.uint8], no_controls: bool, show_templates: bool, memory: NDArray[np.uint8],
+    tables: NDArray[np.uint8],
+) -> int:  # fmt: skip
     """Fill TEXT, BLOCKS and CONTAINERS: the size of the text."""
     state = _part(memory, STATE_PART)
     scan_into(
         page, _part(memory, TEXT), _part(memory, BLOCKS), _part(memory, CONTAINERS),
         _part(memory, FACTS_PART), _part(memory, FOUND), _part(memory, STACK), _part(memory, COUNTS_PART), state,
-        _part(memory, MEMO), _table(tables, KEYS), _table(tables, VALUES), no_controls,
+        _part(memory, MEMO), _table(tables, KEYS), _table(tables, VALUES), no_controls, show_templates,
     )  # fmt: skip
     return max(0, int(state[AT_BLOCK]) - 1)
 
 
 @merged
 def _choose(memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> int:
-    """Write the main text of a scanned page to JOINED: its size."""
+    """Write the main text of a scanned page to JOINED, and what matching pages must have to REQUIRED: the size of the
+    main text, 0 if it is a scrap."""
     state, text = _part(memory, STATE_PART), _part(memory, TEXT)
     blocks, chosen = _part(memory, BLOCKS)[: state[AT_BLOCKS]], _part(memory, CHOSEN)
     containers, scores = _part(memory, CONTAINERS)[: state[AT_CONTAINERS]], _part(memory, SCORES)
     score_blocks(
         text, blocks, containers, _part(memory, SUMS_PART), _part(memory, MASKS_PART), _part(memory, SHAPES_PART),
-        _part(memory, IS_PARAGRAPH), _part(memory, TOTALS_PART), _part(memory, OWN),
+        _part(memory, TOTALS_PART), _part(memory, OWN),
         _part(memory, PAGE_PLACES_PART), _part(memory, SEEN), _part(memory, TILE_PART),
         _table(tables, MODEL_QUESTIONS), _table(tables, MODEL_ANSWERS), scores,
     )  # fmt: skip
-    choose(blocks, containers, scores, chosen)
-    return join_into(text, blocks, chosen, _part(memory, JOINED))
+    required = choose(blocks, containers, scores, chosen)
+    size = join_into(text, blocks, chosen, _part(memory, JOINED))
+    if required == MAIN_TEXT:
+        _require(_part(memory, JOINED)[:size], memory)
+        return 0
+    if required != NOTHING:
+        _require(text[blocks[required, START] : blocks[required, END]], memory)
+    return size
+
+
+@inner
+def _require(text: NDArray[np.uint8], memory: NDArray[np.uint8]) -> None:
+    numbers, required = _part(memory, NUMBERS_PART), _part(memory, REQUIRED)
+    numbers[REQUIRED_BYTES] = min(text.size, REQUIRED_ROOM)
+    for i in range(numbers[REQUIRED_BYTES]):
+        required[i] = text[i]
 
 
 @merged
 def _read(page: NDArray[np.uint8], is_main: bool, memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> int:
-    """Write a page's main text, or its full text, to JOINED: its size. The full text leaves out form controls, unless
-    the page consists mostly of them."""
-    size = _scan(page, not is_main, memory, tables)
-    if not is_main and size < _part(memory, STATE_PART)[AT_LEFT_OUT]:
-        size = _scan(page, False, memory, tables)
+    """Write a page's main text, or its full text, to JOINED: its size. The full text is used, too, if the main text is
+    a scrap. It leaves out form controls, unless the page consists mostly of them. Templates count only on a page that
+    shows next to nothing else."""
+    state = _part(memory, STATE_PART)
+    no_controls, show_templates = not is_main, page.size < 0  # constants would compile the scan once for each
+    size = _scan(page, no_controls, show_templates, memory, tables)
+    if no_controls and size < state[AT_LEFT_OUT]:
+        no_controls = is_main
+        size = _scan(page, no_controls, show_templates, memory, tables)
+    if size < SCRAP_BYTES_MAX and state[AT_TEMPLATES] > 0:
+        size = _scan(page, no_controls, not show_templates, memory, tables)
     main_size = _choose(memory, tables) if is_main else 0
     if main_size > 0:
         return main_size
@@ -218,13 +256,22 @@ def _read(page: NDArray[np.uint8], is_main: bool, memory: NDArray[np.uint8], tab
 
 
 @merged
+def _hash_required(memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> None:
+    """Note half of the content hash of the required text."""
+    numbers = _part(memory, NUMBERS_PART)
+    required = _part(memory, REQUIRED)[: numbers[REQUIRED_BYTES]]
+    numbers[REQUIRED_HASH] = np.int64(hash_tokens(required, _table(tables, CHARS), _part(memory, TOKENS))[1])
+
+
+@merged
 def _sign(text: NDArray[np.uint8], memory: NDArray[np.uint8], tables: NDArray[np.uint8]) -> None:
     """Content hash, shingle set, MinHash and lengths of a text, each to its part."""
     numbers, content_hash = _part(memory, NUMBERS_PART), _part(memory, CONTENT_HASH)
     tokens, shingles = _part(memory, TOKENS), _part(memory, SHINGLES)
     count, low, high, may_compose = hash_tokens(text, _table(tables, CHARS), tokens)
-    content_hash[0], content_hash[1] = low, high
-    windows_into(tokens, count, shingles)
+    seed = np.uint64(numbers[REQUIRED_HASH])
+    content_hash[0], content_hash[1] = low ^ seed, high
+    windows_into(tokens, count, shingles, seed)
     distinct = sort_distinct(shingles, count, _part(memory, SPARE), _part(memory, PLACES_PART))
     mixed = _part(memory, SPARE).view(np.uint32)  # sorting no longer needs it
     minima_into(shingles[:distinct], mixed, MULTIPLIERS_32, ADDENDS_32, _part(memory, MINHASH))
@@ -264,19 +311,23 @@ def _note_head(page: NDArray[np.uint8], memory: NDArray[np.uint8]) -> None:
 
 @kernel
 def _one_pass(
-    page: NDArray[np.uint8], decoded: str, task: int, memory: NDArray[np.uint8], tables: NDArray[np.uint8]
-) -> None:
+    page: NDArray[np.uint8], decoded: str, task: int, required_hash: int, memory: NDArray[np.uint8],
+    tables: NDArray[np.uint8],
+) -> None:  # fmt: skip
     page, memory, tables = borrowed(page), borrowed(memory), borrowed(tables)
     if task & DECODED:
         page = utf8_in(decoded, _part(memory, UTF8))
     numbers, text = _part(memory, NUMBERS_PART), page
     numbers[LANGUAGE], numbers[NOT_UTF8] = NOT_NAMED, task & CHECK != 0 and not is_utf8_in(page)
+    numbers[REQUIRED_BYTES], numbers[REQUIRED_HASH], numbers[PAGE_BYTES] = 0, required_hash, page.size
     if numbers[NOT_UTF8]:
         return
     if task & READ:
         numbers[TEXT_BYTES] = _read(page, task & MAIN != 0, memory, tables)
         text = _part(memory, JOINED)[: numbers[TEXT_BYTES]]
         _note_head(page, memory)
+        if numbers[REQUIRED_BYTES] > 0:
+            _hash_required(memory, tables)
     if task & SIGN:
         _sign(text, memory, tables)
     if task & TELL_LANGUAGE and numbers[LANGUAGE] <= NOT_NAMED:
@@ -285,10 +336,10 @@ def _one_pass(
 
 # --- entry points
 
-EntryPoint = Callable[[NDArray[np.uint8], str, int, NDArray[np.uint8], NDArray[np.uint8]], None]
+EntryPoint = Callable[[NDArray[np.uint8], str, int, int, NDArray[np.uint8], NDArray[np.uint8]], None]
 
 _ARRAY = types.Array(types.uint8, 1, "C")
-_TYPES = (_ARRAY, types.unicode_type, types.int64, _ARRAY, _ARRAY)
+_TYPES = (_ARRAY, types.unicode_type, types.int64, types.int64, _ARRAY, _ARRAY)
 _NO_BYTES = np.empty(0, dtype=np.uint8)
 
 
@@ -306,10 +357,11 @@ def _tables() -> NDArray[np.uint8]:
     })  # fmt: skip
 
 
-def one_pass(page: NDArray[np.uint8], task: int) -> Room:
-    """Run `task`. The results stay in the room until the next page of this thread."""
+def one_pass(page: NDArray[np.uint8], task: int, required_hash: int = NOTHING_REQUIRED) -> Room:
+    """Run `task`. The results stay in the room until the next page of this thread. `required_hash` is that of the page
+    whose text is signed."""
     room = _kept(page.size)
-    _entry()(page, "", task, room.memory, _tables())
+    _entry()(page, "", task, required_hash, room.memory, _tables())
     return room
 
 
@@ -319,7 +371,7 @@ def one_pass_decoded(page: str, task: int) -> Room | None:
     if bytes_max > KEPT_BYTES_MAX:
         return None
     room = _kept(bytes_max)
-    _entry()(_NO_BYTES, page, task | DECODED, room.memory, _tables())
+    _entry()(_NO_BYTES, page, task | DECODED, NOTHING_REQUIRED, room.memory, _tables())
     return room
 
 
@@ -331,7 +383,7 @@ def one_pass_if_utf8(page: bytes, task: int) -> Room | None:
 
 def run(room: Room, page: NDArray[np.uint8], task: int) -> None:
     """As `one_pass`, in a room that holds the results of an earlier task."""
-    _entry()(page, "", task, room.memory, _tables())
+    _entry()(page, "", task, NOTHING_REQUIRED, room.memory, _tables())
 
 
 @cache

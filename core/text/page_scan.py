@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.hash_slots import find_key, key_table
 
 
@@ -147,17 +147,17 @@ def _name_table() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     return key_table(kinds, np.uint32, slots_per_entry=4)
 
 
-@kernel
+@inner
 def _is_space(byte: int) -> bool:
     return byte == 0x20 or byte == 0x0A or byte == 0x09 or byte == 0x0D or byte == 0x0C
 
 
-@kernel
+@inner
 def _is_letter(byte: int) -> bool:
     return 0x61 <= (byte | 0x20) <= 0x7A
 
 
-@kernel
+@inner
 def _find(page: NDArray[np.uint8], at: int, byte: int) -> int:
     """Where the byte comes next; the page's end if it does not."""
     while at < page.size and page[at] != byte:
@@ -165,7 +165,7 @@ def _find(page: NDArray[np.uint8], at: int, byte: int) -> int:
     return at
 
 
-@kernel
+@inner
 def _name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
     """(hash of the lower-case tag name at `at`, where it ends)."""
     h = np.uint64(_FNV_OFFSET)
@@ -178,12 +178,12 @@ def _name(page: NDArray[np.uint8], at: int) -> tuple[np.uint64, int]:
     return h, at
 
 
-@kernel
+@inner
 def _kind(name: np.uint64, hashes: NDArray[np.uint64], kinds: NDArray[np.uint32]) -> np.uint32:
     return kinds[find_key(hashes, name)]  # type: ignore[no-any-return]  # an empty slot has no kind
 
 
-@kernel
+@inner
 def _skip_value(page: NDArray[np.uint8], at: int) -> int:
     """Past an attribute's value, quoted or not."""
     while at < page.size and _is_space(page[at]):
@@ -195,7 +195,7 @@ def _skip_value(page: NDArray[np.uint8], at: int) -> int:
     return at
 
 
-@kernel
+@inner
 def _skip_attributes(page: NDArray[np.uint8], at: int) -> tuple[int, int, bool]:
     """(past the tag's ">", number of attributes, ends in "/>"): the attribute states of the HTML tokenizer."""
     count, slash = 0, False
@@ -215,7 +215,7 @@ def _skip_attributes(page: NDArray[np.uint8], at: int) -> tuple[int, int, bool]:
     return at + 1, count, slash
 
 
-@kernel
+@inner
 def _skip_declaration(page: NDArray[np.uint8], at: int, foreign: bool) -> int:
     """Past a comment, CDATA (which only foreign content has), doctype or processing instruction at `at`."""
     size = page.size
@@ -239,7 +239,7 @@ def _skip_declaration(page: NDArray[np.uint8], at: int, foreign: bool) -> int:
     return _find(page, at, 0x3E) + 1
 
 
-@kernel
+@inner
 def _skip_raw_text(page: NDArray[np.uint8], at: int, name: np.uint64) -> int:
     """To the end tag that ends the raw text of element `name`."""
     while at < page.size:
@@ -250,7 +250,7 @@ def _skip_raw_text(page: NDArray[np.uint8], at: int, name: np.uint64) -> int:
     return page.size
 
 
-@kernel
+@inner
 def _starts_between(page: NDArray[np.uint8], first: int, end: int) -> int:
     starts = 0
     for at in range(first, min(end, page.size - 1)):
@@ -258,12 +258,12 @@ def _starts_between(page: NDArray[np.uint8], first: int, end: int) -> int:
     return starts
 
 
-@kernel
+@inner
 def _matches(name: np.uint64, kind: np.uint32, open_name: np.uint64, open_kind: np.uint32) -> bool:
     return bool(name == open_name) or bool(kind & open_kind & (DESCRIPTION | HEADING))
 
 
-@kernel
+@inner
 def _find_open(
     name: np.uint64, kind: np.uint32, names: NDArray[np.uint64], kinds: NDArray[np.uint32], depth: int, only_last: bool
 ) -> tuple[int, bool]:
@@ -287,26 +287,26 @@ def _find_open(
     return at, is_reached
 
 
-@kernel
+@inner
 def _seal(at: int, names: NDArray[np.uint64], kinds: NDArray[np.uint32]) -> None:
     """The parser may or may not have closed it: it stays counted, and no later tag is taken to close it."""
     names[at] = np.uint64(0)
     kinds[at] &= ~(LIST_ITEM | DESCRIPTION | HEADING | OPTION)
 
 
-@kernel
+@inner
 def _closes_last(kind: np.uint32, last_kind: np.uint32) -> bool:
     """Whether a start tag closes the element opened last: an option, a heading."""
     return bool(kind & CLOSES_OPTION and last_kind & OPTION) or bool(kind & last_kind & HEADING)
 
 
-@kernel
+@inner
 def _take_out(at: int, names: NDArray[np.uint64], kinds: NDArray[np.uint32], depth: int) -> None:
     for i in range(at, depth - 1):
         names[i], kinds[i] = names[i + 1], kinds[i + 1]
 
 
-@kernel
+@inner
 def _seal_list_items(names: NDArray[np.uint64], kinds: NDArray[np.uint32], depth: int) -> None:
     at = depth - 1
     while at >= 0 and kinds[at] & (LIST_ITEM | CLOSES_OPTION | RUBY_TEXT):
@@ -314,7 +314,7 @@ def _seal_list_items(names: NDArray[np.uint64], kinds: NDArray[np.uint32], depth
         at -= 1
 
 
-@kernel
+@inner
 def _nearest(kind: np.uint32, kinds: NDArray[np.uint32], depth: int) -> int:
     at = depth - 1
     while at >= 0 and not kinds[at] & kind:
@@ -322,7 +322,7 @@ def _nearest(kind: np.uint32, kinds: NDArray[np.uint32], depth: int) -> int:
     return at
 
 
-@kernel
+@inner
 def _seal_foreign(names: NDArray[np.uint64], kinds: NDArray[np.uint32], depth: int) -> bool:
     """The SVG or MathML around may be over, unless an integration point stands before it: whether it was sealed."""
     at = _nearest(FOREIGN | INTEGRATION_POINT, kinds, depth)
@@ -332,14 +332,14 @@ def _seal_foreign(names: NDArray[np.uint64], kinds: NDArray[np.uint32], depth: i
     return False
 
 
-@kernel
+@inner
 def _in_foreign(names: NDArray[np.uint64], kinds: NDArray[np.uint32], depth: int) -> bool:
     """Surely in SVG or MathML, where "/>" closes an element."""
     at = _nearest(SCOPE, kinds, depth)
     return at >= 0 and (kinds[at] & FOREIGN) != 0 and names[at] != np.uint64(0)
 
 
-@kernel
+@inner
 def _count_kind(kinds: NDArray[np.uint32], first: int, end: int, kind: np.uint32) -> int:
     count = 0
     for i in range(first, end):
@@ -347,7 +347,7 @@ def _count_kind(kinds: NDArray[np.uint32], first: int, end: int, kind: np.uint32
     return count
 
 
-@kernel
+@inner
 def _is_markup(page: NDArray[np.uint8], at: int) -> bool:
     following = page[at + 1]
     return page[at] == 0x3C and (_is_letter(following) or following == 0x2F or following == 0x21 or following == 0x3F)

@@ -11,6 +11,7 @@ A corpus is compared by the shingles of its texts, as pages are (`signature.py`)
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
 from functools import cache
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -19,11 +20,11 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
-from dustream.core.kernels.compile import inner, kernel
+from dustream.core.kernels.compile import inner, threaded_kernel
 from dustream.core.text.char_classes import IGNORED, MARK, SINGLE, TABLE_SIZE, WORD
 from dustream.core.text.minhash import ADDENDS_32, AT_ONCE, MULTIPLIERS_32, PERMUTATIONS, minima_into
 from dustream.core.text.scan_vectors import WORD_BYTES, word_at
-from dustream.core.text.shingles import DUMMY_TOKEN, PLACES, SHINGLE_TOKENS, sort_distinct, window_hash
+from dustream.core.text.shingles import DUMMY_TOKEN, NO_SEED, PLACES, SHINGLE_TOKENS, sort_distinct, window_hash
 from dustream.core.text.tokens import (
     CLASS_MASK,
     FOLD_BITS,
@@ -60,21 +61,31 @@ _SEED = np.uint64(0x27D4EB2F165667C5)
 # Fathatan to sukun, and the superscript alef: readers of Arabic supply them, most texts leave them out.
 _ARABIC_VOWELS = ((0x064B, 0x0652), (0x0670, 0x0670))
 
+_HAN = ((0x3400, 0x4DBF), (0x4E00, 0x9FFF))
+
 
 class TokenRules(Struct, frozen=True):
     """What texts are compared by. `words`: words in small letters, characters in scripts without spaces. `characters`:
     every character, small, a run of white space as one. `code`: words, and every other visible character, case kept.
-    `raw`: every character as it is. `ngram` tokens are a shingle (0: the default of the kind)."""
+    `raw`: every character as it is. `ngram` tokens are a shingle (0: the default of the kind). `fold_chinese`:
+    traditional characters count as their simplified forms. `as_pages`: none of these differences, so that rows can be
+    compared with the pages of a run."""
 
     tokens: TokenKind = "words"
     ngram: int = 0
     keep_case: bool = False
+    fold_chinese: bool = False
+    as_pages: bool = False
 
     def __post_init__(self) -> None:
         if self.tokens not in TOKEN_KINDS:
             raise BadSetting(f"tokens {self.tokens!r} are not known: use {', '.join(TOKEN_KINDS)}")
         if not 0 <= self.ngram <= NGRAM_MAX:
             raise BadSetting(f"a shingle of {self.ngram} tokens: use 1 to {NGRAM_MAX}")
+        if self.fold_chinese and self.tokens == "raw":
+            raise BadSetting("raw tokens are characters as they are: fold_chinese needs another kind")
+        if self.as_pages and (self.tokens != "words" or self.ngram or self.keep_case or self.fold_chinese):
+            raise BadSetting("pages of a run are compared by words: leave out the options that choose other tokens")
 
     @property
     def shingle_tokens(self) -> int:
@@ -95,26 +106,46 @@ class RowSignatures(NamedTuple):
 
 def sign_rows(data: Bytes, offsets: Ints, rules: TokenRules) -> RowSignatures:
     """The signatures of texts in UTF-8 that lie one behind the other, from each offset to the next."""
-    table = _table(rules.keep_case or rules.tokens in ("code", "raw"))
+    if rules.as_pages:
+        table = char_table()
+    else:
+        table = _table(rules.keep_case or rules.tokens in ("code", "raw"), rules.fold_chinese)
     byte_hashes = hash_bytes(data, offsets)
     if rules.tokens != "raw":
         data, offsets = _composed(data, offsets, table)
     kind = TOKEN_KINDS.index(rules.tokens)
-    found = _sign(data, offsets, kind, rules.shingle_tokens, table, MULTIPLIERS_32, ADDENDS_32)
+    dummies = rules.shingle_tokens - 1 if rules.as_pages else 0
+    found = _sign(data, offsets, kind, rules.shingle_tokens, dummies, table, MULTIPLIERS_32, ADDENDS_32)
     minhashes, hashes, tokens, ends, shingles = found
     return RowSignatures(minhashes, hashes, byte_hashes, tokens, ends, shingles[: ends[-1] if len(ends) else 0])
 
 
 @cache
-def _table(keep_case: bool) -> NDArray[np.uint32]:
-    """As `char_table`, without Arabic vowel signs; with capital letters, if case is kept."""
+def _table(keep_case: bool, fold_chinese: bool) -> NDArray[np.uint32]:
+    """As `char_table`, without Arabic vowel signs; with capital letters, if case is kept; with simplified Chinese
+    characters for traditional ones, if they are folded."""
     table = char_table().copy()
     for first, last in _ARABIC_VOWELS:
         table[first : last + 1] = (table[first : last + 1] & ~CLASS_MASK) | np.uint32(IGNORED)
     for code in np.flatnonzero(table >> FOLD_SHIFT != np.arange(TABLE_SIZE)).tolist() if keep_case else ():
         table[code] = (_unfolded(code, int(table[code]) >> FOLD_BITS) << FOLD_BITS) | int(table[code]) & 0xF
+    for code, simple in _simplified() if fold_chinese else ():
+        table[code] = (simple << FOLD_BITS) | int(table[code]) & 0xF
     table.setflags(write=False)
     return table
+
+
+def _simplified() -> Iterator[tuple[int, int]]:
+    """Traditional characters and their simplified forms, by the dictionary of OpenCC. Its phrases are not needed: texts
+    are compared, not shown."""
+    try:
+        from opencc import OpenCC
+    except ImportError:
+        raise BadSetting("folding Chinese needs OpenCC: pip install 'dustream[chinese]'") from None
+    characters = [chr(code) for first, last in _HAN for code in range(first, last + 1)]
+    for old, new in zip(characters, OpenCC("t2s").convert("\n".join(characters)).split("\n"), strict=True):
+        if old != new and len(new) == 1:
+            yield ord(old), ord(new)
 
 
 def _unfolded(code: int, folded: int) -> int:
@@ -140,7 +171,7 @@ def _composed(data: Bytes, offsets: Ints, table: NDArray[np.uint32]) -> tuple[By
     return np.frombuffer(bytearray().join(texts), dtype=np.uint8), ends
 
 
-@kernel
+@threaded_kernel
 def rows_to_compose(data: Bytes, offsets: Ints, table: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Which texts have characters that NFC may change."""
     found = np.zeros(len(offsets) - 1, dtype=np.bool_)
@@ -156,7 +187,7 @@ def rows_to_compose(data: Bytes, offsets: Ints, table: NDArray[np.uint32]) -> ND
     return found
 
 
-@kernel
+@threaded_kernel
 def hash_bytes(data: Bytes, offsets: Ints) -> Words:
     """A 64-bit hash of each text as it is."""
     hashes = np.empty(len(offsets) - 1, dtype=np.uint64)
@@ -262,12 +293,13 @@ def _hash_tokens_of(
     return count, low, high
 
 
-@kernel
+@threaded_kernel
 def _sign(
-    data: Bytes, offsets: Ints, kind: int, size: int, table: NDArray[np.uint32], multipliers: NDArray[np.uint32],
-    addends: NDArray[np.uint32],
+    data: Bytes, offsets: Ints, kind: int, size: int, dummies: int, table: NDArray[np.uint32],
+    multipliers: NDArray[np.uint32], addends: NDArray[np.uint32],
 ) -> tuple[NDArray[np.uint32], Words, Ints, Ints, Words]:  # fmt: skip
-    """(minima, content hashes, numbers of tokens, ends of shingles, shingles), of shingles of `size` tokens."""
+    """(minima, content hashes, numbers of tokens, ends of shingles, shingles), of shingles of `size` tokens, after
+    `dummies` at the end of each text."""
     rows, longest = len(offsets) - 1, 0
     for row in range(rows):
         longest = max(longest, offsets[row + 1] - offsets[row])
@@ -281,11 +313,11 @@ def _sign(
         count, hashes[row, 0], hashes[row, 1] = _hash_tokens_of(
             data[offsets[row] : offsets[row + 1]], kind, table, tokens
         )
-        for i in range(count, size if count else 0):
+        for i in range(count, max(size, count + dummies) if count else 0):
             tokens[i] = DUMMY_TOKEN
-        found = max(1, count - size + 1) if count else 0
+        found = max(1, count + dummies - size + 1) if count else 0
         for i in range(found):
-            windows[i] = window_hash(tokens, i, size)
+            windows[i] = window_hash(tokens, i, size, NO_SEED)
         found = sort_distinct(windows, found, spare, places)
         if used + found > shingles.size:
             shingles = np.concatenate((shingles, np.empty(shingles.size + found, np.uint64)))

@@ -27,7 +27,10 @@ from dustream.core.text.one_pass import (
     MAIN,
     NAMED_ODDLY,
     NOT_NAMED,
+    PAGE_BYTES,
     READ,
+    REQUIRED,
+    REQUIRED_BYTES,
     SIGN,
     TELL_LANGUAGE,
     TEXT_BYTES,
@@ -60,6 +63,9 @@ from dustream.core.text.utf8 import utf8_array
 
 TASKS: dict[TextMode, int] = {"main": READ | MAIN, "full": READ}
 
+Utf8 = NDArray[np.uint8] | str
+"""A page in UTF-8; a string if it is ASCII, whose characters are its bytes."""
+
 Places = list[list[int]]
 """Of each fact of the head, where its value starts and ends in the page; -1 where the page does not say."""
 
@@ -80,8 +86,8 @@ class Head:
 def scan(page: str | bytes, *, content_type: str | None = None, mode: TextMode = "main") -> Extracted:
     """Read a page. Raises BadEvent over page_guard.PAGE_BYTES_MAX.
 
-    `main` is the main content; where there is none, the full text, so that a page is empty only when it shows nothing
-    at all. `full` is everything a reader would see, menus included.
+    `main` is the main content; where there is none, or a scrap, the full text, so that a page is empty only when it
+    shows nothing at all. `full` is everything a reader would see, menus included.
     """
     utf8 = _utf8(page, content_type)
     if _is_plain(content_type):
@@ -89,8 +95,10 @@ def scan(page: str | bytes, *, content_type: str | None = None, mode: TextMode =
     room = one_pass(utf8, TASKS[mode])
     places = room.facts.tolist()
     target, delay_s = _refresh(utf8, places)
+    found = room.result()
     return Extracted(
-        utf8=room.text[: room.result()[TEXT_BYTES]].tobytes(),
+        utf8=room.text[: found[TEXT_BYTES]].tobytes(),
+        required=room.parts[REQUIRED][: found[REQUIRED_BYTES]].tobytes(),
         title=_title(utf8, places),
         lang=_lang(utf8, places),
         canonical=_canonical(utf8, places),
@@ -106,7 +114,7 @@ def scan_signer(mode: TextMode, with_text: bool) -> PageSigner:
     def scan_and_sign(page: str | bytes, content_type: str | None, lang: str) -> SignedPage:
         if content_type is not None and _is_plain(content_type):
             text = _without_nul(_utf8(page, content_type))
-            return SignedPage(sign(text, lang), utf8=text)
+            return SignedPage(sign(text, lang), utf8=text, size=len(text))
         language = primary_subtag(lang) if lang else ""
         room, utf8 = _signed(page, content_type, task if language else task | TELL_LANGUAGE)
         found = room.result()
@@ -121,17 +129,18 @@ def scan_signer(mode: TextMode, with_text: bool) -> PageSigner:
         elif named > NOT_NAMED:
             language = language or subtag_of(named)
         canonical = _canonical(utf8, room.facts.tolist()) if room.facts[FACT_CANONICAL, 0] >= 0 else ""
-        return SignedPage(signature_in(room, found, None, language), target, delay_s, canonical, text)
+        size = found[PAGE_BYTES]
+        return SignedPage(signature_in(room, found, None, language), target, delay_s, canonical, text, size)
 
     return scan_and_sign
 
 
-def _signed(page: str | bytes, content_type: str | None, task: int) -> tuple[Room, NDArray[np.uint8]]:
+def _signed(page: str | bytes, content_type: str | None, task: int) -> tuple[Room, Utf8]:
     """The results of compiled code for a page, and the page in UTF-8, which the facts of its head point into."""
     if isinstance(page, str):
         room = one_pass_decoded(page, task)
         if room is not None:
-            return room, utf8_array(page) if page.isascii() else room.parts[UTF8]
+            return room, page if page.isascii() else room.parts[UTF8]
     else:
         check_size(len(page))
         room = one_pass_if_utf8(page, task) if is_utf8_where_valid(page, content_type) else None
@@ -177,20 +186,20 @@ def head_of(page: bytes) -> Head:
     )
 
 
-def _title(utf8: NDArray[np.uint8], places: Places) -> str:
+def _title(utf8: Utf8, places: Places) -> str:
     return " ".join(_value(utf8, places[FACT_TITLE], in_attribute=False)[:TITLE_CHARS_MAX].split())
 
 
-def _canonical(utf8: NDArray[np.uint8], places: Places) -> str:
+def _canonical(utf8: Utf8, places: Places) -> str:
     """The rel=canonical link, resolved against `<base href>` if there is one; either may be relative to the page."""
     return resolved(_attribute(utf8, places[FACT_BASE]), _attribute(utf8, places[FACT_CANONICAL]))
 
 
-def _lang(utf8: NDArray[np.uint8], places: Places) -> str:
+def _lang(utf8: Utf8, places: Places) -> str:
     return _attribute(utf8, places[FACT_LANG]) or _attribute(utf8, places[FACT_XML_LANG])
 
 
-def _charset(utf8: NDArray[np.uint8], places: Places) -> str:
+def _charset(utf8: Utf8, places: Places) -> str:
     """The charset that the page names first, in a meta charset or a meta http-equiv."""
     named, typed = places[FACT_CHARSET], places[FACT_CONTENT_TYPE]
     in_type = charset_label(_attribute(utf8, typed))
@@ -199,26 +208,27 @@ def _charset(utf8: NDArray[np.uint8], places: Places) -> str:
     return _attribute(utf8, named)
 
 
-def _is_noindex(utf8: NDArray[np.uint8], places: Places) -> bool:
+def _is_noindex(utf8: Utf8, places: Places) -> bool:
     said = (_attribute(utf8, place) for place in places[FACT_ROBOTS : FACT_ROBOTS + ROBOTS_MAX])
     return any(word in ("noindex", "none") for each in said for word in each.lower().replace(",", " ").split())
 
 
-def _refresh(utf8: NDArray[np.uint8], places: Places) -> tuple[str, float]:
+def _refresh(utf8: Utf8, places: Places) -> tuple[str, float]:
     if places[FACT_REFRESH][0] < 0:  # they are noted one behind the other
         return "", 0.0
     return first_refresh(_attribute(utf8, place) for place in places[FACT_REFRESH:] if place[0] >= 0)
 
 
-def _attribute(utf8: NDArray[np.uint8], place: list[int]) -> str:
+def _attribute(utf8: Utf8, place: list[int]) -> str:
     value = _value(utf8, place, in_attribute=True).strip()
     return value if len(value) <= ATTRIBUTE_CHARS_MAX else ""
 
 
-def _value(utf8: NDArray[np.uint8], place: list[int], *, in_attribute: bool) -> str:
+def _value(utf8: Utf8, place: list[int], *, in_attribute: bool) -> str:
     if place[0] < 0:
         return ""
-    value = utf8[place[0] : place[1]].tobytes()
+    piece = utf8[place[0] : place[1]]
+    value = piece.encode() if isinstance(piece, str) else piece.tobytes()
     if b"&" in value:
         found = np.frombuffer(value, dtype=np.uint8)
         value = dereferenced(found, 0, found.size, in_attribute, *name_tables()).tobytes()

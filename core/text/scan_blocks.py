@@ -21,6 +21,7 @@ from dustream.core.text.scan_tables import (
     NEGATION,
     TAG_DOMAIN,
     TAG_ID_SHIFT,
+    TEMPLATE_TYPES,
     WORD_DOMAIN,
     mix,
     mix_word,
@@ -80,7 +81,7 @@ HREF, REL, LANG, XML_LANG = ATTRIBUTE["href"], ATTRIBUTE["rel"], ATTRIBUTE["lang
 HTTP_EQUIV, CONTENT, NAME, CHARSET = (
     ATTRIBUTE["http-equiv"], ATTRIBUTE["content"], ATTRIBUTE["name"], ATTRIBUTE["charset"],
 )  # fmt: skip
-HIDDEN_ATTRIBUTE, STYLE = ATTRIBUTE["hidden"], ATTRIBUTE["style"]
+HIDDEN_ATTRIBUTE, STYLE, TYPE = ATTRIBUTE["hidden"], ATTRIBUTE["style"], ATTRIBUTE["type"]
 
 # Facts of the head: start and end in the page. The first few refreshes are noted, because one without a URL is ignored,
 # and the first few robots, because the strictest counts.
@@ -99,8 +100,9 @@ STACK_NAME, STACK_KIND, STACK_CONTAINER, STACK_HIDDEN = range(4)
 # The scan's own counters.
 (
     AT_OUT, AT_BLOCK, AT_SPACE, AT_DEPTH, AT_BEYOND, AT_LINK, AT_LINK_BYTES, AT_CONTAINER, AT_HIDDEN, AT_PRE,
-    AT_FOREIGN, AT_BLOCKS, AT_CONTAINERS, AT_REFRESHES, AT_NO_CONTROLS, AT_LEFT_OUT, STATE,
-) = range(17)  # fmt: skip
+    AT_FOREIGN, AT_BLOCKS, AT_CONTAINERS, AT_REFRESHES, AT_NO_CONTROLS, AT_LEFT_OUT,
+    AT_SHOW_TEMPLATES, AT_TEMPLATES, STATE,
+) = range(19)  # fmt: skip
 NO_SPACE, SPACE, NEW_LINE = range(3)
 TAG_ROLES_MASK = (1 << TAG_ID_SHIFT) - 1
 
@@ -117,6 +119,7 @@ _REFRESH, _ROBOTS = word_hash("refresh", WORD_DOMAIN), word_hash("robots", WORD_
 _CONTENT_TYPE = word_hash("content-type", WORD_DOMAIN)
 _CANONICAL, _NONE = word_hash("canonical", WORD_DOMAIN), word_hash("none", WORD_DOMAIN)
 _PARAGRAPH_NAME = name_hash("p", TAG_DOMAIN)
+_TEMPLATE_HASHES = np.array([word_hash(name, WORD_DOMAIN) for name in TEMPLATE_TYPES], dtype=np.uint64)
 
 
 # --- words of attribute values
@@ -604,6 +607,14 @@ def _raw_text(
     return end
 
 
+@inner
+def _is_template_type(page: NDArray[np.uint8], start: int, end: int) -> bool:
+    h, is_known = _lower_hash(page, start, end), False
+    for known in _TEMPLATE_HASHES:
+        is_known |= h == known
+    return is_known
+
+
 @inlined
 def _open(
     page: NDArray[np.uint8], tag: int, name: np.uint64, kind: int, roles: int, present: int, text: NDArray[np.uint8],
@@ -654,6 +665,9 @@ def _start_tag(
         if kind & BLOCK:
             _end_block(text, blocks, state)
         return at
+    if kind & SCRIPT and present >> TYPE & 1 and _is_template_type(page, found[TYPE, 0], found[TYPE, 1]):
+        state[AT_TEMPLATES] += 1
+        kind = np.int64(BLOCK) if state[AT_SHOW_TEMPLATES] > 0 else kind
     is_raw = kind & RAW_TEXT and not (kind & TITLE and state[AT_FOREIGN] > 0)
     if not is_raw or kind & SHOWN_RAW_TEXT:
         _open(
@@ -747,10 +761,10 @@ def scan_into(
     page: NDArray[np.uint8], text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32],
     facts: NDArray[np.int64], found: NDArray[np.int64], stack: NDArray[np.int64], counts: NDArray[np.int32],
     state: NDArray[np.int64], memo: NDArray[np.uint64], keys: NDArray[np.uint64], values: NDArray[np.int64],
-    no_controls: bool,
+    no_controls: bool, show_templates: bool,
 ) -> None:  # fmt: skip
-    """Scan a page into arrays that are large enough; `state` has the number of items in each. Form controls are left
-    out on request."""
+    """Scan a page into arrays that are large enough; `state` has the number of items in each. On request form controls
+    are left out, and the markup in scripts that are templates is read as part of the page."""
     page, text, blocks, containers = borrowed(page), borrowed(text), borrowed(blocks), borrowed(containers)
     facts, found, stack, counts = borrowed(facts), borrowed(found), borrowed(stack), borrowed(counts)
     state, memo, keys, values = borrowed(state), borrowed(memo), borrowed(keys), borrowed(values)
@@ -760,7 +774,7 @@ def scan_into(
         counts[i] = 0
     for i in range(STATE):
         state[i] = 0
-    state[AT_NO_CONTROLS] = no_controls
+    state[AT_NO_CONTROLS], state[AT_SHOW_TEMPLATES] = no_controls, show_templates
     at = state[AT_OUT]
     _add_container(at, at, at, at, containers, state)
     containers[0, PARENT] = -1

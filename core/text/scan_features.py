@@ -15,7 +15,7 @@ from dustream.core.kernels.compile import inlined, inner
 from dustream.core.text.scan_blocks import CONTAINER, DEPTH, END, KINDS, LINK_BYTES, PARENT, ROLES, START, WORDS
 from dustream.core.text.scan_memory import borrowed
 from dustream.core.text.scan_tables import FIRST_WEIGHT, KIND, ROLE, Int
-from dustream.core.text.scan_vectors import ALL, WIDTH, bits_in, equal_mask, mask_of, range_of
+from dustream.core.text.scan_vectors import ALL, WIDTH, bits_in, mask_of
 
 LEVELS = 32  # every feature is smaller
 SHARES = 16
@@ -40,9 +40,9 @@ _BLOCK_KINDS = (
 )  # fmt: skip
 HEADING_KINDS = 3
 
-# Columns of the sums of each container, with all containers inside it; and its distance from the best one: steps up to
-# the common container, and from there down.
-BYTES, LINKED, IN_PARAGRAPHS, PARAGRAPHS, BLOCKS, SCORE, UP, DOWN = range(8)
+# Columns of the sums of each container, with all containers inside it; and the steps down to the best one from the
+# innermost container around both.
+BYTES, LINKED, IN_PARAGRAPHS, BLOCKS, SCORE, DOWN = range(6)
 SUMS = 8
 # Columns of the path of a container: roles and kinds of it and of all around it; the weights of words further up.
 PATH_ROLES, PATH_KINDS, FAR_WORDS = range(3)
@@ -52,39 +52,33 @@ SHAPES = 8  # columns of the containers' own features
 TOTAL_BYTES, TOTAL_LINKED, TOTAL_IN_PARAGRAPHS = range(3)
 TOTALS = 4
 
-WINDOWS = (3, 7)  # blocks on either side
+WINDOW_BLOCKS = 3  # on either side
 PATH_SEEN = (
     "BOILERPLATE", "FOOTER", "NAVIGATION", "ASIDE", "ARTICLE", "MAIN", "COMMENT", "BYLINE", "RELATED", "CAPTION",
-    "FORM", "LIST", "SHARE", "ADVERT", "SECTION", "QUOTE", "CONCEALED", "HEADER", "NOTICE", "CONSENT",
+    "FORM", "LIST", "SHARE", "SECTION", "CONCEALED",
 )  # fmt: skip
-KINDS_SEEN = ("TABLE", "LIST_ITEM", "DESCRIPTION", "CELL", "PREFORMATTED")
+KINDS_SEEN = ("TABLE", "LIST_ITEM", "DESCRIPTION")
 
-OWN_FEATURES = (
-    "length", "link_share", "kind", "last_char", "first_char", "sentence_ends", "digits", "capitals", "spaces",
-)  # fmt: skip
+OWN_FEATURES = ("length", "link_share", "kind", "last_char", "first_char", "sentence_ends")
 LINK_SHARE, BLOCK_KIND = 1, 2
-PLACE_FEATURES = (
-    "from_start", "from_end", "bytes_before", "paragraph_behind", "heading_before", "heading_level", "top_heading",
-    "down", "up", "depth",
-)  # fmt: skip
-PAGE_FEATURES = ("page_bytes", "page_blocks", "page_links", "page_prose", "page_paragraphs")
+PLACE_FEATURES = ("bytes_before", "heading_before", "heading_level", "top_heading", "down", "depth")
+PAGE_FEATURES = ("page_links", "page_prose")
 # Of the container of a block and of the three around it.
 AROUND_FEATURES = (
-    "c0_links", "c0_block_bytes",
-    *(f"c{level}_{name}" for level in (1, 2) for name in ("links", "of_page", "of_page_prose", "block_bytes")),
-    "c3_links", "c3_of_page",
+    "c0_links", "c0_block_bytes", "c1_links", "c1_of_page", "c1_of_page_prose", "c2_links", "c2_of_page",
+    "c2_of_page_prose", "c2_block_bytes", "c3_of_page",
 )  # fmt: skip
 WORD_FEATURES = ("words_near", "words_far", "words")
-# (how many blocks before or behind, which of its own features)
-NEIGHBOURS = tuple((offset, own) for own in (LINK_SHARE, BLOCK_KIND) for offset in (-2, -1, 1, 2))
+WINDOW_FEATURES = ("w3_links", "w3_prose")
+NEIGHBOURS = (-2, -1, 1, 2)  # how many blocks behind
 FEATURES = (
     *OWN_FEATURES,
     *PLACE_FEATURES,
     *PAGE_FEATURES,
     *AROUND_FEATURES,
     *WORD_FEATURES,
-    *(f"w{size}_{name}" for size in WINDOWS for name in ("bytes", "links", "prose")),
-    *(f"n{offset}_{OWN_FEATURES[own]}" for offset, own in NEIGHBOURS),
+    *WINDOW_FEATURES,
+    *(f"n{offset}_link_share" for offset in NEIGHBOURS),
     *(f"path_{role.lower()}" for role in PATH_SEEN),
     *(f"in_{kind.lower()}" for kind in KINDS_SEEN),
 )
@@ -92,10 +86,9 @@ PLACE = len(OWN_FEATURES)
 PAGE = PLACE + len(PLACE_FEATURES)
 AROUND = PAGE + len(PAGE_FEATURES)
 WINDOW = AROUND + len(AROUND_FEATURES) + len(WORD_FEATURES)
-NEIGHBOUR = WINDOW + 3 * len(WINDOWS)
+NEIGHBOUR = WINDOW + len(WINDOW_FEATURES)
 PATH = NEIGHBOUR + len(NEIGHBOURS)
 INSIDE = PATH + len(PATH_SEEN)
-PARAGRAPH_BEHIND = PLACE_FEATURES.index("paragraph_behind")
 PATH_BITS = tuple(ROLE[name] for name in PATH_SEEN)
 KIND_BITS = tuple(KIND[name] for name in KINDS_SEEN)
 MISSING = LEVELS - 1
@@ -108,7 +101,6 @@ MARGIN = TILE  # places before the first and behind the last block in the column
 
 # EF leads the full-width forms, which are mostly commas of Chinese and Japanese.
 _commas, _ends = mask_of(b",;\xef"), mask_of(b".!?")
-_digits, _capitals = range_of(0x30, 0x39), range_of(0x41, 0x5A)
 
 
 def _log_table() -> NDArray[np.uint8]:
@@ -142,11 +134,9 @@ def share_of(part: Int, whole: Int) -> int:
 
 
 @inlined
-def _count_in(text: NDArray[np.uint8], start: int, end: int, own: NDArray[np.uint8], at: int, stride: int) -> bool:
-    """Count sentence ends, digits, capitals and blanks at a block's start: whether it may be prose. The text has room
-    for a vector behind it."""
-    ends = digits = capitals = blanks = np.uint64(0)
-    commas = np.uint64(0)
+def _count_ends(text: NDArray[np.uint8], start: int, end: int, own: NDArray[np.uint8], at: int) -> bool:
+    """Count sentence ends at a block's start: whether it may be prose. The text has room for a vector behind it."""
+    ends = commas = np.uint64(0)
     place, stop = np.uint64(start), np.uint64(min(end, start + SAMPLE_BYTES))
     while place < stop:
         seen = np.uint64(ALL)
@@ -154,14 +144,8 @@ def _count_in(text: NDArray[np.uint8], start: int, end: int, own: NDArray[np.uin
             seen = (np.uint64(1) << (stop - place)) - np.uint64(1)
         commas |= _commas(text, place) & seen
         ends += bits_in(_ends(text, place) & seen)
-        digits += bits_in(_digits(text, place) & seen)
-        capitals += bits_in(_capitals(text, place) & seen)
-        blanks += bits_in(equal_mask(text, place, np.uint8(0x20)) & seen)
         place += np.uint64(WIDTH)
     own[at] = min(np.uint64(LOG_MAX), ends)
-    own[at + stride] = min(np.uint64(LOG_MAX), digits)
-    own[at + 2 * stride] = min(np.uint64(LOG_MAX), capitals)
-    own[at + 3 * stride] = min(np.uint64(LOG_MAX), blanks)
     return bool(commas | ends)
 
 
@@ -213,7 +197,7 @@ def _describe_own(
     own[at + BLOCK_KIND * stride] = _kind_of(kind)
     own[at + 3 * stride] = _last_class(text, start, end)
     own[at + 4 * stride] = _CHAR_CLASS[text[start]]
-    return _count_in(text, start, end, own, at + 5 * stride, stride)
+    return _count_ends(text, start, end, own, at + 5 * stride)
 
 
 @inner
@@ -221,7 +205,6 @@ def _add_paragraph(
     containers: NDArray[np.int32], container: int, kind: int, length: int, sums: NDArray[np.int32]
 ) -> None:
     sums[container, IN_PARAGRAPHS] += length
-    sums[container, PARAGRAPHS] += 1
     around = containers[container, PARENT] if kind & LEAF and container > 0 else container
     for nearness in NEARNESS:
         if around >= 0:
@@ -232,11 +215,11 @@ def _add_paragraph(
 @inner
 def count_blocks(
     text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32], sums: NDArray[np.int32],
-    is_paragraph: NDArray[np.bool_], totals: NDArray[np.int32], own: NDArray[np.uint8],
+    totals: NDArray[np.int32], own: NDArray[np.uint8],
 ) -> None:  # fmt: skip
     """The blocks' own features, the totals before each, and the sums of each container without those inside it."""
     text, blocks, containers, sums = borrowed(text), borrowed(blocks), borrowed(containers), borrowed(sums)
-    is_paragraph, totals, own = borrowed(is_paragraph), borrowed(totals), borrowed(own)
+    totals, own = borrowed(totals), borrowed(own)
     count = blocks.shape[0]
     stride = count + 2 * MARGIN
     for i in range(containers.shape[0]):
@@ -253,12 +236,12 @@ def count_blocks(
         sums[container, BYTES] += end - start
         sums[container, LINKED] += linked
         sums[container, BLOCKS] += 1
-        is_paragraph[i] = _is_paragraph(end - start, linked, kind, may_be_prose)
-        if is_paragraph[i]:
+        is_paragraph = _is_paragraph(end - start, linked, kind, may_be_prose)
+        if is_paragraph:
             _add_paragraph(containers, container, kind, end - start, sums)
         totals[i + 1, TOTAL_BYTES] = totals[i, TOTAL_BYTES] + (end - start)
         totals[i + 1, TOTAL_LINKED] = totals[i, TOTAL_LINKED] + linked
-        totals[i + 1, TOTAL_IN_PARAGRAPHS] = totals[i, TOTAL_IN_PARAGRAPHS] + (end - start if is_paragraph[i] else 0)
+        totals[i + 1, TOTAL_IN_PARAGRAPHS] = totals[i, TOTAL_IN_PARAGRAPHS] + (end - start if is_paragraph else 0)
 
 
 @inlined
@@ -299,10 +282,10 @@ def sum_up(
         for j in range(SCORE):
             sums[parent, j] += sums[i, j]
         best = i if sums[i, SCORE] >= sums[best, SCORE] else best
-        sums[i, UP] = -1
+        sums[i, DOWN] = -1
     down = 0
     while best >= 0:
-        sums[best, UP], sums[best, DOWN] = 0, down
+        sums[best, DOWN] = down
         best, down = containers[best, PARENT], down + 1
     of_page = SHARES / max(np.int32(1), sums[0, BYTES])
     of_page_prose = SHARES / max(np.int32(1), sums[0, IN_PARAGRAPHS])
@@ -316,42 +299,37 @@ def sum_up(
             far = masks[parent, FAR_WORDS] + containers[further, WORDS]
             masks[i, PATH_ROLES] |= masks[parent, PATH_ROLES]
             masks[i, PATH_KINDS] |= masks[parent, PATH_KINDS]
-            if sums[i, UP] < 0:
-                sums[i, UP], sums[i, DOWN] = sums[parent, UP] + 1, sums[parent, DOWN]
+            if sums[i, DOWN] < 0:
+                sums[i, DOWN] = sums[parent, DOWN]
         masks[i, FAR_WORDS] = far
         if sums[i, BYTES] > 0:
             _describe_container(sums, i, of_page, of_page_prose, near, far, shapes)
 
 
 # Places in a page: those of the whole page, and those found so far, which go on from tile to tile.
-LAST_PARAGRAPH, TOP, BEHIND, LAST_HEADING, HEADING_LEVEL, PLACES = range(6)
+TOP, LAST_HEADING, HEADING_LEVEL, PLACES = range(4)
 
 
 @inner
 def find_places(
-    blocks: NDArray[np.int32], is_paragraph: NDArray[np.bool_], own: NDArray[np.uint8], sums: NDArray[np.int32],
-    places: NDArray[np.int64], tile: NDArray[np.uint8],
+    blocks: NDArray[np.int32], own: NDArray[np.uint8], sums: NDArray[np.int32], places: NDArray[np.int64],
+    tile: NDArray[np.uint8],
 ) -> None:  # fmt: skip
-    """Find the page's last paragraph and its first h1, and write the features of the page as a whole."""
+    """Find the page's first h1, and write the features of the page as a whole."""
     count = blocks.shape[0]
     kinds = MARGIN + BLOCK_KIND * (count + 2 * MARGIN)
-    last, top = count - 1, 0
-    while last >= 0 and not is_paragraph[last]:
-        last -= 1
+    top = 0
     while top < count and own[kinds + top] != 0:
         top += 1
-    places[LAST_PARAGRAPH], places[TOP] = last, top if top < count else -1
-    places[BEHIND], places[LAST_HEADING], places[HEADING_LEVEL] = 0, -1, 0
-    page_bytes, page_blocks, page_paragraphs = log_of(sums[0, BYTES]), log_of(count), log_of(sums[0, PARAGRAPHS])
+    places[TOP], places[LAST_HEADING], places[HEADING_LEVEL] = top if top < count else -1, -1, 0
     links, prose = share_of(sums[0, LINKED], sums[0, BYTES]), share_of(sums[0, IN_PARAGRAPHS], sums[0, BYTES])
     for at in range(PAGE * TILE, (PAGE + 1) * TILE):
-        tile[at], tile[at + TILE], tile[at + 2 * TILE] = page_bytes, page_blocks, links
-        tile[at + 3 * TILE], tile[at + 4 * TILE] = prose, page_paragraphs
+        tile[at], tile[at + TILE] = links, prose
 
 
 @inlined
 def _describe_place(
-    i: int, lane: np.uint64, container: np.uint64, count: int, containers: NDArray[np.int32], sums: NDArray[np.int32],
+    i: int, lane: np.uint64, container: np.uint64, containers: NDArray[np.int32], sums: NDArray[np.int32],
     totals: NDArray[np.int32], places: NDArray[np.int64], of_bytes: float, tile: NDArray[np.uint8],
 ) -> None:  # fmt: skip
     top = places[TOP]
@@ -359,13 +337,11 @@ def _describe_place(
     if top >= 0:
         from_top = 15 - min(15, log_of(top - i)) if i <= top else min(30, 15 + log_of(i - top))
     at = np.uint64(PLACE * TILE) + lane
-    tile[at], tile[at + np.uint64(TILE)] = log_of(i), log_of(count - 1 - i)
-    tile[at + np.uint64(2 * TILE)] = np.int64(of_bytes * totals[np.uint64(i), TOTAL_BYTES])
-    tile[at + np.uint64(4 * TILE)] = log_of(i - places[LAST_HEADING]) if places[LAST_HEADING] >= 0 else MISSING
-    tile[at + np.uint64(5 * TILE)], tile[at + np.uint64(6 * TILE)] = places[HEADING_LEVEL], from_top
-    tile[at + np.uint64(7 * TILE)] = min(np.int32(LOG_MAX), sums[container, DOWN])
-    tile[at + np.uint64(8 * TILE)] = min(np.int32(LOG_MAX), sums[container, UP])
-    tile[at + np.uint64(9 * TILE)] = min(np.int32(LOG_MAX), containers[container, DEPTH])
+    tile[at] = np.int64(of_bytes * totals[np.uint64(i), TOTAL_BYTES])
+    tile[at + np.uint64(TILE)] = log_of(i - places[LAST_HEADING]) if places[LAST_HEADING] >= 0 else MISSING
+    tile[at + np.uint64(2 * TILE)], tile[at + np.uint64(3 * TILE)] = places[HEADING_LEVEL], from_top
+    tile[at + np.uint64(4 * TILE)] = min(np.int32(LOG_MAX), sums[container, DOWN])
+    tile[at + np.uint64(5 * TILE)] = min(np.int32(LOG_MAX), containers[container, DEPTH])
 
 
 @inlined
@@ -379,26 +355,24 @@ def _describe_around(
     tile[at], tile[at + np.uint64(TILE)] = shapes[container, 0], shapes[container, 3]
     for j in range(len(WORD_FEATURES)):
         tile[words + np.uint64(j * TILE)] = shapes[container, 4 + j]
-    for level in range(2):
-        container = _around(container, containers)
-        for j in range(4):
-            tile[at + np.uint64((2 + 4 * level + j) * TILE)] = shapes[container, j]
     container = _around(container, containers)
-    tile[at + np.uint64(10 * TILE)] = shapes[container, 0]
-    tile[at + np.uint64(11 * TILE)] = shapes[container, 1]
+    for j in range(3):
+        tile[at + np.uint64((2 + j) * TILE)] = shapes[container, j]
+    container = _around(container, containers)
+    for j in range(4):
+        tile[at + np.uint64((5 + j) * TILE)] = shapes[container, j]
+    container = _around(container, containers)
+    tile[at + np.uint64(9 * TILE)] = shapes[container, 1]
 
 
 @inlined
-def _describe_windows(i: int, lane: np.uint64, count: int, totals: NDArray[np.int32], tile: NDArray[np.uint8]) -> None:
+def _describe_window(i: int, lane: np.uint64, count: int, totals: NDArray[np.int32], tile: NDArray[np.uint8]) -> None:
     """The blocks around a block."""
     at = np.uint64(WINDOW * TILE) + lane
-    for number in range(len(WINDOWS)):
-        low, high = np.uint64(max(0, i - WINDOWS[number])), np.uint64(min(count, i + WINDOWS[number] + 1))
-        size = totals[high, TOTAL_BYTES] - totals[low, TOTAL_BYTES]
-        tile[at] = log_of(size)
-        tile[at + np.uint64(TILE)] = share_of(totals[high, TOTAL_LINKED] - totals[low, TOTAL_LINKED], size)
-        tile[at + np.uint64(2 * TILE)] = log_of(totals[high, TOTAL_IN_PARAGRAPHS] - totals[low, TOTAL_IN_PARAGRAPHS])
-        at += np.uint64(3 * TILE)
+    low, high = np.uint64(max(0, i - WINDOW_BLOCKS)), np.uint64(min(count, i + WINDOW_BLOCKS + 1))
+    size = totals[high, TOTAL_BYTES] - totals[low, TOTAL_BYTES]
+    tile[at] = share_of(totals[high, TOTAL_LINKED] - totals[low, TOTAL_LINKED], size)
+    tile[at + np.uint64(TILE)] = log_of(totals[high, TOTAL_IN_PARAGRAPHS] - totals[low, TOTAL_IN_PARAGRAPHS])
 
 
 @inner
@@ -427,12 +401,12 @@ def _describe_bit(seen: NDArray[np.int32], first: int, bit: np.int32, feature: i
 @inner
 def describe_tile(
     start: int, blocks: NDArray[np.int32], containers: NDArray[np.int32], sums: NDArray[np.int32],
-    masks: NDArray[np.int32], shapes: NDArray[np.uint8], is_paragraph: NDArray[np.bool_], totals: NDArray[np.int32],
-    own: NDArray[np.uint8], places: NDArray[np.int64], seen: NDArray[np.int32], tile: NDArray[np.uint8],
+    masks: NDArray[np.int32], shapes: NDArray[np.uint8], totals: NDArray[np.int32], own: NDArray[np.uint8],
+    places: NDArray[np.int64], seen: NDArray[np.int32], tile: NDArray[np.uint8],
 ) -> None:  # fmt: skip
     """The features of the blocks from `start` on, as many as a tile has."""
     blocks, containers, sums, masks = borrowed(blocks), borrowed(containers), borrowed(sums), borrowed(masks)
-    shapes, is_paragraph, totals, own = borrowed(shapes), borrowed(is_paragraph), borrowed(totals), borrowed(own)
+    shapes, totals, own = borrowed(shapes), borrowed(totals), borrowed(own)
     places, seen, tile = borrowed(places), borrowed(seen), borrowed(tile)
     count = blocks.shape[0]
     stop, stride = min(count, start + TILE), count + 2 * MARGIN
@@ -440,34 +414,17 @@ def describe_tile(
         for lane in range(np.uint64(TILE)):
             tile[np.uint64(j * TILE) + lane] = own[np.uint64(j * stride + MARGIN + start) + lane]
     for number in range(len(NEIGHBOURS)):
-        offset, column = NEIGHBOURS[number]
-        at, source = np.uint64((NEIGHBOUR + number) * TILE), np.uint64(column * stride + MARGIN + start + offset)
+        at = np.uint64((NEIGHBOUR + number) * TILE)
+        source = np.uint64(LINK_SHARE * stride + MARGIN + start + NEIGHBOURS[number])
         for lane in range(np.uint64(TILE)):
             tile[at + lane] = own[source + lane]
     of_bytes = SHARES / max(np.int32(1), sums[0, BYTES])
     for i in range(start, stop):
         in_tile, container = np.uint64(i - start), np.uint64(blocks[np.uint64(i), CONTAINER])
-        _describe_place(i, in_tile, container, count, containers, sums, totals, places, of_bytes, tile)
+        _describe_place(i, in_tile, container, containers, sums, totals, places, of_bytes, tile)
         _describe_around(in_tile, container, containers, shapes, tile)
-        _describe_windows(i, in_tile, count, totals, tile)
+        _describe_window(i, in_tile, count, totals, tile)
         kind = own[BLOCK_KIND * stride + MARGIN + i]
         if kind < HEADING_KINDS:
             places[LAST_HEADING], places[HEADING_LEVEL] = i, kind + 1
-    _describe_behind(start, stop, is_paragraph, places, tile)
     _describe_masks(start, stop, blocks, masks, seen, tile)
-
-
-@inner
-def _describe_behind(
-    start: int, stop: int, is_paragraph: NDArray[np.bool_], places: NDArray[np.int64], tile: NDArray[np.uint8]
-) -> None:
-    """How far behind each block the next paragraph is."""
-    behind, last = max(np.int64(stop), places[BEHIND]), places[LAST_PARAGRAPH]
-    while behind <= last and not is_paragraph[behind]:
-        behind += 1
-    places[BEHIND] = behind
-    behind = behind if behind <= last else np.int64(-1)
-    at = (PLACE + PARAGRAPH_BEHIND) * TILE
-    for i in range(stop - 1, start - 1, -1):
-        tile[at + i - start] = log_of(behind - i) if behind >= 0 else MISSING
-        behind = np.int64(i) if is_paragraph[i] else behind

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dustream.core.kernels.compile import inner
 from dustream.core.text.main_model import SCALE
-from dustream.core.text.scan_blocks import CONTAINER, END, KINDS, START
+from dustream.core.text.scan_blocks import CONTAINER, END, KINDS, LINK_BYTES, START
 from dustream.core.text.scan_features import TILE, TOP_HEADING, count_blocks, describe_tile, find_places, sum_up
 from dustream.core.text.scan_memory import borrowed
 from dustream.core.text.scan_model import score_tile
@@ -20,32 +20,38 @@ BELOW_BEST_MAX = 3 * SCALE
 # little, then puts fewer of them in or out.
 BETWEEN_MAX = 5 * SCALE // 4
 
-# A shorter main text, and a smaller share of the visible text, does not represent the page.
+# A shorter main text, and a smaller share of the visible text, is a scrap: it does not represent the page.
 SCRAP_BYTES_MAX = 200
 SCRAP_SHARE_MAX = 0.05
+# A main text with a larger share in links may be a menu.
+MENU_LINKS_MIN = 0.8
+
+# What other pages must have, too, to match the page: nothing, its main text, or the block of this number.
+NOTHING, MAIN_TEXT = -1, -2
+REQUIRED_ROOM = 3 * SCRAP_BYTES_MAX  # for a scrap with a line break behind each byte, and the beginning of a headline
 
 
 @inner
 def score_blocks(
     text: NDArray[np.uint8], blocks: NDArray[np.int32], containers: NDArray[np.int32], sums: NDArray[np.int32],
-    masks: NDArray[np.int32], shapes: NDArray[np.uint8], is_paragraph: NDArray[np.bool_], totals: NDArray[np.int32],
-    own: NDArray[np.uint8], places: NDArray[np.int64], seen: NDArray[np.int32], tile: NDArray[np.uint8],
-    questions: NDArray[np.uint8], answers: NDArray[np.int8], scores: NDArray[np.int16],
+    masks: NDArray[np.int32], shapes: NDArray[np.uint8], totals: NDArray[np.int32], own: NDArray[np.uint8],
+    places: NDArray[np.int64], seen: NDArray[np.int32], tile: NDArray[np.uint8], questions: NDArray[np.uint8],
+    answers: NDArray[np.int8], scores: NDArray[np.int16],
 ) -> None:  # fmt: skip
     """The score of each block, in 1 / SCALE of a logit. `scores` has room for a whole last tile."""
-    count_blocks(text, blocks, containers, sums, is_paragraph, totals, own)
+    count_blocks(text, blocks, containers, sums, totals, own)
     sum_up(containers, sums, masks, shapes)
-    find_places(blocks, is_paragraph, own, sums, places, tile)
+    find_places(blocks, own, sums, places, tile)
     for start in range(0, blocks.shape[0], TILE):
-        describe_tile(start, blocks, containers, sums, masks, shapes, is_paragraph, totals, own, places, seen, tile)
+        describe_tile(start, blocks, containers, sums, masks, shapes, totals, own, places, seen, tile)
         score_tile(tile, questions, answers, scores[start : start + TILE])
 
 
 @inner
 def choose(
     blocks: NDArray[np.int32], containers: NDArray[np.int32], scores: NDArray[np.int16], chosen: NDArray[np.bool_]
-) -> None:
-    """Write to `chosen` whether each block is main text; if that would be a scrap of the page, all blocks are."""
+) -> int:
+    """Write to `chosen` whether each block is main text: what other pages must have, too, to match the page."""
     blocks, containers, scores, chosen = borrowed(blocks), borrowed(containers), borrowed(scores), borrowed(chosen)
     count = blocks.shape[0]
     least = np.int64(SCORE_MIN)
@@ -55,19 +61,21 @@ def choose(
             highest = max(highest, np.int64(scores[i]))
         least = min(least, highest - BELOW_BEST_MAX)
     _choose_runs(scores, least, chosen, count)
-    first, main_bytes, visible_bytes = -1, 0, 0
+    first, main_bytes, link_bytes, visible_bytes = -1, 0, 0, 0
     for i in range(count):
         length = blocks[i, END] - blocks[i, START]
         first = i if chosen[i] and first < 0 else first
         main_bytes += length if chosen[i] else 0
+        link_bytes += blocks[i, LINK_BYTES] if chosen[i] else 0
         visible_bytes += length
-    if main_bytes < SCRAP_BYTES_MAX and main_bytes < SCRAP_SHARE_MAX * visible_bytes:
-        for i in range(count):
-            chosen[i] = True
-        return
     headline = _headline(blocks, containers, first)
     if headline >= 0:
         chosen[headline] = True
+    if main_bytes < SCRAP_BYTES_MAX and main_bytes < SCRAP_SHARE_MAX * visible_bytes:
+        return MAIN_TEXT
+    if link_bytes > MENU_LINKS_MIN * main_bytes:
+        return _first_headline(blocks, containers, count)
+    return NOTHING
 
 
 @inner
@@ -95,6 +103,15 @@ def _headline(blocks: NDArray[np.int32], containers: NDArray[np.int32], first: i
         if containers[blocks[i, CONTAINER], KINDS] & TOP_HEADING:
             return i
     return -1
+
+
+@inner
+def _first_headline(blocks: NDArray[np.int32], containers: NDArray[np.int32], count: int) -> int:
+    """The first h1 of the page; NOTHING if there is none."""
+    for i in range(count):
+        if containers[blocks[i, CONTAINER], KINDS] & TOP_HEADING:
+            return i
+    return NOTHING
 
 
 @inner

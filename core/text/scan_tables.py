@@ -122,9 +122,17 @@ FIRST_WEIGHT = 1 << 16
 
 ATTRIBUTES = (
     "class", "id", "role", "href", "rel", "lang", "xml:lang", "http-equiv", "content", "name", "charset", "hidden",
-    "style", "itemprop",
+    "style", "itemprop", "type",
 )  # fmt: skip
 ATTRIBUTE = {name: slot for slot, name in enumerate(ATTRIBUTES)}
+
+# Types of scripts that hold markup, which other scripts show later (Handlebars, Mustache, Underscore, Angular, Vue …).
+TEMPLATE_TYPES = (
+    "text/template", "text/x-template", "text/html", "text/x-handlebars", "text/x-handlebars-template",
+    "text/mustache", "text/x-mustache", "text/x-mustache-template", "application/mustache", "x-tmpl-mustache",
+    "text/x-tmpl", "text/x-jquery-tmpl", "text/ng-template", "text/x-dot-template", "text/x-underscore-template",
+    "text/x-kendo-template",
+)  # fmt: skip
 
 Int = int | np.int64  # compiled code knows one of them
 

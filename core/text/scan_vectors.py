@@ -168,16 +168,6 @@ def mask_of(some: bytes) -> Mask:
     return _mask(lambda builder, loaded: _one_of(builder, loaded, some))
 
 
-def range_of(first: int, last: int) -> Mask:
-    """The mask of bytes from the first to the last of these."""
-
-    def in_range(builder: Any, loaded: Any) -> Any:
-        above = builder.sub(loaded, ir.Constant(_VECTOR, [first] * WIDTH))
-        return builder.icmp_unsigned("<=", above, ir.Constant(_VECTOR, [last - first] * WIDTH))
-
-    return _mask(in_range)
-
-
 def _mask(lanes: Callable[[Any, Any], Any]) -> Mask:
     """The mask of the lanes of 32 bytes that are chosen."""
 

@@ -20,6 +20,7 @@ _HASH_BITS = 64 - BUCKET_BITS
 _HASH_MASK = np.uint64((1 << _HASH_BITS) - 1)
 _MULTIPLIER = np.uint64(0x9E3779B185EBCA87)
 DUMMY_TOKEN = np.uint64(0x27D4EB2F165667C5)
+NO_SEED = np.uint64(0)
 
 # Cells of the first cut in sorting: some values each, if all had one first token; 65,536 still fit the cache.
 _CUT_BITS_MIN, _CUT_BITS_MAX = 8, 16
@@ -46,9 +47,9 @@ _PACKED_SHIFTS = DEFAULT_TABLE * np.uint8(_PACKED_BITS)
 
 
 @inner
-def window_hash(tokens: NDArray[np.uint64], start: int, size: int) -> np.uint64:
+def window_hash(tokens: NDArray[np.uint64], start: int, size: int, seed: np.uint64) -> np.uint64:
     """The shingle of the `size` tokens from `start` on."""
-    h = np.uint64(0)
+    h = seed
     for j in range(size):
         h = ((h << np.uint64(29)) | (h >> np.uint64(35))) ^ tokens[start + j]
         h *= _MULTIPLIER
@@ -57,13 +58,13 @@ def window_hash(tokens: NDArray[np.uint64], start: int, size: int) -> np.uint64:
 
 
 @kernel
-def windows_into(tokens: NDArray[np.uint64], count: int, shingles: NDArray[np.uint64]) -> None:
+def windows_into(tokens: NDArray[np.uint64], count: int, shingles: NDArray[np.uint64], seed: np.uint64) -> None:
     """The hashed windows of the first `count` tokens in text order, with repeats. Behind the tokens there is room for
-    the dummies."""
+    the dummies. Windows with different seeds are different shingles."""
     for i in range(count, count + SHINGLE_TOKENS - 1):
         tokens[i] = DUMMY_TOKEN
     for i in range(count):
-        shingles[i] = window_hash(tokens, i, SHINGLE_TOKENS)
+        shingles[i] = window_hash(tokens, i, SHINGLE_TOKENS, seed)
 
 
 @inner
@@ -159,13 +160,13 @@ def lengths_into(shingles: NDArray[np.uint64], counts: NDArray[np.int64]) -> Non
             counts[i] += np.int64(packed >> np.uint64(_PACKED_BITS * i) & np.uint64((1 << _PACKED_BITS) - 1))
 
 
-def distinct_shingles(tokens: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def distinct_shingles(tokens: NDArray[np.uint64], seed: np.uint64 = NO_SEED) -> NDArray[np.uint64]:
     """The shingle set of a token stream (`tokens.token_hashes`), ascending."""
     count = tokens.size
     padded = np.empty(count + SHINGLE_TOKENS - 1, dtype=np.uint64)
     padded[:count] = tokens
     shingles, spare = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.uint64)
-    windows_into(padded, count, shingles)
+    windows_into(padded, count, shingles, seed)
     return shingles[: sort_distinct(shingles, count, spare, np.empty(PLACES, dtype=np.uint32))]
 
 

@@ -16,7 +16,9 @@ from dustream.core.text.one_pass import (
     HAS_SCRIPT,
     MAY_COMPOSE,
     MINHASH_FOUND,
+    NOTHING_REQUIRED,
     NUMBERS,
+    REQUIRED_HASH,
     SHINGLES_FOUND,
     SIGN,
     TELL_LANGUAGE,
@@ -39,19 +41,25 @@ class SignedPage(Struct, frozen=True, gc=False):
     refresh_delay_s: float = 0.0
     canonical: str = ""  # as the page writes it
     utf8: bytes = b""  # the text, on request
+    size: int = 0  # of the page in UTF-8, in bytes
 
 
 PageSigner = Callable[[str | bytes, str | None, str], SignedPage]
 """Of a page, its content type and its language as the crawler says."""
 
 
-def sign(text: str | bytes, lang: str = "") -> PageSignature:
+def sign(text: str | bytes, lang: str = "", required: bytes = b"") -> PageSignature:
     """The signature of plain text, in its language unless `lang` names another.
 
-    Text without tokens has no shingles, and token_count 0 says so.
+    Text without tokens has no shingles, and token_count 0 says so. It matches only texts with the same required text
+    (`Extracted.required`).
     """
+    required_hash = NOTHING_REQUIRED
+    if required:
+        found = one_pass(np.frombuffer(required, dtype=np.uint8), SIGN).result()
+        required_hash = int.from_bytes(found[CONTENT_HASH_FOUND][:8], "little", signed=True)
     data, language = np.frombuffer(text_bytes(text), dtype=np.uint8), primary_subtag(lang)
-    room = one_pass(data, SIGN if language else SIGN | TELL_LANGUAGE)
+    room = one_pass(data, SIGN if language else SIGN | TELL_LANGUAGE, required_hash)
     return signature_in(room, room.result(), data, language)
 
 
@@ -78,7 +86,7 @@ def _composed(room: Room, found: Result, text: NDArray[np.uint8]) -> tuple[Room,
     as written."""
     if found[MAY_COMPOSE] and (nfc := composed(data := text.tobytes())) != data:
         text = np.frombuffer(data, dtype=np.uint8)  # the room gets the composed text's signature
-        room = one_pass(np.frombuffer(nfc, dtype=np.uint8), SIGN)
+        room = one_pass(np.frombuffer(nfc, dtype=np.uint8), SIGN, found[REQUIRED_HASH])
         run(room, text, TELL_LANGUAGE)
         found = room.result()
     return room, found, text
@@ -98,8 +106,9 @@ def _read_and_sign(
     read: Extractor, page: str | bytes, content_type: str | None, lang: str, source: TextSource
 ) -> SignedPage:
     found = read(page, content_type=content_type, mode=source.mode)
-    signature = sign(found.utf8, primary_subtag(lang) or found.lang)
-    return SignedPage(signature, found.refresh_target, found.refresh_delay_s, found.canonical, found.utf8)
+    signature = sign(found.utf8, primary_subtag(lang) or found.lang, found.required)
+    size = len(page if isinstance(page, bytes) else page.encode("utf-8", "replace"))
+    return SignedPage(signature, found.refresh_target, found.refresh_delay_s, found.canonical, found.utf8, size)
 
 
 def sign_page(

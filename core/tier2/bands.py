@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.compile import inner, threaded_kernel
 from dustream.core.kernels.mix64 import mix64
 from dustream.core.similarity import check_tau
 
@@ -53,7 +53,7 @@ def bands_for(tau: float, permutations: int = PERMUTATIONS, miss_max: float = MI
     return 1, 0
 
 
-@kernel
+@inner
 def band_key(minhash: NDArray[np.uint32], band: int, rows: int) -> np.uint64:
     """A 64-bit key of a band: equal where all its rows are equal.
 
@@ -65,7 +65,7 @@ def band_key(minhash: NDArray[np.uint32], band: int, rows: int) -> np.uint64:
     return mix64(key)
 
 
-@kernel
+@threaded_kernel
 def band_keys(minhashes: NDArray[np.uint32], bands: int, rows: int) -> NDArray[np.uint64]:
     """One key per page (row of `minhashes`) and band."""
     keys = np.empty((len(minhashes), bands), dtype=np.uint64)
@@ -75,7 +75,7 @@ def band_keys(minhashes: NDArray[np.uint32], bands: int, rows: int) -> NDArray[n
     return keys
 
 
-@kernel
+@inner
 def is_without_shingles(minhash: NDArray[np.uint32]) -> bool:
     """Whether this is the MinHash of the empty set."""
     row = 0
@@ -84,7 +84,7 @@ def is_without_shingles(minhash: NDArray[np.uint32]) -> bool:
     return row == len(minhash)
 
 
-@kernel
+@inner
 def without_shingles(minhashes: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Per page, whether this is the MinHash of the empty set."""
     empty = np.empty(len(minhashes), dtype=np.bool_)

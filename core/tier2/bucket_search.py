@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.arrays import ascending, copy_into, largest, stable_order
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.mix64 import mix64
 from dustream.core.similarity import similarity_at_least
 from dustream.core.tier2.bands import band_keys, without_shingles
@@ -95,8 +96,9 @@ def content_key(content: Words) -> np.uint64:
 def page_keys(minhashes: NDArray[np.uint32], contents: Words, bands: int, rows: int) -> tuple[Words, NDArray[np.bool_]]:
     """Per page: the key of every column, and whether it has no shingles."""
     keys = np.empty((len(minhashes), bands + 1), dtype=np.uint64)
-    keys[:, :bands] = band_keys(minhashes, bands, rows)
+    of_bands = band_keys(minhashes, bands, rows)
     for page in range(len(minhashes)):
+        copy_into(keys[page], of_bands[page])
         keys[page, bands] = content_key(contents[page])
     return keys, without_shingles(minhashes)
 
@@ -119,7 +121,7 @@ def insert_pages(
     return end
 
 
-@kernel
+@inner
 def insert_one(t: Tables, page: int, keys: Words, content: Words, bare: bool, label: int) -> bool:
     """Returns False if the arrays must grow."""
     counts = t.counts
@@ -136,26 +138,26 @@ def insert_one(t: Tables, page: int, keys: Words, content: Words, bare: bool, la
     return True
 
 
-@kernel
+@inner
 def insert_page(t: Tables, page: int, keys: Words, content: Words, bare: bool, label: int) -> bool:
     """Insert one page, unless an array must grow or be migrated first."""
     counts = t.counts
     if page >= len(t.page_place) or counts[TEXT_TOP] >= len(t.label) or counts[STAYING]:
         return False
     used = counts[USED:]
-    if used[-1] + 1 > LOAD_MAX * len(t.content_slots) or used[:-1].max() + 1 > LOAD_MAX * t.slots.shape[1]:
+    if used[-1] + 1 > LOAD_MAX * len(t.content_slots) or largest(used[:-1]) + 1 > LOAD_MAX * t.slots.shape[1]:
         return False
     return bool(insert_one(t, page, keys, content, bare, label))
 
 
-@kernel
+@inner
 def candidates_of(t: Tables, keys: Words, content: Words, bare: bool) -> Ints:
     """The candidate pages of one page, ascending."""
     slots = band_slots(t, keys.reshape((1, len(keys))), np.full(1, bare))
     return pages_of(t, candidate_texts(t, slots[0], keys[-1], content)[0])
 
 
-@kernel
+@inner
 def meets_texts(t: Tables, keys: Words, bare: bool, many: int) -> bool:
     """Whether one of the page's buckets has at least `many` texts."""
     slots, before, content_slots, counts = t.slots, t.slots_before, t.content_slots, t.counts
@@ -172,7 +174,7 @@ def meets_texts(t: Tables, keys: Words, bare: bool, many: int) -> bool:
     return False
 
 
-@kernel
+@inner
 def similarities_to(
     t: Tables, cache: ShingleCache, pages: Ints, start: int, shingles: Words, content: Words, found: NDArray[np.float64]
 ) -> int:
@@ -190,7 +192,7 @@ def similarities_to(
     return len(pages)
 
 
-@kernel
+@inner
 def matching_pages(
     t: Tables,
     cache: ShingleCache,
@@ -228,7 +230,7 @@ def matching_pages(
     return found[:count]
 
 
-@kernel
+@inner
 def text_to_join(t: Tables, key: np.uint64, content: Words, component: int) -> int:
     """The text with this content in this component (-1: in any), or -1."""
     label = t.label
@@ -252,8 +254,7 @@ def pages_of(t: Tables, texts: Ints) -> Ints:
         for at in range(run_size(runs, run)):
             pages[filled] = cells[block + at]
             filled += 1
-    pages.sort()
-    return pages
+    return ascending(pages)
 
 
 @kernel
@@ -273,7 +274,7 @@ def matched_pages(t: Tables, similarities: NDArray[np.float64], texts: Ints) -> 
     return rows, pages
 
 
-@kernel
+@inner
 def add_bucket(
     runs: Shorts, cells: Shorts, marks: Shorts, slot: np.uint64, query: int, found: Ints, count: int
 ) -> tuple[Ints, int]:
@@ -294,7 +295,7 @@ def add_bucket(
     return found, count
 
 
-@kernel
+@inner
 def band_slots(t: Tables, keys: Words, bare: NDArray[np.bool_]) -> Words:
     """Per query and band the slot of its bucket, EMPTY if there is none. It runs band by band: the table of one band
     fits the processor's cache, the tables of all do not."""
@@ -310,7 +311,7 @@ def band_slots(t: Tables, keys: Words, bare: NDArray[np.bool_]) -> Words:
     return found
 
 
-@kernel
+@inner
 def candidate_texts(t: Tables, slots: Words, content_key: np.uint64, content: Words) -> tuple[Ints, int]:
     """The texts with the query's content hash, then those in the slots of its bands; and the number of the former."""
     counts, marks, runs, cells = t.counts, t.marks, t.runs, t.cells
@@ -360,7 +361,7 @@ def candidate_text_lists(
     return queries[:count], texts[:count], similarities[:count]
 
 
-@kernel
+@inner
 def with_room(values: NDArray[Any], count: int, wanted: int) -> NDArray[Any]:
     """A copy of the first `count` values, with twice the room wanted."""
     larger = np.empty(2 * wanted, dtype=values.dtype)
@@ -404,7 +405,7 @@ def rows_in_reach(
                 rows[count] = row
                 count += 1
     rows = rows[:count]
-    return rows[np.argsort(texts[rows], kind="mergesort")]
+    return rows[stable_order(texts[rows])]
 
 
 @kernel
@@ -456,11 +457,11 @@ def components_met(t: Tables, keys: Words, bare: bool) -> Ints:
             more = run != 0
     if not count:
         return met[:0]
-    order = np.argsort(met[:count, MET_COMPONENT], kind="mergesort")  # stable: columns stay in order
+    order = stable_order(met[:count, MET_COMPONENT])  # stable: columns stay in order
     return join_met_runs(t, met[order])
 
 
-@kernel
+@inner
 def join_met_runs(t: Tables, met: Ints) -> Ints:
     """Join the runs of a bucket whose components have merged; runs that do not fit the array stay separate."""
     kept = 0
@@ -475,7 +476,7 @@ def join_met_runs(t: Tables, met: Ints) -> Ints:
             if joined >= 0:
                 last[MET_RUN] = joined
                 continue
-        met[kept] = met[row]
+        copy_into(met[kept], met[row])
         kept += 1
     return met[:kept]
 
@@ -501,7 +502,7 @@ def is_settled(walk: Walk, component: int) -> bool:
     return bool(component == walk.place[EXCEPT] or np.any(copies == component))
 
 
-@kernel
+@inner
 def begin_component(runs: Shorts, met: Ints, walk: Walk) -> bool:
     """Advance to the next component that is not settled; False if there is none."""
     place = walk.place
@@ -520,7 +521,7 @@ def begin_component(runs: Shorts, met: Ints, walk: Walk) -> bool:
     return True
 
 
-@kernel
+@inner
 def next_text(
     runs: Shorts, cells: Shorts, marks: Shorts, met: Ints, place: Ints, query: int, order_key: np.uint64
 ) -> int:
@@ -537,7 +538,7 @@ def next_text(
     return NO_TEXT
 
 
-@kernel
+@inner
 def note_match(t: Tables, walk: Walk, text: int, similarity: float, order_key: np.uint64) -> None:
     """Record a match and finish its component. The query's key selects one of the exact copies, which avoids hubs."""
     copies, found = int(np.int64(t.marks[text, COPIES])), walk.found[walk.place[FOUND]]
@@ -548,7 +549,7 @@ def note_match(t: Tables, walk: Walk, text: int, similarity: float, order_key: n
     walk.place[STEP] = walk.place[LONGEST]
 
 
-@kernel
+@inner
 def note_copies(t: Tables, walk: Walk, texts: Ints, order_key: np.uint64) -> bool:
     """Record the texts with the query's content as matches; False if two of them are in one component."""
     for text in texts:
@@ -561,7 +562,7 @@ def note_copies(t: Tables, walk: Walk, texts: Ints, order_key: np.uint64) -> boo
     return True
 
 
-@kernel
+@inner
 def walk_components(
     t: Tables,
     cache: ShingleCache,
@@ -601,7 +602,7 @@ def walk_components(
         text = NO_TEXT
 
 
-@kernel
+@inner
 def search_components(
     t: Tables,
     cache: ShingleCache,
@@ -628,6 +629,7 @@ def search_components(
         return JOIN_TEXTS
     if not len(met):
         return int(place[FOUND])
-    walk.met[: len(met)] = met
+    for row in range(len(met)):
+        copy_into(walk.met[row], met[row])
     begin_query(t.counts, t.marks)
     return int(walk_components(t, cache, walk, shingles, sketch, numerator, denominator, order_key, False, shingles))

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.hash_slots import after
 
 # Columns of `runs`. The run of a text's copies is not in a bucket: its OWNER is the text.
@@ -98,25 +98,25 @@ def table_of(slots: Words, slots_before: Words, content_slots: Words, counts: In
     return table
 
 
-@kernel
+@inner
 def slot_of_run(key: np.uint64, run: int) -> np.uint64:
     """A slot that refers to the first run of a bucket: an even reference."""
     return ((key >> HALF) << HALF) | np.uint64(run << 1)
 
 
-@kernel
+@inner
 def slot_of_text(key: np.uint64, text: int) -> np.uint64:
     """A slot that refers to a lone text: an odd reference."""
     return ((key >> HALF) << HALF) | np.uint64((text << 1) | 1)
 
 
-@kernel
+@inner
 def run_in(slot: np.uint64) -> int:
     """The first run of the bucket; 0 if there is only one text."""
     return 0 if slot & ONE else int(np.int64((slot & LOWER) >> ONE))
 
 
-@kernel
+@inner
 def text_in(runs: Shorts, cells: Shorts, slot: np.uint64) -> int:
     """Some text of the bucket."""
     if slot & ONE:
@@ -124,7 +124,7 @@ def text_in(runs: Shorts, cells: Shorts, slot: np.uint64) -> int:
     return int(np.int64(cells[runs[run_in(slot), CELL]]))
 
 
-@kernel
+@inner
 def find_slot(table: Words, keys: Words, runs: Shorts, cells: Shorts, column: int, key: np.uint64) -> int:
     """The index of the key's slot, or -1 - (index of the empty slot where it would go)."""
     index = home(key, len(table))
@@ -135,7 +135,7 @@ def find_slot(table: Words, keys: Words, runs: Shorts, cells: Shorts, column: in
     return -1 - index
 
 
-@kernel
+@inner
 def clear_slot(table: Words, hole: int) -> None:
     """Linear probing without tombstones: later slots move back if their home allows (Knuth 6.4, algorithm R)."""
     capacity, index = len(table), hole
@@ -164,7 +164,7 @@ def copy_slots(smaller: Words, larger: Words) -> None:
 # ---- cells and runs
 
 
-@kernel
+@inner
 def take_cells(cells: Shorts, counts: Ints, exponent: int) -> int:
     """A block of 2^exponent cells, or -1."""
     block = int(counts[FREE_CELLS + exponent])
@@ -178,14 +178,14 @@ def take_cells(cells: Shorts, counts: Ints, exponent: int) -> int:
     return block
 
 
-@kernel
+@inner
 def free_cells(cells: Shorts, counts: Ints, block: int, exponent: int) -> None:
     """Free a block."""
     cells[block] = counts[FREE_CELLS + exponent]
     counts[FREE_CELLS + exponent] = block
 
 
-@kernel
+@inner
 def take_run(runs: Shorts, cells: Shorts, counts: Ints) -> int:
     """An empty run of one cell that is not in a bucket, or -1."""
     run = int(counts[RUN_FREE])
@@ -203,7 +203,7 @@ def take_run(runs: Shorts, cells: Shorts, counts: Ints) -> int:
     return run
 
 
-@kernel
+@inner
 def free_run(runs: Shorts, cells: Shorts, counts: Ints, run: int) -> None:
     """Free a run and its cells."""
     free_cells(cells, counts, int(np.int64(runs[run, CELL])), int(np.int64(runs[run, EXTENT] & CAPACITY_MASK)))
@@ -211,13 +211,13 @@ def free_run(runs: Shorts, cells: Shorts, counts: Ints, run: int) -> None:
     counts[RUN_FREE] = run
 
 
-@kernel
+@inner
 def run_size(runs: Shorts, run: int) -> int:
     """Members of a run."""
     return int(np.int64(runs[run, EXTENT])) >> CAPACITY_BITS
 
 
-@kernel
+@inner
 def resize_run(runs: Shorts, cells: Shorts, counts: Ints, run: int, exponent: int) -> bool:
     """Move a run's members to a block of 2^exponent cells; their order stays."""
     block = take_cells(cells, counts, exponent)
@@ -231,7 +231,7 @@ def resize_run(runs: Shorts, cells: Shorts, counts: Ints, run: int, exponent: in
     return True
 
 
-@kernel
+@inner
 def reserve(runs: Shorts, cells: Shorts, counts: Ints, run: int, more: int) -> bool:
     """Make room for `more` members."""
     exponent = int(np.int64(runs[run, EXTENT] & CAPACITY_MASK))
@@ -253,7 +253,7 @@ def append(runs: Shorts, cells: Shorts, counts: Ints, place: Shorts, column: int
     return True
 
 
-@kernel
+@inner
 def detach(runs: Shorts, cells: Shorts, counts: Ints, place: Shorts, column: int, member: int) -> int:
     """Remove a member from its run; the last member takes its index. Returns the remaining size."""
     run, at = int(np.int64(place[member, column, RUN])), place[member, column, AT]
@@ -270,7 +270,7 @@ def detach(runs: Shorts, cells: Shorts, counts: Ints, place: Shorts, column: int
     return size
 
 
-@kernel
+@inner
 def chain_after(runs: Shorts, head: int, run: int) -> None:
     """Insert a run as the second of its bucket, so that the slot does not change."""
     following = runs[head, NEXT]
@@ -283,7 +283,7 @@ def chain_after(runs: Shorts, head: int, run: int) -> None:
 # ---- buckets
 
 
-@kernel
+@inner
 def unchain(
     table: Words, keys: Words, runs: Shorts, cells: Shorts, counts: Ints, column: int, key: np.uint64, run: int
 ) -> int:
@@ -300,7 +300,7 @@ def unchain(
     return previous if previous else following
 
 
-@kernel
+@inner
 def pair_up(
     table: Words,
     keys: Words,
@@ -335,7 +335,7 @@ def pair_up(
     return True
 
 
-@kernel
+@inner
 def enter_bucket(
     table: Words,
     keys: Words,
@@ -373,7 +373,7 @@ def enter_bucket(
     return True
 
 
-@kernel
+@inner
 def leave_bucket(
     table: Words, keys: Words, place: Shorts, runs: Shorts, cells: Shorts, counts: Ints, column: int, text: int
 ) -> None:
@@ -392,7 +392,7 @@ def leave_bucket(
         free_run(runs, cells, counts, run)
 
 
-@kernel
+@inner
 def join_runs(
     table: Words,
     keys: Words,
@@ -415,7 +415,7 @@ def join_runs(
     return longer
 
 
-@kernel
+@inner
 def bucket_texts(runs: Shorts, cells: Shorts, slot: np.uint64) -> Ints:
     """All texts of a bucket."""
     run = run_in(slot)
@@ -464,7 +464,7 @@ def leave_buckets(t: Tables, text: int) -> None:
         leave_bucket(table, keys, place, runs, cells, counts, column, text)
 
 
-@kernel
+@inner
 def take_text(t: Tables) -> int:
     """A new text with an empty run for its copies, or -1."""
     counts = t.counts
@@ -523,7 +523,7 @@ def texts_with_content(t: Tables, key: np.uint64, content: Words) -> Ints:
     return texts[:count]
 
 
-@kernel
+@inner
 def add_copy(t: Tables, page: int, text: int) -> bool:
     """Make a page a copy of a text."""
     return bool(append(t.runs, t.cells, t.counts, t.page_place, 0, int(np.int64(t.marks[text, COPIES])), page))
@@ -538,7 +538,7 @@ def move_page(t: Tables, page: int, text: int) -> bool:
     return bool(add_copy(t, page, text))
 
 
-@kernel
+@inner
 def remove_page(t: Tables, page: int) -> int:
     """Remove a page, and its text with the last copy. Returns the text if it was removed, else -1."""
     text = int(np.int64(t.runs[t.page_place[page, 0, RUN], OWNER]))
@@ -550,7 +550,7 @@ def remove_page(t: Tables, page: int) -> int:
     return text
 
 
-@kernel
+@inner
 def begin_query(counts: Ints, marks: Shorts) -> int:
     """A number for SEEN that no text has."""
     if counts[QUERY] == QUERIES_MAX:

@@ -15,7 +15,9 @@ Implementation:
   delayed until the task is at rest or many entries wait: most new pages turn out to be duplicates, and terms common.
 - A new candidate is *weighed*: its page's shingles are sent to the container's home, which answers with the exact share
   and the container's standing: its keys in the orders, and the markets in which it is kept. If the share is enough, the
-  page *depends* on the container and is notified when that standing changes.
+  page *depends* on the container and is notified when that standing changes. Otherwise the pair is *rejected* for good,
+  because contents do not change under a serial. Rejected pairs are most of all, so they have no rows: after the task is
+  opened, one that is proposed again is weighed again.
 - The page's record in `pages` is notified of its container, and answers in which markets the page is dropped for it:
   only where the page is alone in its group.
 A term of more than a bounded number of pages proposes nothing, so a page has few candidates and few dependents.
@@ -104,6 +106,7 @@ class Containers:
         self._next_serial = 1 if next_serial is None else next_serial.serial
         self._numbers: dict[int, int] = {}  # by serial
         self._candidates: dict[int, dict[int, CandidateRow]] = {}  # by the page's serial and the container's id
+        self._rejected: dict[int, dict[int, int]] = {}  # likewise: the number of terms they share
         self._dependents: dict[int, set[int]] = {}  # by the container's serial: ids of pages
         self._waiting: set[int] = set()  # winners not posted yet
         self._unposted: dict[int, list[int]] = {}  # serials to withdraw, by partition of the terms
@@ -208,6 +211,7 @@ class Containers:
         del self._numbers[serial]
         for container in list(self._candidates.get(serial, ())):
             self._drop_candidate(serial, container)
+        self._rejected.pop(serial, None)
         for page in self._dependents.pop(serial, ()):
             self._dependent_rows.delete(_pair_key(serial, page))
         sent = self._container_rows.get(_key(serial))
@@ -235,10 +239,18 @@ class Containers:
 
     def _change_candidate(self, serial: int, container: int, change: int) -> bool:
         """Returns whether the candidate is new."""
+        rejected = self._rejected.get(serial, {})
+        if container in rejected:
+            rejected[container] += change
+            if rejected[container] <= 0:
+                del rejected[container]
+            return False
         known = self._candidates.get(serial, {}).get(container)
+        if known is None and change < 0:
+            return False  # rejected before the task was opened
         if known is None:
             self._put_candidate(serial, container, CandidateRow(change))
-        elif known.terms + change:
+        elif known.terms + change > 0:
             self._put_candidate(serial, container, replace(known, terms=known.terms + change))
         else:
             self._drop_candidate(serial, container)
@@ -251,14 +263,16 @@ class Containers:
         self._candidate_rows.put(_pair_key(serial, container), row)
 
     def _drop_candidate(self, serial: int, container: int) -> None:
+        self._forget_candidate(serial, container)
+        release = Release(serial_of(container), page_id(self._partition, serial))
+        self._out.append(Send("tier2", home_of(container), release))
+
+    def _forget_candidate(self, serial: int, container: int) -> None:
         mine = self._candidates[serial]
-        row = mine.pop(container)
+        del mine[container]
         if not mine:
             del self._candidates[serial]
         self._candidate_rows.delete(_pair_key(serial, container))
-        if row.share is None or self._is_enough(row):
-            release = Release(serial_of(container), page_id(self._partition, serial))
-            self._out.append(Send("tier2", home_of(container), release))
 
     def weigh(self, message: Weigh) -> None:
         """At the containers' home: compute their shares of the page, and report their standing."""
@@ -285,14 +299,19 @@ class Containers:
         return Weight(own, share, code_share, row.vertex, *self._standing(number, row))
 
     def weighed(self, message: Weighed) -> None:
-        candidates = self._candidates.get(message.page, {})
+        page, candidates = message.page, self._candidates.get(message.page, {})
         for weight in message.weights:
             known = candidates.get(weight.container)
-            if known is not None:
+            if known is None:
+                continue
+            if weight.share < self._rules.share_min:
+                self._forget_candidate(page, weight.container)
+                self._rejected.setdefault(page, {})[weight.container] = known.terms
+            else:
                 measured = weight.share, weight.code_share, weight.vertex, weight.orders, weight.kept
-                self._put_candidate(message.page, weight.container, CandidateRow(known.terms, *measured))
+                self._put_candidate(page, weight.container, CandidateRow(known.terms, *measured))
         if any(map(self._is_enough, candidates.values())):
-            self._decide(self._vertices.row(self._numbers[message.page]))
+            self._decide(self._vertices.row(self._numbers[page]))
 
     def stands(self, message: Stands) -> None:
         """Apply a change of a container's standing."""

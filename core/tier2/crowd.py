@@ -21,7 +21,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.hash_slots import NO_KEY, after, find_key, home
 
 Ints = NDArray[np.int64]
@@ -33,13 +33,13 @@ LOAD_MAX = 0.6
 _NOBODY = -1
 
 
-@kernel
+@inner
 def spelled(shingle: np.uint64) -> np.uint64:
     """The shingle as stored in tables, where 0 marks an empty slot: 0 is stored as 1."""
     return shingle if shingle != NO_KEY else np.uint64(1)
 
 
-@kernel
+@inner
 def is_core(core: Words, shingle: np.uint64) -> bool:
     shingle = spelled(shingle)
     return bool(core[find_key(core, shingle)] == shingle)

@@ -28,7 +28,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from dustream.core.errors import StateMismatch
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.partitioning import TIE_BITS
 from dustream.core.tier2.points import BUCKET_COUNT, BUCKET_SHIFT, PARTITIONS_MAX, TAU_PARTS, PointBatch
 from dustream.core.tier2.routing import Routing
@@ -107,17 +107,17 @@ class LosslessMap(Routing):
         return "\n".join([head, *_describe(self.data, 0 if self.data.cuts else ~0)])
 
 
-@kernel
+@inner
 def _length_may_fall_to(length: int, most: int, tau: int) -> bool:
     return most * TAU_PARTS >= tau * length
 
 
-@kernel
+@inner
 def _length_may_reach(length: int, least: int, tau: int) -> bool:
     return length * TAU_PARTS >= tau * least
 
 
-@kernel
+@inner
 def _share_may_fall_below(inside: int, length: int, cut: int, tau: int) -> bool:
     """Bound (2) for s(A) = inside / length ≥ c = cut / SHARE_UNITS; products stay below 2**62."""
     by_adding = cut * length * TAU_PARTS >= tau * inside * SHARE_UNITS
@@ -125,13 +125,13 @@ def _share_may_fall_below(inside: int, length: int, cut: int, tau: int) -> bool:
     return by_adding or by_removing
 
 
-@kernel
+@inner
 def _share_may_reach(inside: int, length: int, cut: int, tau: int) -> bool:
     """Bound (3): the complement's share falls to at most 1 − c."""
     return bool(_share_may_fall_below(length - inside, length, SHARE_UNITS - cut, tau))
 
 
-@kernel
+@inner
 def _count_inside(shingles: NDArray[np.uint64], members: NDArray[np.uint8]) -> NDArray[np.int64]:
     """|A ∩ S| for every sub-dictionary at once: rows of bytes are added in a few vector instructions per shingle."""
     width = members.shape[1]
@@ -149,7 +149,7 @@ def _count_inside(shingles: NDArray[np.uint64], members: NDArray[np.uint8]) -> N
     return inside
 
 
-@kernel
+@inner
 def _sides(length: int, counts: NDArray[np.int64], tie: int, cuts: _CutArrays, at: int, tau: int) -> tuple[bool, bool]:
     """(the page lies below the cut, it crosses). A page without shingles has share 1 and matches only such pages."""
     coordinate, tie_below = cuts.coordinate[at], cuts.tie_below[at]
@@ -173,7 +173,7 @@ def _sides(length: int, counts: NDArray[np.int64], tie: int, cuts: _CutArrays, a
     return below, _share_may_fall_below(inside, length, coordinate + 1 if tie_below > 0 else coordinate, tau)
 
 
-@kernel
+@inner
 def _route_page(
     shingles: NDArray[np.uint64], tie: int, cuts: _CutArrays, tau: int, contacted: NDArray[np.bool_]
 ) -> int:

@@ -23,7 +23,7 @@ from dustream.core.processor import Table, TaskState
 from dustream.core.tier2.adjacency import Adjacency
 from dustream.core.tier2.cleared import Cleared
 from dustream.core.tier2.pieces import smaller_pieces
-from dustream.core.tier2.rows import row_key
+from dustream.core.tier2.rows import VertexRow, row_key
 from dustream.core.tier2.search_protocol import Match, Query
 from dustream.core.tier2.vertices import Present, Vertices
 
@@ -110,10 +110,22 @@ class Forest:
 
     def _repair(self, number: int) -> None:
         """Find replacement edges to other components. Two visitors are not compared: one of a pair must be an entry."""
-        query, vertex = self._present.query(number), self._vertices.row(number).vertex
+        query, row = self._present.query(number), self._vertices.row(number)
         for search in self._present.met_by(number):
-            for match in search.first_match_per_component(query, order_key(vertex), self.label(number)):
-                self._link(number, vertex, match)
+            for match in search.first_match_per_component(query, order_key(row.vertex), self.label(number)):
+                self._link(number, row.vertex, match)
+        for other, similarity in self._vertices.same_as(row, query.signature) if row.same else ():
+            if self.label(other) != self.label(number):
+                self._link(number, row.vertex, Match(other, similarity, self.label(other)))
+
+    def with_decided(self, row: VertexRow, query: Query, matches: list[Match]) -> list[Match]:
+        """The matches of a new vertex by similarity, and of the other components one each that it matches because an
+        operator decided so. Entries only."""
+        found = {match.component: match for match in matches}
+        for number, similarity in self._vertices.same_as(row, query.signature):
+            if self._vertices.is_entry[number]:
+                found.setdefault(self.label(number), Match(number, similarity, self.label(number)))
+        return list(found.values())
 
     def _link(self, number: int, vertex: str, match: Match) -> None:
         self._edges.put(_edge_key(number, match.number), ForestRow(match.similarity))

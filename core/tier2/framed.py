@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.arrays import copy_into
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.layout import ArrayOf, FrameLayout
 from dustream.core.kernels.native import types
 from dustream.core.similarity import similarity_at_least
@@ -79,12 +80,12 @@ def page_words(
         minhash, own = minhashes[page], shingles[start : start + sizes[page]]
         content = contents[2 * page : 2 * page + 2]
         words[at + BARE_WORD] = np.uint64(is_without_shingles(minhash))
-        words[at + CONTENT_WORDS : at + SKETCH_AT] = content
-        words[at + SKETCH_AT : at + KEYS_AT] = odd_sketch(own)
+        copy_into(words[at + CONTENT_WORDS :], content)
+        copy_into(words[at + SKETCH_AT :], odd_sketch(own))
         for band in range(bands):
             words[at + KEYS_AT + band] = band_key(minhash, band, rows)
         words[at + head - 1] = content_key(content)
-        words[at + head : at + head + len(own)] = own
+        copy_into(words[at + head :], own)
         start += len(own)
         at += head + len(own)
     return words
@@ -93,42 +94,42 @@ def page_words(
 _tables_in, _cache_in, _walk_in = (LAYOUT.reader(kind) for kind in (Tables, ShingleCache, Walk))
 
 
-@kernel
+@inner
 def tables_in(frame: Ints) -> Tables:
     return _tables_in(frame)  # type: ignore[no-any-return]
 
 
-@kernel
+@inner
 def cache_in(frame: Ints) -> ShingleCache:
     return _cache_in(frame)  # type: ignore[no-any-return]
 
 
-@kernel
+@inner
 def walk_in(frame: Ints) -> Walk:
     return _walk_in(frame)  # type: ignore[no-any-return]
 
 
-@kernel
+@inner
 def ratio_in(frame: Ints) -> tuple[int, int]:
     return frame[_RATIO_AT], frame[_RATIO_AT + 1]
 
 
-@kernel
+@inner
 def shingles_in(tables: Tables, words: Words) -> Words:
     return words[KEYS_AT + tables.keys.shape[1] :]
 
 
-@kernel
+@inner
 def keys_in(tables: Tables, words: Words) -> Words:
     return words[KEYS_AT : KEYS_AT + tables.keys.shape[1]]
 
 
-@kernel
+@inner
 def content_in(words: Words) -> Words:
     return words[CONTENT_WORDS:SKETCH_AT]
 
 
-@kernel
+@inner
 def sketch_in(words: Words) -> Words:
     return words[SKETCH_AT:KEYS_AT]
 

@@ -63,6 +63,14 @@ def build_map(
     return learn_zhu_map(sample, partitions, tau, int(kind.removeprefix("zhu")), rho, intervals, packing)
 
 
+def length_cuts(partition_map: PartitionMap) -> list[int]:
+    """Lengths at which a map cuts; for Zhu's, lengths in the first sub-dictionary times the number of dimensions."""
+    if isinstance(partition_map, LosslessMap):
+        return sorted({cut.coordinate for cut in partition_map.data.cuts if cut.sub_dictionary == BY_LENGTH})
+    data = partition_map.data
+    return sorted({bound * data.dimensions for grid in data.grids for bound in grid.bounds[0][1:]})
+
+
 def default_map(partitions: int, tau: float = 0.9) -> LosslessMap:
     """A map for a stream that starts without a sample. It is lossless, too.
 

@@ -45,6 +45,7 @@ from dustream.schemas.tier2 import (
     Rekey,
     Release,
     Remove,
+    Renew,
     Stands,
     StarUpdates,
     StoreVertex,
@@ -89,6 +90,7 @@ class Tier2Processor:
         self._edges: list[tuple[str, Edge]] = []  # found and not sent yet
         self._handlers: dict[type, Callable[[Any], None]] = {
             Remove: self._remove,
+            Renew: self._renew,
             Keep: lambda message: self._former.keep(message),
             Forget: lambda message: self._former.forget(message),
             Recall: self._recall,
@@ -163,10 +165,13 @@ class Tier2Processor:
                 self._probe(message, next(queries))
             else:
                 self._handlers[kind](message)
-            if self._edges:
-                self._send_edges()
-            if self._was_cut or not self._is_quiet():
-                self._after(message)
+            self._follow_up(message)
+
+    def _follow_up(self, message: Any) -> None:
+        if self._edges:
+            self._send_edges()
+        if self._was_cut or not self._is_quiet():
+            self._after(message)
 
     def _after(self, message: Any) -> None:
         """Process the consequences of a message; while work is left, one message to continue is on its way."""
@@ -182,14 +187,18 @@ class Tier2Processor:
     def _store(self, message: StoreVertex, query: Query) -> None:
         vertex, content, keys, probes = message.vertex, message.signature, message.keys, message.probes
         key = order_key(vertex)
+        stars = tuple([StarRow(key) for key in keys])
+        row = VertexRow(vertex, True, self._partition, probes, content.content_hash, stars, same=message.same)
         matches = self._present.entries.first_match_per_component(query, key)
         alone = not matches and not _matches(self._present.visitors, query, key)
-        stars = tuple([StarRow(key) for key in keys])
-        row = VertexRow(vertex, True, self._partition, probes, content.content_hash, stars)
+        if row.same:
+            matches = self._forest.with_decided(row, query, matches)
+            alone = alone and not self._vertices.same_as(row, content)
         entered = self._add(row, query, matches, alone=alone)
         self._send_placed(vertex, alone=alone)
         if probes:
-            probe = Probe(vertex, self._partition, content, keys, tuple([star.winner for star in entered]))
+            winner = tuple([star.winner for star in entered])
+            probe = Probe(vertex, self._partition, content, keys, winner, message.same)
             self._out += [Send("tier2", partition, probe) for partition in probes]
 
     def _send_placed(self, vertex: str, *, alone: bool) -> None:
@@ -205,10 +214,12 @@ class Tier2Processor:
     def _probe(self, message: Probe, query: Query) -> None:
         content = message.signature
         matches = _matches(self._present.entries, query, order_key(message.vertex))
+        stars = tuple([StarRow(key, flag_sent=flag) for key, flag in zip(message.keys, message.winner, strict=True)])
+        row = VertexRow(message.vertex, False, message.home, (), content.content_hash, stars, same=message.same)
+        if row.same:
+            matches = self._forest.with_decided(row, query, matches)
         if not matches:
             return
-        stars = tuple([StarRow(key, flag_sent=flag) for key, flag in zip(message.keys, message.winner, strict=True)])
-        row = VertexRow(message.vertex, False, message.home, (), content.content_hash, stars)
         self._add(row, query, matches)
 
     def _add(self, row: VertexRow, query: Query, matches: list[Match], *, alone: bool = False) -> tuple[StarRow, ...]:
@@ -228,6 +239,18 @@ class Tier2Processor:
         self._former.leave(message.vertex, number, keep=message.keep)
         self._take_out(number, message.vertex)
 
+    def _renew(self, message: Renew) -> None:
+        """Remove a vertex and store its content under another name, as two messages would."""
+        number = self._vertices.number(message.replaced)
+        assert number is not None, "a vertex was renewed after pages had removed it"
+        content, probes = self._vertices.content(number), message.probes
+        if probes is None:
+            probes = self._vertices.row(number).probes
+        self._remove(Remove(message.replaced, message.keep))
+        self._follow_up(message)
+        stored = StoreVertex(message.vertex, content, message.keys, probes, message.same)
+        self._store(stored, self._present.queries([content])[0])
+
     def _recall(self, message: Recall) -> None:
         self._out.append(Send("pages", message.asker, self._former.answer(message)))
 
@@ -242,6 +265,7 @@ class Tier2Processor:
             stars.leave(number, row)
         if self._containers is not None:
             self._containers.leave(number, row)
+        self._vertices.forget_decided(number, row)
         self._forest.remove(number)
         self._vertices.remove(number, vertex)
 

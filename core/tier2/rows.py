@@ -33,6 +33,7 @@ class VertexRow(Struct, frozen=True, array_like=True):
     stars: tuple[StarRow, ...]
     post: int = 0  # the serial under which an entry is posted to the containment index; 0: not posted
     dropped: int = 0  # markets (bit by bit) in which the page is dropped because another page contains it
+    same: tuple[str, ...] = ()  # the pages that an operator decided to be the same as this one
 
 
 class CandidateRow(Struct, frozen=True, array_like=True):
@@ -65,7 +66,8 @@ class SerialRow(Struct, frozen=True, array_like=True):
 
 
 def with_stars(row: VertexRow, stars: tuple[StarRow, ...]) -> VertexRow:
-    return VertexRow(row.vertex, row.entry, row.home, row.probes, row.content_hash, stars, row.post, row.dropped)
+    known = row.vertex, row.entry, row.home, row.probes, row.content_hash
+    return VertexRow(*known, stars, row.post, row.dropped, row.same)
 
 
 def won_markets(row: VertexRow) -> int:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.tier2.odd_sketch import SIZE, SKETCH_WORDS, is_out_of_reach, odd_sketch
 
 
@@ -23,20 +23,20 @@ class ShingleCache(NamedTuple):
     head: NDArray[np.int64]  # (1)
 
 
-@kernel
+@inner
 def is_in_ring(ring: NDArray[np.uint64], place: NDArray[np.int64], head: int, text: int) -> bool:
     """`is_cached` for loops: reading an array from a tuple costs two atomic operations."""
     return bool(place[text] > 0 and head - (place[text] - 1) <= len(ring))
 
 
-@kernel
+@inner
 def set_in_ring(ring: NDArray[np.uint64], place: NDArray[np.int64], text: int) -> NDArray[np.uint64]:
     """`cached_set` for loops."""
     start = (place[text] - 1) % len(ring)
     return ring[start + SKETCH_WORDS : start + SKETCH_WORDS + np.int64(ring[start + SIZE])]
 
 
-@kernel
+@inner
 def is_ruled_out(
     ring: NDArray[np.uint64],
     place: NDArray[np.int64],
@@ -64,7 +64,7 @@ def cached_set(cache: ShingleCache, text: int) -> NDArray[np.uint64]:
     return set_in_ring(cache.ring, cache.place, text)
 
 
-@kernel
+@inner
 def remember(cache: ShingleCache, text: int, shingles: NDArray[np.uint64]) -> None:
     """Store a set at the head, unless it is larger than a quarter of the ring and would overwrite too many others."""
     cells = SKETCH_WORDS + len(shingles)

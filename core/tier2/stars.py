@@ -274,7 +274,8 @@ class Stars:
     def _verdict(self, row: VertexRow, cover: Cover | None) -> Verdict:
         if cover is None:
             return Verdict(url_of(row.vertex))
-        return Verdict(url_of(self._order.vertex(cover.key)), cover.similarity, cover.exact)
+        winner = url_of(self._order.vertex(cover.key))
+        return Verdict(winner, cover.similarity, cover.exact, decided=cover.decided)
 
     def _set_winner(self, number: int, query: Query | None) -> None:
         """Insert into the index of winners, or remove (`query` None)."""
@@ -286,25 +287,33 @@ class Stars:
     def _best_winner(self, query: Query, row: VertexRow, key: bytes) -> Cover | None:
         """The best winner present that is better than the vertex and matches it."""
         best_key, best = key, None
-        for other, similarity in self._winners.matching(query).pages:
+        found, decided = self._winners.matching(query).pages, self._decided(row, query)
+        for other, similarity in [*found, *decided.items()] if decided else found:
             other_row = self._vertices.row(other)
-            other_key = other_row.stars[self._market].key
-            if other_key < best_key and (row.entry or other_row.entry):
-                best_key = other_key
-                best = Cover(other_key, similarity, other_row.content_hash == row.content_hash)
+            other_star = other_row.stars[self._market]
+            if other_star.winner and other_star.key < best_key and (row.entry or other_row.entry):
+                best_key = other_star.key
+                is_exact = other_row.content_hash == row.content_hash
+                best = Cover(best_key, similarity, is_exact, other in decided)
         return best
+
+    def _decided(self, row: VertexRow, query: Query) -> dict[int, float]:
+        """The vertices present that match because an operator decided so, and their similarities."""
+        return dict(self._vertices.same_as(row, query.signature)) if row.same else {}
 
     def _cover(self, number: int, key: bytes, item: AgendaRow) -> AgendaRow:
         """A new winner takes over the worse vertices that match it and have none, or a worse one."""
         assert item.cover_after is not None
         winner, room = self._vertices.row(number), max(1, self._work_max - self._work)
-        found = self._present.matching(number, self._query(number), item.cover_after, room)
+        query = self._query(number)
+        found, decided = self._present.matching(number, query, item.cover_after, room), self._decided(winner, query)
         self._work += found.looked
-        for other, similarity in found.pages:
+        is_first = item.cover_after == _FROM_THE_FIRST
+        for other, similarity in [*found.pages, *decided.items()] if is_first else found.pages:
             row = self._vertices.row(other)
             star = row.stars[self._market]
             if self._is_taken(star, key) and (winner.entry or row.entry):
-                cover = Cover(key, similarity, row.content_hash == winner.content_hash)
+                cover = Cover(key, similarity, row.content_hash == winner.content_hash, other in decided)
                 star = self._with_local(other, star, cover)
                 if row.entry and not star.winner:  # this affects no other vertex, so it need not wait for its turn
                     star, _ = self._look(other, row, star, _LOOK)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.tier2.points import BUCKET_COUNT, BUCKET_SHIFT, PointBatch
 
 LEARNING_PAGES_MAX = 3000  # bounds the time to build a map
@@ -215,7 +215,7 @@ def _centred(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return values - total / len(values)
 
 
-@kernel
+@inner
 def _dot(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     total = 0.0
     for at in range(len(one)):

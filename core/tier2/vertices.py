@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.processor import Table, TaskState
+from dustream.core.similarity import jaccard
 from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.tier2.rows import StarRow, VertexRow, row_key, with_stars, won_markets
 from dustream.core.tier2.search_protocol import IndexedPage, Matching, Query, Search
+from dustream.core.vertex import url_of
 from dustream.schemas.signature import PageSignature
 
 
@@ -26,8 +28,10 @@ class Vertices:
         self.is_entry: NDArray[np.bool_] = np.zeros(64, dtype=np.bool_)
         self._won: dict[int, int] = {}  # by entry: the markets in which it is a winner
         self.changed: set[int] = set()  # entries added in this step, or whose winner flags changed
+        self._decided: dict[str, set[int]] = {}  # by URL: vertices for which an operator's decision on a pair counts
         for key, row in self._rows.scan():
             self._note(int(key, 16), row.vertex, row.entry)
+            self._note_decided(int(key, 16), row)
             if row.entry:
                 self._won[int(key, 16)] = won_markets(row)
         used = set(self._numbers.values())
@@ -73,6 +77,7 @@ class Vertices:
         self._rows.put(key, row)
         self._contents.put(key, content)
         self._note_won(number, row)
+        self._note_decided(number, row)
 
     def put(self, number: int, row: VertexRow) -> None:
         self._rows.put(row_key(number), row)
@@ -90,6 +95,27 @@ class Vertices:
             if self._won.get(number) != won:
                 self._won[number] = won
                 self.changed.add(number)
+
+    def same_as(self, row: VertexRow, content: PageSignature) -> list[tuple[int, float]]:
+        """The vertices present that an operator decided to be the same as this one, ascending, and their exact
+        similarities. Both must carry the decision, and one of the two is an entry."""
+        url, shingles = url_of(row.vertex), shingle_array(content.shingles)
+        found = []
+        for number in sorted({number for other in row.same for number in self._decided.get(other, ())}):
+            other_row = self.row(number)
+            if url in other_row.same and (row.entry or other_row.entry):
+                is_exact = other_row.content_hash == row.content_hash
+                found.append((number, 1.0 if is_exact else float(jaccard(shingles, self.shingles(number)))))
+        return found
+
+    def forget_decided(self, number: int, row: VertexRow) -> None:
+        """The vertex is about to be removed: no other one is the same as it any more."""
+        if row.same:
+            self._decided[url_of(row.vertex)].remove(number)
+
+    def _note_decided(self, number: int, row: VertexRow) -> None:
+        if row.same:
+            self._decided.setdefault(url_of(row.vertex), set()).add(number)
 
     def remove(self, number: int, vertex: str) -> None:
         key = row_key(number)

@@ -15,16 +15,19 @@ are two sites, because different people write them.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
+from importlib.resources import files
 from typing import Final
 
-from publicsuffixlist import PublicSuffixList
+from publicsuffixlist import PublicSuffixList, encode_idn
 
 from dustream.core.urls.hosts import ascii_host
 from dustream.core.urls.parts import host_of
 
 SITES_CACHED_MAX: Final = 65_536
 HOST_CHARS_MAX: Final = 253
+TOP_LABELS_CACHED_MAX: Final = 4_096
 
 _IPV4: Final = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}", re.ASCII)
 _LABELS: Final = re.compile(r"[^\s/?#:@\[\]]+")
@@ -49,13 +52,25 @@ def site_of_host(host: str) -> str:
     if _IPV4.fullmatch(host):
         return host
     ascii_host = _to_ascii(host)
-    return _suffixes().privatesuffix(ascii_host) or ascii_host
+    return _suffixes(ascii_host.rpartition(".")[2]).privatesuffix(ascii_host) or ascii_host
+
+
+@lru_cache(maxsize=TOP_LABELS_CACHED_MAX)
+def _suffixes(top_label: str) -> PublicSuffixList:
+    """The rules for hosts that end in this label. Parsing the list as a whole takes longer than signing 500 pages, and
+    a crawl meets few of its 1,500 top-level domains."""
+    return PublicSuffixList(_rules_by_top_label().get(top_label, ""))
 
 
 @lru_cache(maxsize=1)
-def _suffixes() -> PublicSuffixList:
-    """Loaded on first use: reading the list takes a tenth of a second."""
-    return PublicSuffixList()
+def _rules_by_top_label() -> Mapping[str, str]:
+    """The lines of the public suffix list by the last label of their rules, in ASCII."""
+    rules: dict[str, list[str]] = {}
+    listed = files("publicsuffixlist").joinpath("public_suffix_list.dat").read_text("utf-8")
+    for line in listed.splitlines(keepends=True):
+        if line[0] not in "/\n":
+            rules.setdefault(line.rstrip().rpartition(".")[2], []).append(line)
+    return {label if label.isascii() else encode_idn(label): "".join(lines) for label, lines in rules.items()}
 
 
 def _to_ascii(host: str) -> str:

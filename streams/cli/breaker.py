@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if args.state is not None:
         _decide_here(args, event)
     else:
-        _publish(args, event)
+        publish_decision(args, event, f"{args.action} {args.target}")
     return 0
 
 
@@ -174,7 +174,8 @@ def _role_changes(before: dict[str, str], after: dict[str, str]) -> str:
     return ", ".join(told) or "no role changed"
 
 
-def _publish(args: argparse.Namespace, event: CrawlEvent) -> None:
+def publish_decision(args: argparse.Namespace, event: CrawlEvent, words: str) -> None:
+    """Publish a decision to the application on Kafka."""
     from dustream.schemas.wire import encode
     from dustream.streams.cli.topics import read_application
     from dustream.streams.kafka.publish import Publisher
@@ -183,7 +184,7 @@ def _publish(args: argparse.Namespace, event: CrawlEvent) -> None:
     publisher = Publisher(cluster, application, single=True)
     publisher.publish(event)
     publisher.flush()
-    print(encode(event).decode() if args.json else f"{args.action} {args.target}: published to {application.name}")
+    print(encode(event).decode() if args.json else f"{words}: published to {application.name}")
 
 
 def _list(args: argparse.Namespace) -> int:

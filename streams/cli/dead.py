@@ -82,14 +82,14 @@ def _list(letters: list[FoundLetter], args: argparse.Namespace) -> None:
 def _line(letter: FoundLetter) -> str:
     from dustream.streams.cli.terminal import shown
 
-    told = letter.letter
+    content = letter.letter
     fields = (
         letter.place,
-        f"{told.source} at {told.position}",
-        told.url or "-",
+        f"{content.source} at {content.position}",
+        content.url or "-",
         _size(letter),
         "sent again" if letter.redriven else "-",
-        told.reason,
+        content.reason,
     )
     return "\t".join(map(shown, fields))
 

@@ -28,8 +28,8 @@ DESCRIPTION = """\
 Remove the near-duplicates of a corpus: any rows that have a text. No URLs are needed, and no state is kept.
 
 INPUT is one or more files, folders, patterns, or - for JSON lines on standard input: Parquet, Arrow (also folders
-that Hugging Face `save_to_disk` wrote), JSON lines; plain, gzip or zstd. In a folder, files are told by their names
-(.parquet, .arrow, .jsonl, .ndjson, .json).
+that Hugging Face `save_to_disk` wrote), JSON lines, CSV with a header; plain, gzip or zstd. In a folder, files are told
+by their names (.parquet, .arrow, .jsonl, .ndjson, .json, .csv, .tsv).
 
 Every row gets a verdict: unique, winner (kept for its cluster), duplicate (dropped for its winner), or not_compared
 (no text, too short …: kept, with the reason). The exact Jaccard similarity of a duplicate to its winner is at least
@@ -111,7 +111,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what would go, and write nothing")
     parser.add_argument("--force", action="store_true", help="overwrite earlier results in --out")
     parser.add_argument(
-        "--jobs", type=_jobs, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)"
+        "--jobs", type=_jobs, default=os.cpu_count() or 1, metavar="N", help="threads or processes (default: all cores)"
     )
     parser.add_argument(
         "--work-dir",
@@ -172,6 +172,11 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         "--min-tokens", type=count, default=1, metavar="N", help="rows of fewer tokens are not compared (default 1)"
     )
     parser.add_argument("--keep-case", action="store_true", help="capital letters count (code and raw: always)")
+    parser.add_argument(
+        "--fold-chinese",
+        action="store_true",
+        help="traditional Chinese characters count as their simplified forms (needs dustream[chinese])",
+    )
 
 
 def _add_against(parser: argparse.ArgumentParser) -> None:
@@ -179,7 +184,12 @@ def _add_against(parser: argparse.ArgumentParser) -> None:
         "--against", action="append", default=[], metavar="INPUT", help="drop rows that these inputs have; they stay"
     )
     parser.add_argument(
-        "--against-state", action="append", type=Path, default=[], metavar="DIR", help="the same, by a saved index"
+        "--against-state",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="DIR",
+        help="the same, by a saved index or the state of a run",
     )
     parser.add_argument(
         "--only-against", action="store_true", help="compare rows with --against only, not with each other"
@@ -198,7 +208,10 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--write-dropped", action="store_true", help="write the others to OUT/dropped")
     parser.add_argument(
-        "--annotate", action="store_true", help="write all rows to OUT/annotated, with columns dedupe_role and so on"
+        "--annotate",
+        action="store_true",
+        help="write all rows to OUT/annotated, with the columns dedupe_role, dedupe_cluster, dedupe_winner, "
+        "dedupe_similarity, dedupe_relation and dedupe_reason; columns of these names are replaced",
     )
 
 
@@ -215,7 +228,7 @@ def _settings(args: argparse.Namespace) -> DedupeSettings:
         text=args.text,
         id=args.id,
         threshold=args.threshold,
-        rules=TokenRules(args.tokens, args.ngram, args.keep_case),
+        rules=TokenRules(args.tokens, args.ngram, args.keep_case, args.fold_chinese),
         min_tokens=args.min_tokens,
         prefer=tuple(args.prefer or ["first"]),
     )
@@ -239,8 +252,6 @@ def run(args: argparse.Namespace) -> int:
         raise BadSetting("name a folder for the results with --out, or use --dry-run")
     if args.dry_run and (_outputs(args) or args.save_index or args.json_lines):
         raise BadSetting("--dry-run writes nothing: leave it out, or the options that write")
-    if args.only_against and not (args.against or args.against_state):
-        raise BadSetting("--only-against needs --against or --against-state")
     request = DedupeRequest(
         inputs=args.inputs,
         out=None if args.dry_run else args.out,
@@ -323,10 +334,8 @@ def _tell(summary: DedupeSummary, args: argparse.Namespace) -> int:
         print(msgspec.json.encode(summary).decode())
     else:
         print(describe(summary, is_dry=getattr(args, "dry_run", False)))
-    compared = summary.rows - summary.roles.get("not_compared", 0)
-    if not compared:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in summary.reasons.items())
-        print(f"dustream: no row could be compared ({reasons}): is --text right?", file=sys.stderr)
+    if not summary.compared:
+        print(f"dustream: {summary.nothing_compared}", file=sys.stderr)
         return 1
     return say_unread([each.path for each in summary.unread])
 
@@ -361,14 +370,13 @@ def _add_sign(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="WORK", help="folder of all stages")
     _add_settings(parser)
     parser.add_argument("--reference", action="store_true", help="as --against: these rows stay as they are")
-    parser.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="processes (default 1)")
+    parser.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="threads or processes (default 1)")
 
 
 def run_sign(args: argparse.Namespace) -> int:
     from dustream.core.errors import UnreadableInput
     from dustream.streams.cli.terminal import say_unread, shown
-    from dustream.streams.dedupe.job import SignTask, left_out, sign_task
-    from dustream.streams.dedupe.pool import in_processes
+    from dustream.streams.dedupe.job import SignTask, left_out, sign_tasks
     from dustream.streams.dedupe.shards import find_shards, parts_of
     from dustream.streams.dedupe.signatures import folder_name
     from dustream.streams.dedupe.stages import SIGNATURES
@@ -379,7 +387,7 @@ def run_sign(args: argparse.Namespace) -> int:
         for shard in shards
         for part in parts_of(shard)
     ]
-    unread = left_out(tasks, list(in_processes(sign_task, tasks, args.jobs)))
+    unread = left_out(tasks, list(sign_tasks(tasks, args.jobs)))
     for each in unread:
         print(f"dustream: left out: {shown(each.reason)}", file=sys.stderr)
     if len(unread) == len(shards):
@@ -400,9 +408,10 @@ def _add_match(parser: argparse.ArgumentParser) -> None:
 
 
 def run_match(args: argparse.Namespace) -> int:
-    from dustream.streams.dedupe.stages import match, parse_share
+    from dustream.streams.dedupe.stages import ComparedRows, match, open_corpus, parse_share
 
-    match(args.work, parse_share(args.partition), args.against_state)
+    compared = ComparedRows.of(open_corpus(args.work, args.against_state))
+    list(match(args.work, compared, [parse_share(args.partition)]))
     return 0
 
 
@@ -411,21 +420,32 @@ def _add_resolve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the results go")
     parser.add_argument("--only-against", action="store_true", help="compare rows with references only")
     parser.add_argument("--save-index", type=Path, metavar="DIR", help="write an index of the rows that are kept")
+    parser.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="threads (default 1)")
     parser.add_argument("--json-lines", action="store_true", help="write verdicts.jsonl, too")
     parser.add_argument("--force", action="store_true", help="overwrite earlier results in --out")
     _add_shown(parser)
 
 
 def run_resolve(args: argparse.Namespace) -> int:
-    from dustream.streams.dedupe.index import save_index
+    from dustream.streams.dedupe.index import check_index, save_index
     from dustream.streams.dedupe.job import check_out
-    from dustream.streams.dedupe.stages import open_corpus, read_matches, resolve, summarize, write_summary
+    from dustream.streams.dedupe.stages import (
+        ComparedRows,
+        open_corpus,
+        read_matches,
+        resolve,
+        summarize,
+        write_summary,
+    )
     from dustream.streams.dedupe.verdicts import write_verdicts
     from dustream.streams.folders import make_folder
 
     corpus = open_corpus(args.work, args.against_state)
-    check_out(args.out, [known.shard.path for known in corpus.shards if known.fingerprint], [], force=args.force)
-    verdicts = resolve(corpus, read_matches(args.work, corpus), only_references=args.only_against)
+    if args.save_index is not None:
+        check_index(args.save_index, corpus.settings, is_new=True)
+    check_out(args.out, [known.shard.path for known in corpus.shards if known.fingerprint], force=args.force)
+    pairs = read_matches(args.work, corpus)
+    verdicts = resolve(ComparedRows.of(corpus), pairs, only_references=args.only_against, jobs=args.jobs)
     summary = summarize(corpus, verdicts, [])
     make_folder(args.out)
     write_verdicts(corpus, verdicts, args.out, json_lines=args.json_lines)
@@ -439,16 +459,12 @@ def _add_filter(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", type=Path, metavar="OUT", help="the folder with verdicts.parquet")
     _add_outputs(parser)
     parser.add_argument("--partition", default="1/1", metavar="I/N", help="the share of the shards (default 1/1: all)")
-    parser.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="processes (default 1)")
+    parser.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="threads or processes (default 1)")
 
 
 def run_filter(args: argparse.Namespace) -> int:
-    from functools import partial
-
     from dustream.core.errors import BadSetting
-    from dustream.streams.dedupe.filtered import filter_shard
-    from dustream.streams.dedupe.job import write_metadata
-    from dustream.streams.dedupe.pool import in_processes
+    from dustream.streams.dedupe.job import filter_shards, write_metadata
     from dustream.streams.dedupe.stages import parse_share, read_summary, shards_of
 
     outputs = _outputs(args)
@@ -456,7 +472,7 @@ def run_filter(args: argparse.Namespace) -> int:
         raise BadSetting("say what to write: --write-kept, --write-dropped, --annotate")
     summary, (part, parts) = read_summary(args.out), parse_share(args.partition)
     shards = shards_of(summary)[part::parts]
-    for _ in in_processes(partial(filter_shard, out=args.out, outputs=outputs), shards, args.jobs):
+    for _ in filter_shards(shards, args.out, outputs, args.jobs):
         pass
     write_metadata(summary, sorted({os.path.dirname(shard.path) for shard in shards}), args.out, outputs)
     return 0

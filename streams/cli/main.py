@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module
 
 from dustream.core.errors import BadSetting, DustreamError, broken_program
 from dustream.streams.disk import describe
+from dustream.streams.engine.feed import rare_collections
 
 COMMANDS = (
     "demo",
@@ -20,6 +23,7 @@ COMMANDS = (
     "why",
     "groups",
     "breaker",
+    "decide",
     "serve",
     "report",
     "generate",
@@ -40,6 +44,8 @@ COMMANDS = (
     "compile",
 )
 
+SERVERS = ("serve", "worker")
+
 DESCRIPTION = """\
 Near-duplicate groups of crawled pages, kept up to date while pages arrive, change, redirect and die.
 
@@ -51,13 +57,13 @@ Near-duplicate groups of crawled pages, kept up to date while pages arrive, chan
 """
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dustream", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="store_true", help="print the version and stop")
     subparsers = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
-    for name in COMMANDS:
+    for name in commands:
         import_module(f"dustream.streams.cli.{name}").add_parser(subparsers)
     return parser
 
@@ -65,7 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Errors are one line that says what to do; a traceback is a bug."""
     try:
-        code = _run(argv)
+        code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
         return code
     except DustreamError as error:
@@ -88,8 +94,9 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
 
-def _run(argv: list[str] | None) -> int:
-    parser = build_parser()
+def _run(argv: list[str]) -> int:
+    named = [name for name in argv[:1] if name in COMMANDS]
+    parser = build_parser(named or COMMANDS)
     args = parser.parse_args(argv)
     if args.version:
         print(_version())
@@ -97,7 +104,9 @@ def _run(argv: list[str] | None) -> int:
     if args.command is None:
         parser.print_help()
         return 0
-    code: int = args.run(args)
+    # modules and machine code make many objects and no garbage; servers make garbage for as long as they run
+    with nullcontext() if args.command in SERVERS else rare_collections():
+        code: int = args.run(args)
     return code
 
 

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from dustream.schemas.rules import RuleSet
 
 DESCRIPTION = """\
-Read URLs from standard input, one a line, and print the normal form of each, one a line in the same order:
-first the standard steps that are safe on every site, then the active rules of the URL's site.
+Print the normal form of each URL, one a line in the same order: first the standard steps that are safe on every site,
+then the active rules of the URL's site. Without URLs as arguments, they are read from standard input, one a line.
 
+  dustream normalize 'HTTP://www.Example.com:80/a/../b'
   dustream normalize < urls.txt
   dustream normalize --rules rules.json < urls.txt
   dustream normalize --state result < urls.txt               by the rules of a run
-  echo 'HTTP://www.Example.com:80/a/../b?sid=1' | dustream normalize --rules rules.json --explain
+  dustream normalize --rules rules.json --explain 'https://example.com/b?sid=1'
 
 A normal form made by rules is a key to compare URLs by; it may not exist as a page. Compare the normal forms and fetch
 the original URL. --explain and --json name the URL to fetch: the normal form only if the run of --state has seen it.
@@ -34,6 +35,7 @@ def add_parser(subparsers: Any) -> None:
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("urls", nargs="*", metavar="URL", help="a URL (default: read them from standard input)")
     parser.add_argument("--rules", type=Path, metavar="FILE", help="rules to apply after the standard steps")
     parser.add_argument("--state", type=Path, metavar="DIR", help="state or result folder of a run, also with --once")
     parser.add_argument("--explain", action="store_true", help="show every step that changed the URL")
@@ -47,13 +49,19 @@ def run(args: argparse.Namespace) -> int:
 
     with _state_rules(args.state) as (known, is_known):
         normalizer = Normalizer([*known, *(read_rules(args.rules) if args.rules else [])])
-        for line in sys.stdin.buffer:
-            url = line.decode("utf-8", "replace").rstrip("\r\n")
+        for url in args.urls or _read_urls():
             if args.json or args.explain:
-                print(_told(normalizer.explain(url), is_known, args.json))
+                print(_explained(normalizer.explain(url), is_known, args.json))
             else:
                 print(normalizer.normalize(url))
     return 0
+
+
+def _read_urls() -> Iterator[str]:
+    if sys.stdin.isatty():
+        print("reading URLs from standard input, one a line", file=sys.stderr)
+    for line in sys.stdin.buffer:
+        yield line.decode("utf-8", "replace").rstrip("\r\n")
 
 
 @contextmanager
@@ -78,7 +86,7 @@ def _state_rules(folder: Path | None) -> Iterator[tuple[list[RuleSet], Callable[
         store.close()
 
 
-def _told(explanation: Explanation, is_known: Callable[[str], bool], as_json: bool) -> str:
+def _explained(explanation: Explanation, is_known: Callable[[str], bool], as_json: bool) -> str:
     import msgspec
 
     is_ruled = any(step.rule for step in explanation.steps)

@@ -12,5 +12,5 @@ def example_lines(rule: UrlRule) -> list[str]:
     """URLs that speak for a rule, and those that speak against it, each with what it becomes."""
     from dustream.streams.cli.terminal import shown
 
-    told = [("for", pair) for pair in rule.examples] + [("against", pair) for pair in rule.against]
-    return [f"      {word:8}{shown(before)}\n           -> {shown(after)}" for word, (before, after) in told]
+    examples = [("for", pair) for pair in rule.examples] + [("against", pair) for pair in rule.against]
+    return [f"      {word:8}{shown(before)}\n           -> {shown(after)}" for word, (before, after) in examples]

@@ -172,7 +172,7 @@ def read_settings(args: argparse.Namespace) -> Settings:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dustream.streams.engine.worker_server import start_server_for
+    from dustream.streams.engine.worker_processes import start_server_for
 
     start_server_for(args.inputs, args.jobs)  # before the imports that take long
     import msgspec
@@ -309,9 +309,9 @@ def describe(summary: RunSummary, out: Path, *, keeps_state: bool = True) -> str
     if summary.rules:
         shown = ", ".join(f"{count:,} {stage}" for stage, count in summary.rules.items())
         lines.append(f"  {sum(summary.rules.values()):>9,} URL rules learned: {shown}")
-    if told := {way: summary.fetches[way] for way in UNUSED_FETCHES if summary.fetches.get(way)}:
-        ways = ", ".join(f"{count:,} {UNUSED_FETCHES[way]}" for way, count in told.items())
-        lines.append(f"  {sum(told.values()):>9,} more fetches changed nothing: {ways}")
+    if unused := {way: summary.fetches[way] for way in UNUSED_FETCHES if summary.fetches.get(way)}:
+        ways = ", ".join(f"{count:,} {UNUSED_FETCHES[way]}" for way, count in unused.items())
+        lines.append(f"  {sum(unused.values()):>9,} more fetches changed nothing: {ways}")
     if summary.truncated:
         lines.append(f"  {summary.truncated:>9,} fetches of pages over 8 MiB, of which the first 8 MiB are compared")
     if summary.rejected:
@@ -329,9 +329,9 @@ def describe(summary: RunSummary, out: Path, *, keeps_state: bool = True) -> str
 
 def _relations(summary: RunSummary) -> str:
     """How duplicates relate to their winners."""
-    shown = {"exact": "exact", "near": "near", "contained": "contained in a longer page"}
-    told = [f"{summary.relations[name]:,} {words}" for name, words in shown.items() if summary.relations.get(name)]
-    return f": {', '.join(told)}"
+    shown = {"exact": "exact", "near": "near", "decided": "decided", "contained": "contained in a longer page"}
+    parts = [f"{summary.relations[name]:,} {words}" for name, words in shown.items() if summary.relations.get(name)]
+    return f": {', '.join(parts)}"
 
 
 def describe_rules(out: Path) -> str:

@@ -108,7 +108,7 @@ def _unknown(url: str, where: str, near: list[str]) -> str:
 def describe(status: DuplicateStatus) -> str:
     """A status for people."""
     from dustream.streams.questions.criteria import time_shown
-    from dustream.streams.questions.one_page import PROBLEMS
+    from dustream.streams.questions.one_page import DECIDED, PROBLEMS
 
     kept = " (kept)" if status.role == "held" else ""
     lines = [shown(status.url), f"  role        {status.role}{kept}"]
@@ -116,6 +116,8 @@ def describe(status: DuplicateStatus) -> str:
         lines.append(f"  leads to    {shown(status.target)}")
     if status.problem is not None:
         lines.append(f"  problem     {PROBLEMS[status.problem]}")
+    if status.decided is not None:
+        lines.append(f"  decided     {DECIDED[status.decided]}")
     if status.markets is not None:
         lines += [f"  in market   {shown(name)}: {_verdict(status.url, each)}" for name, each in status.markets.items()]
     elif status.winner is not None and status.winner != status.url:

@@ -150,6 +150,7 @@ def describe_page(answer: PageAnswer) -> str:
         lines += [f"    with      {shown(url)}" for url in answer.group.others if url != answer.winner]
     if answer.evidence is not None:
         lines += _evidence_lines(answer.evidence)
+    lines += _history_lines(answer)
     for record in answer.rejected:
         lines.append(f"  rejected    record {record.position} of {shown(record.source)}: {shown(record.reason)}")
     lines += [f"  known is    {shown(url)}" for url in answer.near_urls]
@@ -166,6 +167,19 @@ def _fetch_lines(answer: PageAnswer) -> list[str]:
     lines = [f"  since       {time_shown(answer.since)}{source}"]
     if answer.last_fetched != answer.since:
         lines.append(f"  seen last   {time_shown(answer.last_fetched)}")
+    return lines
+
+
+def _history_lines(answer: PageAnswer) -> list[str]:
+    """The contents of the URL, if it had more than one."""
+    from dustream.streams.questions.criteria import time_shown
+
+    if len(answer.history) < 2:
+        return []
+    lines = [f"  history     {len(answer.history):,} contents"]
+    for each in answer.history:
+        name = "present" if each.present else "former" if each.known else "not kept"
+        lines.append(f"    {name:<9} {time_shown(each.first)} to {time_shown(each.last)}")
     return lines
 
 
@@ -215,7 +229,8 @@ def describe_pair(answer: PairAnswer) -> str:
 def describe_text(answer: TextAnswer) -> str:
     """The diff of the texts, or counts where there are no texts."""
     if answer.diff is not None:
-        return _describe_diff(answer, answer.diff)
+        note = [f"  main text   {shown(answer.note)}"] if answer.note else []
+        return "\n".join([*note, _describe_diff(answer, answer.diff)])
     lines = ["  text        cannot be shown"]
     lines += [f"    {shown(reason)}" for reason in answer.missing]
     if answer.sizes is not None:

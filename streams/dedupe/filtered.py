@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, cast
@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 import zstandard
 
 from dustream.core.errors import UnreadableInput
-from dustream.streams.dedupe.rows import BATCH_BYTES_MAX, json_lines, naming, record_batches
+from dustream.streams.dedupe.csv_rows import CsvFile, CsvHeader, CsvRecord
+from dustream.streams.dedupe.rows import BATCH_BYTES_MAX, LINE_BYTES_MAX, json_lines, naming, record_batches
 from dustream.streams.dedupe.shards import METADATA_NAMES, Shard, compression, files_under, shard_format
 from dustream.streams.dedupe.verdicts import VERDICTS_FILE
 
@@ -40,7 +41,8 @@ def filter_shard(shard: Shard, out: Path, outputs: list[Output]) -> None:
         part = target.with_name(f"{target.name}.{os.getpid()}.part")
         try:
             with naming(shard.path):
-                rows = (_write_lines if format == "jsonl" else _write_batches)(shard.path, verdicts, output, part)
+                write = {"jsonl": _write_lines, "csv": _write_records}.get(format, _write_batches)
+                rows = write(shard.path, verdicts, output, part)
             if rows != len(verdicts):
                 raise UnreadableInput(
                     f"{shard.path} has {rows:,} rows, and {len(verdicts):,} when it was signed: it has changed, "
@@ -136,7 +138,8 @@ def _gathered(batches: Iterator[pa.RecordBatch], schema: pa.Schema, rows_max: in
 
 
 def _write_lines(path: str, verdicts: pa.Table, output: Output, target: Path) -> int:
-    """Lines are written as they are; annotations are added before the last brace."""
+    """Lines are written as they are; annotations are added before the last brace, and those of an earlier run
+    replaced."""
     keep = _mask(verdicts, output).to_numpy(zero_copy_only=False)
     count = 0
     with ExitStack() as stack:
@@ -150,6 +153,47 @@ def _write_lines(path: str, verdicts: pa.Table, output: Output, target: Path) ->
                     file.write(line.content + b"\n")
             count += 1
     return count
+
+
+def _write_records(path: str, verdicts: pa.Table, output: Output, target: Path) -> int:
+    """Records are written as they are; annotations are added at the end of those that have all fields."""
+    keep = _mask(verdicts, output).to_numpy(zero_copy_only=False)
+    count, records = 0, CsvFile(path, LINE_BYTES_MAX)
+    annotated = _AnnotatedCsv(records.header, verdicts) if output == "annotated" else None
+    with _opened(target, compression(path)) as file:
+        file.write((annotated.header if annotated is not None else records.header.content) + b"\n")
+        for record in records:
+            if count < len(keep):
+                if annotated is not None:
+                    file.write(annotated.record(record) + b"\n")
+                elif keep[count]:
+                    file.write(record.content + b"\n")
+            count += 1
+    return count
+
+
+class _AnnotatedCsv:
+    """The header and the records with the verdicts on them; columns of an earlier annotation are replaced."""
+
+    def __init__(self, header: CsvHeader, verdicts: pa.Table) -> None:
+        self._header, self._verdicts = header, _annotation_lines(verdicts)
+        self._added = [PREFIX + name for name in ANNOTATIONS]
+        self._stay = [place for place, name in enumerate(header.names) if name not in self._added]
+        self.header = self._joined(header.content, header.names, self._added)
+
+    def record(self, record: CsvRecord) -> bytes:
+        verdict = next(self._verdicts)
+        fields = None if record.too_long else self._header.fields(record.content)
+        if fields is None:
+            return record.content
+        values = (_plain(value) for value in verdict.values())
+        return self._joined(record.content, fields, ["" if each is None else str(each) for each in values])
+
+    def _joined(self, content: bytes, fields: list[str], added: list[str]) -> bytes:
+        end = b"\r" if content.endswith(b"\r") else b""
+        if len(self._stay) < len(fields):
+            return self._header.written([*(fields[place] for place in self._stay), *added]) + end
+        return content.removesuffix(b"\r") + self._header.delimiter.encode() + self._header.written(added) + end
 
 
 def _opened(target: Path, kind: str) -> AbstractContextManager[Any]:
@@ -190,8 +234,21 @@ def _with_fields(line: bytes, verdict: dict[str, Any]) -> bytes:
         return line
     fields = {PREFIX + name: _plain(value) for name, value in verdict.items()}
     inner = msgspec.json.encode(fields)[1:]
-    body = text[:-1].rstrip()
+    body = (_without(text, fields) if b'"' + PREFIX.encode() in text else text)[:-1].rstrip()
     return body + (b"" if body.endswith(b"{") else b", ") + inner
+
+
+def _without(line: bytes, names: Collection[str]) -> bytes:
+    """A line without these fields, or as it is if it has none of them. The values of the others stay as they are."""
+    try:
+        found = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+        others = {name: bytes(value) for name, value in found.items() if name not in names}
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        found = json.loads(line)  # takes halves of surrogate pairs and NaN, too
+        others = {name: json.dumps(value).encode() for name, value in found.items() if name not in names}
+    if len(others) == len(found):
+        return line
+    return b"{" + b", ".join(json.dumps(name).encode() + b": " + value for name, value in others.items()) + b"}"
 
 
 def _plain(value: Any) -> Any:

@@ -6,23 +6,27 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dustream.core.errors import BadInput, BadSetting, UnreadableInput
 from dustream.streams.dedupe.filtered import OUTPUTS, Output, copy_metadata, filter_shard
 from dustream.streams.dedupe.index import check_index, save_index
-from dustream.streams.dedupe.pool import in_processes
+from dustream.streams.dedupe.pool import in_processes, in_threads
+from dustream.streams.dedupe.run_state import is_run_state, sign_state
 from dustream.streams.dedupe.settings import DedupeSettings
-from dustream.streams.dedupe.shards import STDIN_NAME, Shard, find_shards, parts_of
+from dustream.streams.dedupe.shards import STDIN_NAME, Shard, find_shards, is_lines, parts_of
 from dustream.streams.dedupe.signatures import SignedCorpus, SignedShard, folder_name, sign_shard
 from dustream.streams.dedupe.stages import (
     MATCHES,
     SIGNATURES,
     SUMMARY_FILE,
+    ComparedRows,
     DedupeSummary,
     UnreadShard,
     match,
@@ -35,11 +39,16 @@ from dustream.streams.dedupe.stages import (
 from dustream.streams.dedupe.verdicts import VERDICT_LINES_FILE, VERDICTS_FILE, CorpusVerdicts, write_verdicts
 from dustream.streams.folders import make_folder
 
+Task = TypeVar("Task")
+Outcome = TypeVar("Outcome")
+
 WORK_FOLDER: Final = "work"
 INCOMPLETE_FILE: Final = ".incomplete"
+RESULTS: Final = (VERDICTS_FILE, VERDICT_LINES_FILE, SUMMARY_FILE, *OUTPUTS)
 STDIN: Final = "-"
 COPIED_BYTES: Final = 1 << 20
-POOL_BYTES_MIN: Final = 64 << 20  # smaller inputs are done before other processes have started
+PROCESSES_MIN: Final = 4  # Python code that reads or writes lines in one thread keeps up with three that sign
+PROCESSES_BYTES_MIN: Final = 256 << 20  # fewer lines are done before other processes have started
 
 
 class DedupeRequest(Struct, frozen=True, kw_only=True):
@@ -57,6 +66,23 @@ class DedupeRequest(Struct, frozen=True, kw_only=True):
     force: bool = False
     jobs: int = 1
     work_dir: Path | None = None
+    run_states: list[Path] = []  # of `against_state`: those of runs
+
+    def __post_init__(self) -> None:
+        if self.out is None and (self.outputs or self.save_index is not None or self.json_lines):
+            raise BadSetting("nothing is written without a folder for the results: name one, or ask for no files")
+        if self.only_against and not (self.against or self.against_state or self.run_states):
+            raise BadSetting("--only-against needs --against or --against-state")
+
+
+def with_run_states(request: DedupeRequest) -> DedupeRequest:
+    """Rows that are compared with the pages of a run are signed as pages."""
+    states = [folder for folder in request.against_state if is_run_state(folder)]
+    if not states:
+        return request
+    settings = replace(request.settings, rules=replace(request.settings.rules, as_pages=True))
+    indexes = [folder for folder in request.against_state if folder not in states]
+    return replace(request, settings=settings, against_state=indexes, run_states=states)
 
 
 class DedupeWatcher:
@@ -79,13 +105,27 @@ class SignTask(Struct, frozen=True):
     is_reference: bool = False
 
 
-def sign_task(task: SignTask) -> SignedShard | UnreadShard:
+def sign_task(task: SignTask, jobs: int = 1) -> SignedShard | UnreadShard:
     try:
         return sign_shard(
-            task.shard, task.folder, task.settings, position=task.position, is_reference=task.is_reference
+            task.shard, task.folder, task.settings, position=task.position, is_reference=task.is_reference, jobs=jobs
         )
     except BadInput as error:
         return UnreadShard(task.shard.path, str(error))
+
+
+def sign_tasks(tasks: list[SignTask], jobs: int) -> Iterator[SignedShard | UnreadShard]:
+    """If there are fewer tasks than jobs, several threads sign the rows of one."""
+    each = max(1, jobs // max(1, len(tasks)))
+    return beside(partial(sign_task, jobs=each), tasks, [task.shard.path for task in tasks], jobs)
+
+
+def beside(work: Callable[[Task], Outcome], tasks: list[Task], paths: list[str], jobs: int) -> Iterator[Outcome]:
+    """The outcome of each task on these files, in their order: by threads, or by processes if that is faster."""
+    lines = sum(os.path.getsize(path) for path in set(paths) if os.path.exists(path) and is_lines(path))
+    if jobs >= PROCESSES_MIN and lines >= PROCESSES_BYTES_MIN:
+        return in_processes(work, tasks, jobs)
+    return in_threads(work, tasks, jobs)
 
 
 def left_out(tasks: list[SignTask], found: list[SignedShard | UnreadShard]) -> list[UnreadShard]:
@@ -100,12 +140,14 @@ def left_out(tasks: list[SignTask], found: list[SignedShard | UnreadShard]) -> l
 def run_dedupe(request: DedupeRequest, watcher: DedupeWatcher) -> DedupeSummary:
     """All stages. Work files are removed at the end; if it does not come to that, they stay only in a work folder that
     the user named."""
+    request = with_run_states(request)
     for folder in request.against_state:
         check_index(folder, request.settings, is_new=False)
     if request.save_index is not None:
         check_index(request.save_index, request.settings, is_new=True)
     if request.out is not None:
-        check_out(request.out, request.inputs + request.against, request.outputs, force=request.force)
+        check_out(request.out, request.inputs + request.against, force=request.force)
+    is_new = request.out is not None and not request.out.exists()
     work = request.work_dir or (
         Path(tempfile.mkdtemp(prefix="dustream-")) if request.out is None else request.out / WORK_FOLDER
     )
@@ -117,6 +159,8 @@ def run_dedupe(request: DedupeRequest, watcher: DedupeWatcher) -> DedupeSummary:
     finally:
         if is_done or request.work_dir is None:
             remove_work(work)
+        if request.out is not None and is_new and request.out.is_dir() and not any(request.out.iterdir()):
+            request.out.rmdir()
     return summary
 
 
@@ -137,11 +181,8 @@ class _Job:
     def run(self) -> DedupeSummary:
         request, watcher = self._request, self._watcher
         unread = self._sign()
-        self._match()
-        watcher.stage("resolve", 1)
         corpus = open_corpus(self._work, request.against_state)
-        pairs = read_matches(self._work, corpus)
-        verdicts = resolve(corpus, pairs, only_references=request.only_against)
+        verdicts = self._compare(corpus)
         summary = summarize(corpus, verdicts, unread)
         watcher.step()
         if request.out is not None:
@@ -150,20 +191,24 @@ class _Job:
             watcher.stage("index", 1)
             save_index(corpus, verdicts, request.save_index)
             watcher.step()
+        if request.out is not None:
+            (request.out / INCOMPLETE_FILE).unlink()
         return summary
 
     def _sign(self) -> list[UnreadShard]:
         tasks = self._tasks()
-        if sum(os.path.getsize(path) for path in {task.shard.path for task in tasks}) < POOL_BYTES_MIN:
-            self._jobs = 1
         folder = self._work / SIGNATURES
-        wanted = {task.folder.name for task in tasks}
+        states = [(state, folder / folder_name(Shard(str(state), state.name))) for state in self._request.run_states]
+        wanted = {task.folder.name for task in tasks} | {target.name for _, target in states}
         for other in folder.iterdir() if folder.is_dir() else ():
             if other.name not in wanted:
                 shutil.rmtree(other)
-        self._watcher.stage("sign", len(tasks))
+        self._watcher.stage("sign", len(tasks) + len(states))
+        for state, target in states:
+            sign_state(state, target, self._request.settings)
+            self._watcher.step()
         found = []
-        for each in in_processes(sign_task, tasks, self._jobs):
+        for each in sign_tasks(tasks, self._jobs):
             found.append(each)
             self._watcher.step()
         unread = left_out(tasks, found)
@@ -188,9 +233,12 @@ class _Job:
         both = {os.path.realpath(each.path) for each in own} & {os.path.realpath(each.path) for each in references}
         if both:
             raise BadSetting(f"{min(both)} is an input, and --against names it, too: name it once")
+        if self._request.out is not None:
+            check_outside(self._request.out, [each.path for each in [*own, *references]])
         folder = self._work / SIGNATURES
+        unranked = replace(settings, prefer=("first",))  # references win anyway: they need no other column
         return [
-            SignTask(part, folder / folder_name(part), settings, position, is_reference)
+            SignTask(part, folder / folder_name(part), unranked if is_reference else settings, position, is_reference)
             for is_reference, shards in ((True, references), (False, own))
             for position, shard in enumerate(shards)
             for part in parts_of(shard)
@@ -205,13 +253,15 @@ class _Job:
             shutil.copyfileobj(sys.stdin.buffer, file, COPIED_BYTES)
         return str(path)
 
-    def _match(self) -> None:
-        parts = self._jobs
-        self._watcher.stage("match", parts)
-        shares = [(part, parts) for part in range(parts)]
-        work = partial(match_share, self._work, indexes=self._request.against_state)
-        for _ in in_processes(work, shares, parts):
-            self._watcher.step()
+    def _compare(self, corpus: SignedCorpus) -> CorpusVerdicts:
+        watcher, jobs = self._watcher, self._jobs
+        compared = ComparedRows.of(corpus)
+        watcher.stage("match", jobs)
+        for _ in match(self._work, compared, [(part, jobs) for part in range(jobs)], jobs):
+            watcher.step()
+        watcher.stage("resolve", 1)
+        pairs = read_matches(self._work, corpus)
+        return resolve(compared, pairs, only_references=self._request.only_against, jobs=jobs)
 
     def _write(self, out: Path, corpus: SignedCorpus, verdicts: CorpusVerdicts, summary: DedupeSummary) -> None:
         request, watcher = self._request, self._watcher
@@ -223,15 +273,15 @@ class _Job:
         shards = [Shard(each.path, each.name) for each in summary.inputs]
         watcher.stage("filter", len(shards) if request.outputs else 0)
         tasks = shards if request.outputs else []
-        for _ in in_processes(partial(filter_shard, out=out, outputs=request.outputs), tasks, self._jobs):
+        for _ in filter_shards(tasks, out, request.outputs, self._jobs):
             watcher.step()
         write_metadata(summary, request.inputs, out, request.outputs)
         write_summary(summary, out)
-        (out / INCOMPLETE_FILE).unlink()
 
 
-def match_share(work: Path, share: tuple[int, int], indexes: list[Path]) -> None:
-    match(work, share, indexes)
+def filter_shards(shards: list[Shard], out: Path, outputs: list[Output], jobs: int) -> Iterator[None]:
+    """Write these shards' rows."""
+    return beside(partial(filter_shard, out=out, outputs=outputs), shards, [each.path for each in shards], jobs)
 
 
 def write_metadata(summary: DedupeSummary, inputs: list[str], out: Path, outputs: list[Output]) -> None:
@@ -248,17 +298,25 @@ def write_metadata(summary: DedupeSummary, inputs: list[str], out: Path, outputs
     copy_metadata(inputs, name_of, out, outputs)
 
 
-def check_out(out: Path, inputs: list[str], outputs: list[Output], *, force: bool) -> None:
+def check_out(out: Path, inputs: list[str], *, force: bool) -> None:
     """BadSetting if results would be overwritten, or lie among the inputs."""
     real = Path(os.path.realpath(out))
     for name in inputs:
         path = Path(os.path.realpath(name))
         if path.is_dir() and (real == path or path in real.parents):
             raise BadSetting(f"--out {out} is inside the input {name}, and would be read as data: name another folder")
-        if any(real / each == path or real / each in path.parents for each in OUTPUTS):
-            raise BadSetting(f"the input {name} is inside the output of --out {out}: name another folder")
+    check_outside(out, inputs)
     if force or (out / INCOMPLETE_FILE).exists():
         return
-    existing = [name for name in (VERDICTS_FILE, VERDICT_LINES_FILE, SUMMARY_FILE, *OUTPUTS) if (out / name).exists()]
+    existing = [name for name in RESULTS if (out / name).exists()]
     if existing:
         raise BadSetting(f"{out / existing[0]} exists: name another --out, or overwrite it with --force")
+
+
+def check_outside(out: Path, inputs: list[str]) -> None:
+    """BadSetting if an input is among the results of an earlier run: a pattern may match them."""
+    results = [Path(os.path.realpath(out)) / each for each in RESULTS]
+    for name in inputs:
+        path = Path(os.path.realpath(name))
+        if any(each == path or each in path.parents for each in results):
+            raise BadSetting(f"the input {name} is inside the output of --out {out}: name another folder")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -140,8 +141,8 @@ class StoredOutcome:
         for file, row in (place for place in places if isinstance(place, tuple)):
             wanted[file].add(row)
         for file, rows in wanted.items():
-            if file not in paths:
-                continue
+            if not os.path.exists(paths.get(file, "")):
+                continue  # of an index or a run, which keep no texts
             before = 0
             for batch in read_batches(paths[file], summary.settings.text, []):
                 for row in [row for row in rows if before <= row < before + len(batch.reasons)]:

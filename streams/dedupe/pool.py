@@ -1,23 +1,65 @@
-"""Work in several processes, in order. With one job, in this process."""
+"""Work in several threads or processes, in order. With one job, in this process and thread.
+
+Threads start at once and share memory. Compiled code and Arrow run beside each other in threads; Python code does not,
+and needs processes.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from dustream.core.errors import DustreamError
+from dustream.streams.engine.worker_processes import worker_executor
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 
 TASKS_IN_FLIGHT_PER_JOB = 2
+
+
+_own = threading.local()
+
+
+class Stopped(Exception):
+    """The work of this thread was given up, because another thread failed or was interrupted."""
+
+
+def check_stopped() -> None:
+    """Called now and then by work in threads: raises Stopped if the outcome is not wanted any more."""
+    stop: threading.Event | None = getattr(_own, "stop", None)
+    if stop is not None and stop.is_set():
+        raise Stopped
+
+
+def in_threads(work: Callable[[Task], Outcome], tasks: Iterable[Task], jobs: int) -> Iterator[Outcome]:
+    """The outcome of each task, in their order. Tasks are taken when a thread is free. An error of a task is raised
+    here, and stops the others."""
+    if jobs <= 1:
+        yield from map(work, tasks)
+        return
+    stop = threading.Event()
+
+    def begin() -> None:
+        _own.stop = stop
+
+    executor = ThreadPoolExecutor(jobs, initializer=begin)
+    in_flight: deque[Future[Outcome]] = deque()
+    try:
+        for task in tasks:
+            in_flight.append(executor.submit(work, task))
+            if len(in_flight) > jobs:
+                yield in_flight.popleft().result()
+        while in_flight:
+            yield in_flight.popleft().result()
+    finally:
+        stop.set()
+        executor.shutdown(cancel_futures=True)
 
 
 def in_processes(work: Callable[[Task], Outcome], tasks: Iterable[Task], jobs: int) -> Iterator[Outcome]:
@@ -26,9 +68,7 @@ def in_processes(work: Callable[[Task], Outcome], tasks: Iterable[Task], jobs: i
     if jobs <= 1 or len(tasks) <= 1:
         yield from map(work, tasks)
         return
-    executor = ProcessPoolExecutor(
-        min(jobs, len(tasks)), mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker
-    )
+    executor = worker_executor(min(jobs, len(tasks)))
     in_flight: deque[Future[Outcome]] = deque()
     left = iter(tasks)
     try:
@@ -48,16 +88,3 @@ def in_processes(work: Callable[[Task], Outcome], tasks: Iterable[Task], jobs: i
         for process in multiprocessing.active_children():
             process.terminate()
             process.join()
-
-
-def _start_worker() -> None:
-    """The parent handles Ctrl-C, and a worker ends with its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-
-    def wait() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=wait, name="end with parent", daemon=True).start()

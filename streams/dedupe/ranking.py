@@ -14,13 +14,13 @@ Ints = NDArray[np.int64]
 
 
 def ranked_rows(preferences: list[Preference], lengths: Ints, columns: dict[str, pa.ChunkedArray]) -> Ints:
-    """The numbers of the rows by these preferences, then by their place in the input. Rows without a value come
-    last."""
+    """The numbers of the rows by these preferences, then by their place in the input. Rows without a value come last.
+    Texts that are all numbers (of CSV) are ordered as numbers."""
     numbers = np.arange(len(lengths), dtype=np.int64)
     table: dict[str, pa.Array | pa.ChunkedArray] = {}
     keys = []
     for place, each in enumerate(preferences):
-        name, values = f"{place}", columns[each.column] if each.column is not None else pa.array(numbers)
+        name, values = f"{place}", _as_numbers(columns[each.column]) if each.column is not None else pa.array(numbers)
         if each.name in ("longest", "shortest"):
             values = pa.array(lengths)
         table[name] = values
@@ -33,3 +33,12 @@ def ranked_rows(preferences: list[Preference], lengths: Ints, columns: dict[str,
         raise BadSetting(f"the rows cannot be ordered by {[each.name for each in preferences]}: {error}") from None
     numbered: Ints = order.to_numpy().astype(np.int64)
     return numbered
+
+
+def _as_numbers(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    for numbers in (pa.int64(), pa.float64()) if pa.types.is_string(values.type) else ():
+        try:
+            return values.cast(numbers)
+        except pa.ArrowInvalid:
+            continue
+    return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,19 +16,22 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadInput, UnreadableInput
+from dustream.streams.dedupe.csv_rows import CsvFile
+from dustream.streams.dedupe.pool import check_stopped
 from dustream.streams.dedupe.settings import nested_value
 from dustream.streams.dedupe.shards import ShardFormat, shard_format
-from dustream.streams.readers.lines import BrokenLine, lines_of
-from dustream.streams.readers.sources import BrokenSource, open_source, read_content
+from dustream.streams.readers.lines import BrokenLine, Line, lines_of
+from dustream.streams.readers.sources import BrokenSource, Source, open_source, read_content
 
 BATCH_BYTES_MAX: Final = 32 << 20
 BATCH_ROWS_MAX: Final = 8_192
 TEXT_BYTES_MAX: Final = 512 << 20
+LINE_BYTES_MAX: Final = TEXT_BYTES_MAX + BATCH_BYTES_MAX
 _UTF8_MARK: Final = b"\xef\xbb\xbf"
 
 # Why a row is not compared; 0: it is.
-REASONS: Final = (None, "no_text", "too_short", "not_text", "not_json", "too_long")
-NO_TEXT, TOO_SHORT, NOT_TEXT, NOT_JSON, TOO_LONG = range(1, 6)
+REASONS: Final = (None, "no_text", "too_short", "not_text", "not_json", "too_long", "not_csv")
+NO_TEXT, TOO_SHORT, NOT_TEXT, NOT_JSON, TOO_LONG, NOT_CSV = range(1, 7)
 
 
 class RowBatch(NamedTuple):
@@ -40,15 +44,16 @@ class RowBatch(NamedTuple):
 
 
 def read_batches(
-    path: str, text: str, columns: Sequence[str], groups: tuple[int, int] | None = None
+    path: str, text: str, columns: Sequence[str], part: tuple[int, int] | None = None
 ) -> Iterator[RowBatch]:
-    """Of a whole file, or of some row groups. UnreadableInput if it cannot be read to its end."""
+    """Of a whole file, or of a part of it (`Shard`). UnreadableInput if it cannot be read to its end."""
     format = shard_format(path)
     with naming(path):
-        if format == "jsonl":
-            yield from _json_batches(path, text, columns)
+        if format in ("jsonl", "csv"):
+            rows = _csv_rows(path, [text, *columns]) if format == "csv" else _json_rows(path, part)
+            yield from _batches(rows, text, columns)
             return
-        for batch in record_batches(path, format, [text, *columns], groups):
+        for batch in record_batches(path, format, [text, *columns], part):
             yield _row_batch(
                 nested(batch, text), {name: nested(batch, name) for name in columns}, np.zeros(len(batch), np.uint8)
             )
@@ -81,7 +86,9 @@ def record_batches(
             wanted = None if names is None else _checked(file.schema_arrow, names)
             for group in range(*(groups or (0, file.num_row_groups))):
                 size = batch_rows(file.metadata.row_group(group))
-                yield from file.iter_batches(size, row_groups=[group], columns=wanted)
+                for batch in file.iter_batches(size, row_groups=[group], columns=wanted):
+                    check_stopped()
+                    yield batch
         return
     with pa.memory_map(path) as mapped:
         reader = pa.ipc.open_file(mapped) if format == "arrow_file" else pa.ipc.open_stream(mapped)
@@ -95,6 +102,7 @@ def record_batches(
         for batch in batches:
             size = max(1, min(BATCH_ROWS_MAX, len(batch) * BATCH_BYTES_MAX // max(1, batch.nbytes)))
             for start in range(0, len(batch), size):
+                check_stopped()
                 yield batch.slice(start, size)
 
 
@@ -106,8 +114,12 @@ def batch_rows(group: Any) -> int:
 def _checked(schema: pa.Schema, names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in schema.names and _nested_type(schema, name) is None:
-            raise BadInput(f"no column {name}; there are {', '.join(schema.names[:20])}")
+            raise no_column(name, schema.names)
     return list(dict.fromkeys(names))
+
+
+def no_column(name: str, names: Sequence[str]) -> BadInput:
+    return BadInput(f"no column {name}; there are {', '.join(names[:20])}: name one of them")
 
 
 def _nested_type(schema: pa.Schema, name: str) -> pa.DataType | None:
@@ -179,7 +191,10 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-# JSON lines
+# JSON lines and CSV
+
+FoundRow = tuple[dict[str, Any], int]
+"""The fields of a row, and why it is not compared."""
 
 
 class JsonLine(NamedTuple):
@@ -189,10 +204,12 @@ class JsonLine(NamedTuple):
     too_long: bool
 
 
-def json_lines(path: str) -> Iterator[JsonLine]:
+def json_lines(path: str, part: tuple[int, int] | None = None) -> Iterator[JsonLine]:
+    """Of a file, or those that begin in a part of it, which is not compressed."""
     source = open_source(path)
     try:
-        for line in lines_of(read_content(source), bytes_max=TEXT_BYTES_MAX + BATCH_BYTES_MAX):
+        for line in _lines(source) if part is None else _lines_in(source, *part):
+            check_stopped()
             content = line.content if line.offset else line.content.removeprefix(_UTF8_MARK)
             if content and not content.isspace():
                 yield JsonLine(content, line.too_long)
@@ -200,19 +217,55 @@ def json_lines(path: str) -> Iterator[JsonLine]:
         source.close()
 
 
-def _json_batches(path: str, text: str, columns: Sequence[str]) -> Iterator[RowBatch]:
-    read = _JsonRows(text, columns)
-    for line in json_lines(path):
-        read.add(line)
+def _lines(source: Source) -> Iterator[Line]:
+    return lines_of(read_content(source), LINE_BYTES_MAX)
+
+
+def _lines_in(source: Source, begin: int, end: int) -> Iterator[Line]:
+    """What precedes the first line feed belongs to a line of the part before."""
+    before = min(begin, 1)
+    source.seek(begin - before)
+    lines = lines_of(iter(source.read, b""), LINE_BYTES_MAX, begin - before)
+    for line in itertools.islice(lines, before, None):
+        if line.offset >= end:
+            return
+        yield line
+
+
+def _json_rows(path: str, part: tuple[int, int] | None) -> Iterator[FoundRow]:
+    for line in json_lines(path, part):
+        yield ({}, TOO_LONG) if line.too_long else _decoded(line.content)
+
+
+def _csv_rows(path: str, names: Sequence[str]) -> Iterator[FoundRow]:
+    """An empty field has no value."""
+    file = CsvFile(path, LINE_BYTES_MAX)
+    header = file.header
+    for name in names:
+        if name not in header.names:
+            raise no_column(name, header.names)
+    wanted = [(name, header.names.index(name)) for name in dict.fromkeys(names)]
+    for record in file:
+        fields = None if record.too_long else header.fields(record.content)
+        if fields is None:
+            yield {}, TOO_LONG if record.too_long else NOT_CSV
+        else:
+            yield {name: fields[place] or None for name, place in wanted}, 0
+
+
+def _batches(rows: Iterator[FoundRow], text: str, columns: Sequence[str]) -> Iterator[RowBatch]:
+    read = _ReadRows(text, columns)
+    for row, reason in rows:
+        read.add(row, reason)
         if read.is_full:
             yield read.batch()
-            read = _JsonRows(text, columns)
+            read = _ReadRows(text, columns)
     if read.texts:
         yield read.batch()
 
 
-class _JsonRows:
-    """The wanted fields of some lines."""
+class _ReadRows:
+    """The wanted fields of some rows."""
 
     def __init__(self, text: str, columns: Sequence[str]) -> None:
         self._text, self._names = text, columns
@@ -225,8 +278,7 @@ class _JsonRows:
     def is_full(self) -> bool:
         return self._bytes > BATCH_BYTES_MAX or len(self.texts) >= BATCH_ROWS_MAX
 
-    def add(self, line: JsonLine) -> None:
-        row, reason = ({}, TOO_LONG) if line.too_long else _decoded(line.content)
+    def add(self, row: dict[str, Any], reason: int) -> None:
         value = nested_value(row, self._text)
         text = value.encode("utf-8", "replace") if isinstance(value, str) else b""
         if not reason and not isinstance(value, str):
@@ -242,7 +294,7 @@ class _JsonRows:
         return text_batch(list(self.texts), columns, np.array(self._reasons, dtype=np.uint8))
 
 
-def _decoded(line: bytes) -> tuple[dict[str, Any], int]:
+def _decoded(line: bytes) -> FoundRow:
     try:
         row = msgspec.json.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -1,14 +1,15 @@
-"""The files of a corpus: Parquet, Arrow (as Hugging Face `save_to_disk` writes it) and JSON lines, one shard each."""
+"""The files of a corpus, one shard each: Parquet, Arrow (as Hugging Face `save_to_disk` writes it), JSON lines, CSV."""
 
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,44 +20,55 @@ from dustream.core.errors import BadInput, BadSetting, UnreadableInput
 from dustream.streams.readers.formats import detect_format
 from dustream.streams.readers.sources import compression_of, open_source
 
-ShardFormat = Literal["parquet", "arrow_file", "arrow_stream", "jsonl"]
+ShardFormat = Literal["parquet", "arrow_file", "arrow_stream", "jsonl", "csv"]
 
-DATA_NAME: Final = re.compile(r"\.(parquet|arrow|(jsonl|ndjson|json)(\.gz|\.zst)?)$")
+DATA_NAME: Final = re.compile(r"\.(parquet|arrow|(jsonl|ndjson|json|csv|tsv)(\.gz|\.zst)?)$")
+_CSV_NAME: Final = re.compile(r"\.(csv|tsv)(\.gz|\.zst)?$")
 # What Hugging Face puts beside the data, by name: copied, never read as data.
 METADATA_NAMES: Final = ("state.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json")
-FORMATS_READ: Final = "Parquet, Arrow, and JSON lines (.gz, .zst)"
+FORMATS_READ: Final = "Parquet, Arrow, JSON lines and CSV (.gz, .zst)"
 PART_BYTES_MIN: Final = 64 << 20  # uncompressed
 STDIN_NAME: Final = "stdin.jsonl"
 _ARROW_STREAM: Final = b"\xff\xff\xff\xff"
 
 
 class Shard(Struct, frozen=True):
-    """A file, or some row groups of a large one (from, to), of which `first_row` is the first row. `name` is its path
-    below the input that was named, where its output goes."""
+    """A file, or a part of a large one, from and to: row groups of Parquet, bytes of JSON lines (the lines that begin
+    there). `name` is its path below the input that was named, where its output goes."""
 
     path: str
     name: str
-    groups: tuple[int, int] | None = None
-    first_row: int = 0
+    part: tuple[int, int] | None = None
 
 
 def parts_of(shard: Shard) -> list[Shard]:
-    """A large Parquet file in parts, which several processes can sign. The same file has the same parts on every
+    """A large file in parts, which can be signed beside each other. The same file has the same parts on every
     machine."""
     try:
-        metadata = pq.read_metadata(shard.path) if shard_format(shard.path) == "parquet" else None
+        format = shard_format(shard.path)
+        if format == "jsonl" and compression(shard.path) == "plain":
+            ends = _ends_of_lines(os.path.getsize(shard.path))
+        else:
+            ends = _ends_of_groups(pq.read_metadata(shard.path)) if format == "parquet" else []
     except (pa.ArrowException, OSError, BadInput):
-        metadata = None  # whoever reads it says why
-    if metadata is None or metadata.num_row_groups < 2:
-        return [shard]
-    parts, begin, size, row, first_row = [], 0, 0, 0, 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        size, row = size + group.total_byte_size, row + group.num_rows
-        if size >= PART_BYTES_MIN or number == metadata.num_row_groups - 1:
-            parts.append(Shard(shard.path, shard.name, (begin, number + 1), first_row))
-            begin, size, first_row = number + 1, 0, row
+        ends = []  # whoever reads it says why
+    parts = [replace(shard, part=part) for part in itertools.pairwise([0, *ends])]
     return parts if len(parts) > 1 else [shard]
+
+
+def _ends_of_groups(metadata: Any) -> list[int]:
+    ends, size = [], 0
+    for number in range(metadata.num_row_groups):
+        size += metadata.row_group(number).total_byte_size
+        if size >= PART_BYTES_MIN or number == metadata.num_row_groups - 1:
+            ends.append(number + 1)
+            size = 0
+    return ends
+
+
+def _ends_of_lines(size: int) -> list[int]:
+    parts = max(1, size // PART_BYTES_MIN)
+    return [size * number // parts for number in range(1, parts + 1)]
 
 
 def find_shards(inputs: Iterable[str], on_passed_over: Callable[[str], None] = lambda path: None) -> list[Shard]:
@@ -123,7 +135,9 @@ def _longer(shard: Shard, depth: int) -> str:
 
 
 def shard_format(path: str) -> ShardFormat:
-    """By content; UnreadableInput says what it is instead."""
+    """By content, CSV by its name; UnreadableInput says what it is instead."""
+    if _CSV_NAME.search(path):
+        return "csv"
     source = open_source(path)
     try:
         head = source.peek(16)
@@ -139,6 +153,11 @@ def shard_format(path: str) -> ShardFormat:
     if found != "jsonl":
         raise UnreadableInput(f"{path}: a file of crawled pages ({found}): `dustream run` deduplicates those")
     return "jsonl"
+
+
+def is_lines(path: str) -> bool:
+    """Whether Python code reads its rows one by one."""
+    return not path.endswith((".parquet", ".arrow"))
 
 
 def compression(path: str) -> str:

@@ -19,6 +19,7 @@ import hashlib
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,18 +32,20 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from dustream.core.errors import StateMismatch
+from dustream.core.errors import BadSetting, StateMismatch
 from dustream.core.once.records import RowColumns
 from dustream.core.text.row_signing import sign_rows
 from dustream.core.tier2.bands import band_keys, bands_for
 from dustream.streams.dedupe.mapped import FILE_BYTES_MULTIPLE, MappedFiles
+from dustream.streams.dedupe.pool import in_threads
 from dustream.streams.dedupe.rows import TOO_SHORT, RowBatch, as_type, one_type, read_batches
 from dustream.streams.dedupe.settings import DedupeSettings
 from dustream.streams.dedupe.shards import Shard
 from dustream.streams.readers.fingerprint import Fingerprint, fingerprint
 
-SIGNED_FORMAT: Final = 1
+SIGNED_FORMAT: Final = 2
 SHARD_FILE: Final = "shard.json"
+PART_SUFFIX: Final = ".part"
 _WORD_BYTES: Final = 8
 _COLUMNS: Final = {
     "keys.u64": np.uint64, "hashes.u64": np.uint64, "bytes.u64": np.uint64, "tokens.i64": np.int64,
@@ -53,7 +56,8 @@ COLUMNS_FILE: Final = "columns.arrow"
 
 
 class SignedShard(Struct, frozen=True, kw_only=True):
-    """What is known of a shard that is signed. `is_reference`: it stays as it is, others are compared with it."""
+    """What is known of a shard that is signed. `is_reference`: it stays as it is, others are compared with it.
+    `sources`: of a part of an index, the files whose rows it has."""
 
     format: int = SIGNED_FORMAT
     shard: Shard
@@ -62,24 +66,25 @@ class SignedShard(Struct, frozen=True, kw_only=True):
     rows: int
     position: int = 0
     is_reference: bool = False
+    sources: list[Fingerprint] = []
 
     @property
     def sort_key(self) -> tuple[bool, int, str, int]:
-        return not self.is_reference, self.position, self.shard.path, self.shard.first_row
+        return not self.is_reference, self.position, self.shard.path, self.shard.part[0] if self.shard.part else 0
 
 
 def folder_name(shard: Shard) -> str:
     """A name for a shard's folder: readable, and another for each path."""
     readable = re.sub(r"[^\w.-]+", "_", shard.name)[-80:]
     digest = hashlib.blake2b(os.path.abspath(shard.path).encode(), digest_size=6).hexdigest()
-    return f"{readable}-{digest}" + (f"-{shard.first_row}" if shard.groups else "")
+    return f"{readable}-{digest}" + (f"-{shard.part[0]}" if shard.part else "")
 
 
 class SignatureWriter:
     """Writes the columns of a shard, batch by batch; `finish` makes them visible."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._part = folder, folder.with_name(folder.name + ".part")
+        self._folder, self._part = folder, folder.with_name(folder.name + PART_SUFFIX)
         shutil.rmtree(self._part, ignore_errors=True)
         self._part.mkdir(parents=True)
         self._stack = ExitStack()
@@ -132,19 +137,30 @@ class SignatureWriter:
 
 
 def sign_shard(
-    shard: Shard, folder: Path, settings: DedupeSettings, *, position: int = 0, is_reference: bool = False
+    shard: Shard,
+    folder: Path,
+    settings: DedupeSettings,
+    *,
+    position: int = 0,
+    is_reference: bool = False,
+    jobs: int = 1,
 ) -> SignedShard:
-    """Sign all rows of a shard, unless that was done before. UnreadableInput if it cannot be read to its end."""
+    """Sign all rows of a shard, unless that was done before, in `jobs` threads. UnreadableInput if it cannot be read to
+    its end."""
     known = SignedShard(
         shard=shard, fingerprint=fingerprint(shard.path), settings=settings, rows=0, position=position,
         is_reference=is_reference,
     )  # fmt: skip
     if (earlier := _reused(folder, known)) is not None:
         return earlier
+
+    def signed(batch: RowBatch) -> tuple[dict[str, NDArray[Any]], NDArray[np.uint64], dict[str, pa.Array]]:
+        return *sign_batch(batch, settings), batch.columns
+
     with SignatureWriter(folder) as writer:
-        for batch in read_batches(shard.path, settings.text, settings.columns, shard.groups):
-            columns, shingles = sign_batch(batch, settings)
-            writer.add(columns, shingles, batch.columns)
+        batches = read_batches(shard.path, settings.text, settings.columns, shard.part)
+        for columns, shingles, others in in_threads(signed, batches, jobs):
+            writer.add(columns, shingles, others)
         return writer.finish(known)
 
 
@@ -195,8 +211,10 @@ class SignedCorpus:
         self.shards = [known for known, _ in found]
         self._folders = [folder for _, folder in found]
         self.starts = np.cumsum([0, *(known.rows for known in self.shards)], dtype=np.int64)
+        self.first_rows = _rows_before(self.shards)
         self.references = int(sum(known.rows for known in self.shards if known.is_reference))
         self._check_settings()
+        self._check_sources()
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -209,11 +227,34 @@ class SignedCorpus:
         """Shingles and bands must be comparable; names of columns may differ between shards."""
         for known in self.shards:
             mine, theirs = self.settings, known.settings
-            if (mine.rules, mine.threshold) != (theirs.rules, theirs.threshold) or known.format != SIGNED_FORMAT:
+            if known.format != SIGNED_FORMAT:
+                raise StateMismatch(f"{known.shard.path} was signed by another version of dustream: sign it again")
+            if (mine.rules, mine.threshold) != (theirs.rules, theirs.threshold):
                 raise StateMismatch(
                     f"{known.shard.path} was signed with other settings ({theirs.rules}, threshold "
                     f"{theirs.threshold}): sign it again with the same"
                 )
+
+    def _check_sources(self) -> None:
+        """Rows compared with an index that has them already would all be dropped."""
+        own = self.sources
+        for known, folder in zip(self.shards, self._folders, strict=True):
+            if own and all(each in known.sources for each in own):
+                raise BadSetting(
+                    f"the index has the rows of these inputs from an earlier run, so all of them would be dropped: "
+                    f"remove {folder} to repeat that run"
+                )
+
+    @property
+    def sources(self) -> list[Fingerprint]:
+        """The files of all rows that are no references, once each."""
+        own = (known for known in self.shards if known.rows and not known.is_reference)
+        return list(dict.fromkeys(known.fingerprint for known in own if known.fingerprint is not None))
+
+    def has_values(self, name: str) -> bool:
+        """Whether any row that is no reference has a value in this column."""
+        own = (self._other_of(number, name) for number, known in enumerate(self.shards) if not known.is_reference)
+        return any(part is not None and part.null_count < len(part) for part in own)
 
     @property
     def identity(self) -> str:
@@ -255,9 +296,13 @@ class SignedCorpus:
         flat = [each for part in chunks for each in _chunks(part)]
         return pa.chunked_array(flat, wanted)
 
-    def ids(self) -> pa.ChunkedArray:
-        """By row: its id, or file and row number where no column has it."""
-        parts = [self._ids_of(number) for number in range(len(self.shards))]
+    def ids(self, *, with_references: bool = True) -> pa.ChunkedArray:
+        """By row: its id, or file and row number where no column has it; of one type."""
+        parts = [
+            self._ids_of(number)
+            for number, known in enumerate(self.shards)
+            if with_references or not known.is_reference
+        ]
         wanted = one_type(parts)
         flat = [each for part in parts for each in _chunks(as_type(part, wanted))]
         return pa.chunked_array(flat, wanted)
@@ -270,7 +315,7 @@ class SignedCorpus:
             found = self._other_of(number, known.settings.id)
             if found is not None:
                 return found
-        rows = pa.array(np.arange(known.rows) + known.shard.first_row).cast(pa.string())
+        rows = pa.array(np.arange(known.rows) + self.first_rows[number]).cast(pa.string())
         return pc.binary_join_element_wise(known.shard.name, rows, ":")
 
     def _other_of(self, number: int, name: str) -> pa.ChunkedArray | None:
@@ -280,6 +325,16 @@ class SignedCorpus:
         with pa.memory_map(str(path)) as mapped:
             table = pa.ipc.open_file(mapped).read_all()
         return table[name] if name in table.column_names else None
+
+
+def _rows_before(shards: list[SignedShard]) -> NDArray[np.int64]:
+    """By shard: the rows of its file that precede it."""
+    counts: Counter[str] = Counter()
+    before = []
+    for known in shards:
+        before.append(counts[known.shard.path])
+        counts[known.shard.path] += known.rows
+    return np.array(before, dtype=np.int64)
 
 
 def _chunks(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -12,8 +14,11 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting, StateMismatch
-from dustream.core.once.records import RowComparison, judge_rows, match_rows
+from dustream.core.once.records import RowColumns, RowComparison, Threads, first_rows, judge_rows, match_rows
 from dustream.core.similarity import threshold_ratio
+from dustream.streams.dedupe.index import index_parts
+from dustream.streams.dedupe.mapped import MappedFiles
+from dustream.streams.dedupe.pool import check_stopped, in_threads
 from dustream.streams.dedupe.ranking import ranked_rows
 from dustream.streams.dedupe.rows import REASONS
 from dustream.streams.dedupe.settings import DedupeSettings
@@ -58,16 +63,37 @@ class DedupeSummary(Struct, frozen=True, kw_only=True):
     clusters: int = 0
     largest: list[tuple[int, int]] = []
 
+    @property
+    def compared(self) -> int:
+        return self.rows - self.roles.get("not_compared", 0)
+
+    @property
+    def nothing_compared(self) -> str:
+        """Why, if no row was compared."""
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.reasons.items())
+        return f"no row could be compared ({reasons} in {self.settings.text}): is --text right?"
+
 
 def open_corpus(work: Path, indexes: list[Path] | None = None) -> SignedCorpus:
     """The signed shards in a work folder, after those in indexes."""
-    folders = [folder for index in indexes or [] for folder in sorted(index.iterdir())]
+    for index in indexes or []:
+        if not index.is_dir():
+            raise BadSetting(f"{index} is no index: there is no such folder")
+    folders = [folder for index in indexes or [] for folder in index_parts(index)]
     here = work / SIGNATURES
     folders += sorted(here.iterdir()) if here.is_dir() else []
     corpus = SignedCorpus(folders)
     if len(corpus) == corpus.references:
         raise BadSetting(f"{work} has no signatures of rows: run `dustream dedupe sign` with it first")
+    _check_columns(corpus)
     return corpus
+
+
+def _check_columns(corpus: SignedCorpus) -> None:
+    """A column that no row has is named wrongly, unless no row could be read at all."""
+    missing = [name for name in corpus.settings.columns if not corpus.has_values(name)]
+    if missing and not corpus.column("reasons.u8")[corpus.references :].all():
+        raise BadSetting(f"no row has a value for {missing[0]}, named by --id or --prefer: name another column")
 
 
 def comparison_of(corpus: SignedCorpus, *, only_references: bool = False) -> RowComparison:
@@ -82,20 +108,45 @@ def parse_share(text: str) -> tuple[int, int]:
     return int(part) - 1, int(parts)
 
 
-def match(work: Path, share: tuple[int, int], indexes: list[Path] | None = None) -> Path:
-    """Find the matches within a share of the buckets, and write them."""
-    corpus = open_corpus(work, indexes)
-    path = work / MATCHES / f"{share[0] + 1}-of-{share[1]}.npz"
-    if _matches_of(path, corpus) is not None:
+class ComparedRows(NamedTuple):
+    """A corpus with what its rows are compared by; `firsts`: by row, the first one with the same tokens."""
+
+    corpus: SignedCorpus
+    rows: RowColumns
+    firsts: NDArray[np.int64]
+    mapped: MappedFiles
+
+    @classmethod
+    def of(cls, corpus: SignedCorpus) -> ComparedRows:
+        rows, mapped = corpus.row_columns()
+        return cls(corpus, rows, first_rows(rows), mapped)
+
+    def on_rows(self) -> None:
+        check_stopped()
+        self.mapped.release_some()
+
+
+def match(work: Path, compared: ComparedRows, shares: list[tuple[int, int]], jobs: int = 1) -> Iterator[Path]:
+    """Find the matches within some shares of the buckets, a thread each, and write them to a file each."""
+    corpus, rows, firsts, mapped = compared
+    comparison = comparison_of(corpus)
+
+    def matched(share: tuple[int, int]) -> Path:
+        path = work / MATCHES / f"{share[0] + 1}-of-{share[1]}.npz"
+        if _matches_of(path, corpus) is None:
+            _write_matches(path, match_rows(rows, firsts, comparison, share, compared.on_rows), corpus)
         return path
-    rows, mapped = corpus.row_columns()
-    pairs = match_rows(rows, comparison_of(corpus), share, mapped.release)
+
+    yield from in_threads(matched, shares, jobs)
+    mapped.release()
+
+
+def _write_matches(path: Path, pairs: NDArray[np.int64], corpus: SignedCorpus) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     with temporary.open("wb") as file:
         np.savez(file, pairs=pairs, identity=np.array(corpus.identity))
     temporary.replace(path)
-    return path
 
 
 def _matches_of(path: Path, corpus: SignedCorpus) -> NDArray[np.int64] | None:
@@ -123,19 +174,21 @@ def read_matches(work: Path, corpus: SignedCorpus) -> NDArray[np.int64]:
     raise StateMismatch(f"the matches in {work} are not complete, {what}: run `dustream dedupe match {work}`")
 
 
-def resolve(corpus: SignedCorpus, pairs: NDArray[np.int64], *, only_references: bool = False) -> CorpusVerdicts:
+def resolve(
+    compared: ComparedRows, pairs: NDArray[np.int64], *, only_references: bool = False, jobs: int = 1
+) -> CorpusVerdicts:
     """The verdict on every row."""
-    rows, mapped = corpus.row_columns()
+    corpus, rows, firsts, mapped = compared
     settings = corpus.settings
     columns = {each.column: corpus.other(each.column) for each in settings.preferences if each.column is not None}
     ranked = ranked_rows(settings.preferences, corpus.column("tokens.i64"), columns)
     if corpus.references:
         is_reference = ranked < corpus.references
         ranked = np.concatenate((np.sort(ranked[is_reference]), ranked[~is_reference]))
-    found = judge_rows(rows, comparison_of(corpus, only_references=only_references), pairs, ranked)
-    verdicts = described(found, corpus.column("reasons.u8"), rows.hashes, corpus.column("bytes.u64"))
+    threads = Threads(jobs, partial(in_threads, jobs=jobs), compared.on_rows)
+    found = judge_rows(rows, firsts, comparison_of(corpus, only_references=only_references), pairs, ranked, threads)
     mapped.release()
-    return verdicts
+    return described(found, corpus.column("reasons.u8"), rows.hashes, corpus.column("bytes.u64"))
 
 
 def summarize(corpus: SignedCorpus, verdicts: CorpusVerdicts, unread: list[UnreadShard]) -> DedupeSummary:

@@ -61,7 +61,8 @@ def described(
     return CorpusVerdicts(roles, found.groups, found.winners, found.similarities, relations, reasons)
 
 
-def verdict_schema(ids: pa.DataType) -> pa.Schema:
+def verdict_schema(ids: pa.DataType, winners: pa.DataType) -> pa.Schema:
+    """Winners may be references, whose ids may have another type."""
     return pa.schema(
         [
             ("file", pa.string()),
@@ -69,7 +70,7 @@ def verdict_schema(ids: pa.DataType) -> pa.Schema:
             ("id", ids),
             ("role", pa.string()),
             ("cluster", pa.int64()),
-            ("winner", ids),
+            ("winner", winners),
             ("winner_file", pa.string()),
             ("winner_row", pa.int64()),
             ("similarity", pa.float64()),
@@ -81,10 +82,9 @@ def verdict_schema(ids: pa.DataType) -> pa.Schema:
 
 def verdict_tables(corpus: SignedCorpus, verdicts: CorpusVerdicts) -> Iterator[pa.Table]:
     """Of every row that is no reference, shard by shard."""
-    ids, starts = corpus.ids(), corpus.starts
+    ids, own_ids, starts, first_rows = corpus.ids(), corpus.ids(with_references=False), corpus.starts, corpus.first_rows
     names = pa.array([known.shard.name for known in corpus.shards], pa.string())
-    first_rows = np.array([known.shard.first_row for known in corpus.shards], dtype=np.int64)
-    schema = verdict_schema(ids.type)
+    schema = verdict_schema(own_ids.type, ids.type)
     for number, known in enumerate(corpus.shards):
         if known.is_reference:
             continue
@@ -95,8 +95,8 @@ def verdict_tables(corpus: SignedCorpus, verdicts: CorpusVerdicts) -> Iterator[p
             shards = np.searchsorted(starts, winners, side="right") - 1
             columns = [
                 pa.array([known.shard.name], pa.string()).take(pa.array(np.zeros(len(winners), np.int64))),
-                np.arange(part.start - first, part.stop - first) + known.shard.first_row,
-                ids.slice(part.start, len(winners)),
+                np.arange(part.start - first, part.stop - first) + first_rows[number],
+                own_ids.slice(part.start - corpus.references, len(winners)),
                 _named(ROLES, verdicts.roles[part]),
                 verdicts.clusters[part],
                 ids.take(pa.array(winners)),
@@ -116,7 +116,7 @@ def _named(names: tuple[str | None, ...], numbers: NDArray[np.uint8]) -> pa.Arra
 def write_verdicts(corpus: SignedCorpus, verdicts: CorpusVerdicts, out: Path, *, json_lines: bool) -> None:
     """Written beside their names and renamed when they are complete."""
     part, lines = out / (VERDICTS_FILE + ".part"), out / (VERDICT_LINES_FILE + ".part")
-    schema = verdict_schema(corpus.ids().type)
+    schema = verdict_schema(corpus.ids(with_references=False).type, corpus.ids().type)
     dictionaries = ["file", "role", "winner_file", "relation", "reason"]
     with ExitStack() as stack:
         writer = stack.enter_context(pq.ParquetWriter(part, schema, compression="zstd", use_dictionary=dictionaries))

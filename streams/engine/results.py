@@ -19,8 +19,9 @@ from dustream.core.pages.rows import CountRow, HomeRow, imbalance
 from dustream.schemas.alarms import Alarm
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.rules import RuleSet
-from dustream.schemas.status import DuplicateStatus, Problem, Relation, Role, is_kept
+from dustream.schemas.status import Decided, DuplicateStatus, Problem, Relation, Role, is_kept
 from dustream.streams.engine.alarms import AlarmCounts, AlarmLine, standing_alarms
+from dustream.streams.engine.sizes import SizeTally
 from dustream.streams.engine.state_rows import view_prefix
 from dustream.streams.folders import make_folder
 from dustream.streams.store.base import Store
@@ -28,8 +29,8 @@ from dustream.streams.store.base import Store
 _ENCODER = msgspec.json.Encoder()
 
 
-class StatusLine(Struct, frozen=True):
-    """A line of status.jsonl."""
+class StatusLine(Struct, frozen=True, omit_defaults=True):
+    """A line of status.jsonl. `decided`: only where an operator decided on the page."""
 
     url: str
     role: Role
@@ -40,6 +41,7 @@ class StatusLine(Struct, frozen=True):
     target: str | None
     problem: Problem | None
     version: int
+    decided: Decided | None = None
 
 
 class GroupMember(Struct, frozen=True):
@@ -91,6 +93,7 @@ def status_line(status: DuplicateStatus) -> StatusLine:
         target=status.target,
         problem=status.problem,
         version=status.since,
+        decided=status.decided,
     )
 
 
@@ -173,6 +176,9 @@ class Results(Protocol):
     def tier2_load(self) -> Tier2Load | None:
         """The distribution of pages over tier 2; None for an engine without tier 2."""
 
+    def sizes(self) -> SizeTally | None:
+        """Of all pages; None for an engine with a state, which has them in its rows."""
+
 
 class StoredResults:
     """Results in the store of an engine with a state."""
@@ -201,6 +207,9 @@ class StoredResults:
 
     def tier2_load(self) -> Tier2Load:
         return read_tier2_load(self._store, self._partitions)
+
+    def sizes(self) -> None:
+        return None
 
 
 def write_results(store: Store, out: Path) -> Outcome:

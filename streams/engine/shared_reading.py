@@ -8,6 +8,7 @@ what comes first.
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dustream.core.errors import BadSetting, UnreadableInput
+from dustream.core.errors import UnreadableInput
 from dustream.core.intake import Intake, take_in
 from dustream.core.text.extractors import TextSource
 from dustream.schemas.crawl import CrawlEvent
@@ -29,10 +30,14 @@ from dustream.streams.engine.signing import (
     Chunk,
     Sign,
     SignedChunk,
-    end_with_parent,
     sign_isolated,
 )
-from dustream.streams.engine.worker_server import SHARED_BYTES_MIN, interrupts_ignored, worker_context
+from dustream.streams.engine.worker_processes import (
+    SHARED_BYTES_MIN,
+    follow_parent,
+    interrupts_ignored,
+    worker_context,
+)
 from dustream.streams.readers import Share
 
 CHUNKS_AHEAD_MAX = 32  # signed by a worker and not yet taken by the parent
@@ -68,10 +73,9 @@ class _RefusedInput(Struct, frozen=True, array_like=True, tag=True):
 
 
 class _Failed(Struct, frozen=True, array_like=True, tag=True):
-    """The run cannot go on."""
+    """The run cannot go on; `error` is the exception, pickled."""
 
-    reason: str
-    by_setting: bool
+    error: bytes
 
 
 _Message = _SignedShare | _RefusedInput | _Failed
@@ -88,17 +92,21 @@ def can_be_shared(plans: list[InputPlan]) -> bool:
 
 
 def _work(request: ReadRequest, reader: int, readers: int, first: int, connection: Connection) -> None:
-    """Reads all inputs from number `first` on, and sends this reader's share of each."""
-    end_with_parent()
+    """Read all inputs from number `first` on, and send this reader's share of each."""
+    follow_parent()
     messages: Queue[bytes | None] = Queue(CHUNKS_AHEAD_MAX)
     sender = threading.Thread(target=_send_all, args=(messages, connection), daemon=True)
     sender.start()
     for number, plan in enumerate(request.plans[first:], start=first):
-        share = Share((reader + number) % readers, readers)
-        for message in _messages(request, plan, share):
+        for message in _messages(request, plan, _share_of(reader, readers, number)):
             messages.put(_ENCODER.encode(message))
     messages.put(None)
     sender.join()
+
+
+def _share_of(reader: int, readers: int, number: int) -> Share:
+    """In input `number`. Every input begins with another reader, so that small ones are shared, too."""
+    return Share((reader + number) % readers, readers)
 
 
 def _send_all(messages: Queue[bytes | None], connection: Connection) -> None:
@@ -119,10 +127,16 @@ def _messages(request: ReadRequest, plan: InputPlan, share: Share) -> Iterator[_
             started = signed
     except UnreadableInput as error:
         yield _RefusedInput(str(error))
-    except BadSetting as error:
-        yield _Failed(str(error), True)
     except Exception as error:
-        yield _Failed(f"{type(error).__name__}: {error}", False)
+        yield _Failed(_pickled(error))
+
+
+def _pickled(error: Exception) -> bytes:
+    try:
+        pickle.loads(pickled := pickle.dumps(error))
+    except Exception:  # not every exception survives it
+        return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+    return pickled
 
 
 # ---------------------------------------------------------------- in the parent
@@ -137,13 +151,13 @@ class _Worker:
         self._readers = readers
         self._plans = list(request.plans)
         self._number = 0  # of the input that the next message is about
-        self._start(0)
+        self._start()
 
-    def _start(self, first: int) -> None:
+    def _start(self) -> None:
         ours, theirs = multiprocessing.Pipe(duplex=False)
         request = replace(self._request, plans=self._plans)
         self._process = worker_context().Process(
-            target=_work, args=(request, self._reader, self._readers, first, theirs), daemon=True
+            target=_work, args=(request, self._reader, self._readers, self._number, theirs), daemon=True
         )
         with interrupts_ignored():
             self._process.start()
@@ -160,22 +174,26 @@ class _Worker:
         try:
             message = _DECODER.decode(self._connection.recv_bytes())
         except (EOFError, OSError):  # it ended between messages, or within one
-            message = self._after_crash()
+            self.close()
+            message = self._isolated()
+            self._move_behind(message)
+            self._start()
+        else:
+            self._move_behind(message)
+        return message
+
+    def _move_behind(self, message: _Message) -> None:
         if isinstance(message, _SignedShare):
             progress = message.span.progress
-            plan = self._plans[self._number]
-            self._plans[self._number] = plan._replace(start=progress.position)
+            self._plans[self._number] = self._plans[self._number]._replace(start=progress.position)
             self._number += progress.done
         else:
             self._number += 1
-        return message
 
-    def _after_crash(self) -> _Message:
-        """Sign the chunk that the worker died on with each page that can kill a process in one of its own. Another
-        worker goes on behind it."""
-        self.close()
+    def _isolated(self) -> _Message:
+        """The chunk that the worker died on, signed with every page that kills a process in one of its own."""
         plan = self._plans[self._number]
-        share = Share((self._reader + self._number) % self._readers, self._readers)
+        share = _share_of(self._reader, self._readers, self._number)
         notices: list[str] = []
         try:
             with closing(
@@ -183,18 +201,14 @@ class _Worker:
             ) as chunks:
                 chunk = next(chunks)
         except UnreadableInput as error:
-            self._start(self._number + 1)
             return _RefusedInput(str(error))
         intake, seconds = sign_isolated(chunk.events, self._request.source, self._request.sign)
-        progress = chunk.place.progress
-        self._plans[self._number] = plan._replace(start=progress.position)
-        self._start(self._number + progress.done)
         return _SignedShare(chunk.place, intake, 0.0, seconds, notices)
 
     def close(self) -> None:
-        self._connection.close()
-        self._process.kill()
+        self._process.kill()  # before its pipe is closed, which it would complain about
         self._process.join()
+        self._connection.close()
 
 
 class SharedReading:
@@ -248,7 +262,7 @@ class SharedReading:
     def _next_of(self, number: int) -> _Message:
         message = self._workers[number].next()
         if isinstance(message, _Failed):
-            raise BadSetting(message.reason) if message.by_setting else RuntimeError(message.reason)
+            raise pickle.loads(message.error)
         return message
 
     def _taken(self, head: _SignedShare, span: ChunkSpan) -> SignedChunk[ChunkSpan]:

@@ -3,13 +3,10 @@ time."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -18,7 +15,7 @@ import msgspec
 from dustream.core.intake import Intake, Rejected, take_in
 from dustream.core.text.extractors import TextSource
 from dustream.schemas.crawl import CrawlEvent
-from dustream.streams.engine.worker_server import interrupts_ignored
+from dustream.streams.engine.worker_processes import worker_executor
 
 INLINE_EVENTS = 400  # fewer are signed faster in this process than it takes to start a pool
 CHUNKS_IN_FLIGHT_PER_JOB = 3
@@ -73,28 +70,6 @@ def _sign_in_worker(data: bytes, source: TextSource, sign: Sign) -> bytes:
     return _ENCODER.encode((intake, time.process_time() - started))
 
 
-def end_with_parent() -> None:
-    """End the worker with its parent. Otherwise it would wait for ever and keep the parent's output files open."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, name="end with parent", daemon=True).start()
-
-
-def _new_executor(workers: int) -> ProcessPoolExecutor:
-    # spawn, not fork: this process has threads (RocksDB's) that do not survive a fork
-    context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(workers, mp_context=context, initializer=end_with_parent)
-    with interrupts_ignored():
-        for _ in range(workers):
-            executor.submit(int)  # starts a worker if none is idle
-    return executor
-
-
 class SigningPool:
     """Worker processes. A worker that dies (a parser crash) costs the page that caused it, not the run."""
 
@@ -102,7 +77,7 @@ class SigningPool:
         self._jobs = jobs
         self._source = source
         self._sign = sign
-        self._executor = _new_executor(jobs)
+        self._executor = worker_executor(jobs)
 
     def __enter__(self) -> SigningPool:
         return self
@@ -135,7 +110,7 @@ class SigningPool:
 
     def _renew(self) -> None:
         self._executor.shutdown(wait=True, cancel_futures=True)
-        self._executor = _new_executor(self._jobs)
+        self._executor = worker_executor(self._jobs)
 
     def _result(self, events: list[CrawlEvent], future: Future[bytes]) -> tuple[Intake, float]:
         try:
@@ -147,7 +122,7 @@ class SigningPool:
 
 def sign_isolated(events: list[CrawlEvent], source: TextSource, sign: Sign) -> tuple[Intake, float]:
     """Sign events in a process of their own, halving them until a page that kills it is alone."""
-    with _new_executor(1) as executor:
+    with worker_executor(1) as executor:
         try:
             return _SIGNED.decode(executor.submit(_sign_in_worker, _ENCODER.encode(events), source, sign).result())
         except BrokenProcessPool:

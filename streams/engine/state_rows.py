@@ -12,7 +12,7 @@ from dustream.core.settings import Settings
 from dustream.streams.readers.fingerprint import Fingerprint
 from dustream.streams.store.base import Store
 
-STATE_FORMAT = 6  # changes when the rows of any processor change
+STATE_FORMAT = 7  # changes when the rows of any processor change
 STATE_KEY = b"meta/state"
 COUNTS_KEY = b"meta/counts"
 MAP_KEY = b"meta/partition-map"

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.errors import BadSetting
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.compile import inner, kernel
 from dustream.streams.generate.draws import Draws, lookup_table, mix64
 from dustream.streams.generate.prose import SHINGLE_TOKENS, page_lengths, zipf_weights
 
@@ -108,7 +108,7 @@ def _roots(draws: Draws, pages: int, copies_per_mille: int) -> NDArray[np.int64]
     return roots
 
 
-@kernel
+@inner
 def _mix(value: np.uint64) -> np.uint64:
     """draws.mix64 of one number."""
     value ^= value >> np.uint64(30)
@@ -118,7 +118,7 @@ def _mix(value: np.uint64) -> np.uint64:
     return value ^ (value >> np.uint64(31))
 
 
-@kernel
+@inner
 def _write_tokens(
     key: np.uint64, topic: int, words: NDArray[np.uint16], length: int, tokens: NDArray[np.uint64]
 ) -> None:
@@ -133,7 +133,7 @@ def _write_tokens(
             tokens[j] = _mix(word + np.uint64(1))
 
 
-@kernel
+@inner
 def _edit_tokens(key: np.uint64, touched: int, length: int, tokens: NDArray[np.uint64]) -> None:
     """Replace tokens so that at most `touched` shingles change: five each within the text, one each at its start."""
     within = touched // SHINGLE_TOKENS

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 Item = TypeVar("Item")
 
 GOLDEN_GAMMA = 0x9E3779B97F4A7C15
-MASK_64 = (1 << 64) - 1
 BUFFER_DRAWS = 512
 
 

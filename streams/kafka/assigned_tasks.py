@@ -28,6 +28,7 @@ REOPEN_DELAY_S = 1.0
 TASK_GAUGES = (
     "position",
     "lag",
+    "lag_seconds",
     "groups",
     "alarms",
     "held_pages",
@@ -61,6 +62,8 @@ class AssignedTasks:
         self.rested: dict[TP, list[Send]] = {}
         """What this work sends, for the next round."""
         self.sought_at_s: dict[TP, float] = {}
+        self.written_at_s: dict[TP, float] = {}
+        """When the newest record fetched of each log was written."""
         self._ours: set[TP] = set()
         self._refused: Membership | None = None
         self._opening: dict[TP, asyncio.Task[None]] = {}
@@ -73,6 +76,7 @@ class AssignedTasks:
         generation = -1 if self.membership is None else self.membership.generation
         if message.generation_id == generation and self.is_open(message.tp):
             self.inboxes.put(message.tp, _record(message))
+            self.written_at_s[message.tp] = message.timestamp
             await self.inboxes.room(message.topic)
 
     async def seek(self, tp: TP) -> None:
@@ -90,6 +94,20 @@ class AssignedTasks:
     def are_all_open(self) -> bool:
         """Whether every assigned partition has its task open."""
         return self.membership is not None and all(self.is_open(tp) for tp in list(self._ours))
+
+    def is_ours(self, tp: TP) -> bool:
+        """Whether a task is open, and assigned to this worker."""
+        return tp in self._ours and self.is_open(tp)
+
+    def are_rested(self) -> bool:
+        """Whether no task has postponed work. May be called from any thread."""
+        tasks = list(self.by_partition.values())
+        return not self.resting and not self.rested and all(task.is_rested for task in tasks if task.is_open)
+
+    def opened(self) -> tuple[int, int]:
+        """How many tasks are assigned, and how many of them are open. May be called from any thread."""
+        ours = list(self._ours)
+        return len(ours), sum(map(self.is_open, ours))
 
     def takes_part(self, tp: TP) -> bool:
         """Whether a task takes part in the rounds of this generation. The group accepts the position of any partition

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -114,6 +115,26 @@ class ConsumerGroup:
         ours = {tp for tp in assigned if tp.topic in self._topics}
         return Membership(self._application.group, generation, member), ours
 
+    def addresses(self) -> dict[tuple[str, int], str]:
+        """By topic and partition, the address of the worker that has it. The leader of the group tells every member
+        with its assignment, so all know of one generation the same."""
+        assignor: Any = self._app.assignor
+        return {
+            (topic, partition): address
+            for address, topics in assignor.external_topic_distribution.items()
+            if address.startswith("http")
+            for topic, partitions in topics.items()
+            for partition in partitions
+        }
+
+    def address(self, topic: str, partition: int) -> str | None:
+        """The address of the worker that has one partition."""
+        assignor: Any = self._app.assignor
+        for address, topics in assignor.external_topic_distribution.items():
+            if partition in topics.get(topic, ()) and address.startswith("http"):
+                return str(address)
+        return None
+
     def partitions(self) -> set[TP]:
         """The partitions that the consumer fetches now."""
         return {TP(tp.topic, tp.partition) for tp in self._app.consumer.assignment()}
@@ -175,6 +196,7 @@ def _app(cluster: KafkaCluster, application: Application, options: WorkerOptions
         version=1,
         autodiscover=False,
         web_enabled=False,
+        canonical_url=options.address or f"none://{uuid.uuid4().hex}",  # members with one address would become one
         topic_disable_leader=True,
         topic_allow_declare=False,
     )

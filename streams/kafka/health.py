@@ -3,20 +3,21 @@ compiled, while no broker answers, and while the disk is full."""
 
 from __future__ import annotations
 
-import asyncio
 import socket
-import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from dustream.core.errors import BadSetting
 from dustream.streams.kafka.metrics import Metrics
 
+if TYPE_CHECKING:
+    from dustream.streams.kafka.held import HeldTasks
+
 LOOPBACK = "127.0.0.1"
 BEAT_S_MAX = 60.0  # a worker without a heartbeat for longer is stuck
-STOP_TIMEOUT_S = 5.0
 
 
 class Health:
@@ -29,6 +30,8 @@ class Health:
         self.is_ready: Callable[[], bool] = lambda: False
         self.refresh: Callable[[], None] = lambda: None
         """Updates gauges that change over time."""
+        self.held: HeldTasks | None = None
+        """The tasks of the running worker; None while there is none."""
         self._beat_at_s: float | None = None
         self._contact_at_s = time.monotonic()
 
@@ -39,7 +42,7 @@ class Health:
     def rest(self, stage: str) -> None:
         """Called when there is no event loop."""
         self._beat_at_s, self.stage = None, stage
-        self.is_ready, self.refresh = lambda: False, lambda: None
+        self.is_ready, self.refresh, self.held = lambda: False, lambda: None, None
 
     def contact(self, at_s: float) -> None:
         """Record that the broker answered at this time."""
@@ -66,43 +69,6 @@ class Health:
         self.metrics.set("contact_seconds", round(self.contact_s, 1))
         self.metrics.set("ready", float(self.is_ready()))
         return web.Response(text=self.metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
-
-
-class HealthServer:
-    """Serves the endpoints until it is stopped."""
-
-    def __init__(self, health: Health, host: str, port: int) -> None:
-        self._health = health
-        self._place = host, port
-        self._loop = asyncio.new_event_loop()
-        self._started = threading.Event()
-        self._error: BadSetting | None = None
-        self._thread = threading.Thread(target=self._run, name="health", daemon=True)
-
-    def start(self) -> None:
-        """Start listening; BadSetting if that fails."""
-        self._thread.start()
-        self._started.wait()
-        if self._error is not None:
-            raise self._error
-
-    def stop(self) -> None:
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(STOP_TIMEOUT_S)
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            runner = self._loop.run_until_complete(serve(self._health, *self._place))
-        except BadSetting as error:
-            self._error = error
-            self._started.set()
-            return
-        self._started.set()
-        self._loop.run_forever()
-        self._loop.run_until_complete(runner.cleanup())
-        self._loop.close()
 
 
 async def serve(health: Health, host: str, port: int) -> web.AppRunner:

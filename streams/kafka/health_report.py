@@ -48,7 +48,7 @@ class HealthReport:
             self._health.contact(contact_at_s)
         if not self.is_in_contact():
             self._health.stage = f"no answer from the broker for {self._health.contact_s:.0f} s"
-            self._runtime.metrics.drop("lag", "unsettled")  # the old values are no longer valid
+            self._runtime.metrics.drop("lag", "lag_seconds", "unsettled")  # the old values are no longer valid
         elif self._health.stage.startswith("no answer"):
             self._health.stage = "recovering"
 

@@ -104,11 +104,18 @@ class HoleRecovery:
         seen = (task.progress.position, self._group.end_of(tp))
         lag = max(0, seen[1] - self._group.handled(tp, seen[0]))
         if self._is_in_contact():
-            self._runtime.metrics.set("lag", lag, processor=task.spec.name, partition=str(tp.partition))
+            self._report_lag(tp, task, lag)
         if not self._stands_still(tp, seen) or not lag or self._searched.get(tp) == seen:
             return False
         self._searched[tp] = seen
         return True
+
+    def _report_lag(self, tp: TP, task: KafkaTask, lag: int) -> None:
+        labels = {"processor": task.spec.name, "partition": str(tp.partition)}
+        self._runtime.metrics.set("lag", lag, **labels)
+        written_at_s = self._tasks.written_at_s.get(tp)
+        if not task.linked and written_at_s is not None:
+            self._runtime.metrics.set("lag_seconds", max(0.0, time.time() - written_at_s) if lag else 0.0, **labels)
 
     def _stands_still(self, tp: TP, seen: tuple[int, int]) -> bool:
         """Whether a task has stood still although there was time to work: records may be on their way to a busy

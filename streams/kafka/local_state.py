@@ -99,6 +99,11 @@ class LocalState:
         data = self.get(b"copy/" + prefix)
         return None if data is None else _HEADER.decode(data)
 
+    def headers(self) -> Iterator[tuple[bytes, CopyHeader]]:
+        """Those of all tasks by prefix, as of one moment."""
+        for key, data in self.scan(b"copy/"):
+            yield key.removeprefix(b"copy/"), _HEADER.decode(data)
+
     def header_change(self, prefix: bytes, changelog_id: str, position: int, progress: bytes) -> Change:
         header = CopyHeader(changelog_id, position, int(time.time()), progress)
         return b"copy/" + prefix, _ENCODER.encode(header)

@@ -30,6 +30,7 @@ HELP: dict[str, tuple[str, str]] = {
     "restarts": ("counter", "times the worker restarted after a failure"),
     "position": ("gauge", "offset of the next input record"),
     "lag": ("gauge", "input records not processed yet, transaction markers included; absent while the broker is away"),
+    "lag_seconds": ("gauge", "age of the newest crawl record fetched, while more are waiting; else 0"),
     "pages_taken": ("counter", "crawl events taken in"),
     "events_rejected": ("counter", "crawl events that cannot be used"),
     "events_ignored": ("counter", "crawl events without information about their page"),
@@ -102,6 +103,18 @@ class Metrics:
     def set(self, name: str, value: float, **labels: str) -> None:
         with self._lock:
             self._values[name, tuple(sorted(labels.items()))] = value
+
+    def total(self, name: str, **labels: str) -> float | None:
+        """The sum of a metric over all other labels; None if there is none."""
+        wanted = set(labels.items())
+        with self._lock:
+            found = [value for key, value in self._values.items() if key[0] == name and wanted <= set(key[1])]
+        return sum(found) if found else None
+
+    def highest(self, name: str) -> float | None:
+        """The highest value of a metric; None if there is none."""
+        with self._lock:
+            return max((value for key, value in self._values.items() if key[0] == name), default=None)
 
     def drop(self, *names: str, **labels: str) -> None:
         """Remove the gauges of a name with these labels (they may have more)."""

@@ -9,9 +9,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -25,10 +26,11 @@ from dustream.streams.engine.state_rows import STATE_FORMAT
 from dustream.streams.kafka.application import Application
 from dustream.streams.kafka.assembly import planned_topology, running_topology
 from dustream.streams.kafka.cluster import KafkaCluster, Unreachable, why_silent
-from dustream.streams.kafka.health import Health, HealthServer
+from dustream.streams.kafka.health import Health, serve
 from dustream.streams.kafka.local_state import DiskFull, LocalState, StateLost, has_room, is_no_room, no_room
 from dustream.streams.kafka.maps import read_map, require_settings
 from dustream.streams.kafka.metrics import Metrics
+from dustream.streams.kafka.server_thread import ServerThread
 from dustream.streams.kafka.topics import plan_topics, require_topics
 from dustream.streams.kafka.worker import Worker, WorkerCrashed
 from dustream.streams.kafka.worker_options import WorkerOptions
@@ -51,6 +53,8 @@ class Service:
     application: Application
     settings: Settings
     options: WorkerOptions
+    lookups: Callable[[Health], AbstractContextManager[None]] | None = None
+    """Serves lookups while the worker runs (streams/kafka_serve)."""
 
 
 def run_service(service: Service) -> None:
@@ -66,7 +70,8 @@ def run_service(service: Service) -> None:
     with suppress(DiskFull):  # handled later
         LocalState(service.options.data).close()  # fails early, before the warm-up
     health = Health(Metrics())
-    with _endpoints(health, service.options):
+    lookups = nullcontext() if service.lookups is None else service.lookups(health)
+    with _endpoints(health, service.options), lookups:
         _warm_up(stopping, service, health)
         gc.freeze()  # the compiler's objects are never garbage, and too many to scan again and again
         with rare_collections():
@@ -79,7 +84,7 @@ def _endpoints(health: Health, options: WorkerOptions) -> Iterator[None]:
     if options.health_port is None:
         yield
         return
-    server = HealthServer(health, options.health_host, options.health_port)
+    server = ServerThread("health", partial(serve, health, options.health_host, options.health_port))
     server.start()
     try:
         yield

@@ -30,6 +30,7 @@ from dustream.streams.kafka.cluster import KafkaCluster
 from dustream.streams.kafka.consumer_group import ConsumerGroup
 from dustream.streams.kafka.health import Health
 from dustream.streams.kafka.health_report import HealthReport
+from dustream.streams.kafka.held import HeldTasks
 from dustream.streams.kafka.hole_recovery import IDLE_CHECK_INTERVAL_S, HoleRecovery
 from dustream.streams.kafka.local_state import LocalState
 from dustream.streams.kafka.metrics import Metrics
@@ -91,6 +92,7 @@ class Worker:
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, self._stop, name.name)
         reports = self._report.begin()
+        self._health.held = HeldTasks(self._runtime, self._tasks, self._group, self._report)
         supervisor = asyncio.create_task(self._supervise())
         rounds = asyncio.create_task(self._rounds.run(self._stopping))
         rounds.add_done_callback(self._rounds_ended)
@@ -101,6 +103,7 @@ class Worker:
             supervisor.cancel()
             with suppress(asyncio.CancelledError):
                 await supervisor
+            self._health.held = None
             await self._drain()
             for each in (rounds, *reports):
                 each.cancel()

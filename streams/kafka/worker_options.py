@@ -21,6 +21,8 @@ class WorkerOptions:
     """Empty: all."""
     health_port: int | None = None
     health_host: str = LOOPBACK
+    address: str = ""
+    """Where other workers reach the lookup service of this one, as http://HOST:PORT; empty: it has none."""
     session_timeout_s: float = SESSION_TIMEOUT_S
     drain_timeout_s: float = DRAIN_TIMEOUT_S
     round_bytes: int = ROUND_BYTES

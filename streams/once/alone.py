@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dustream.core.pipeline import pipeline
-from dustream.core.processor import Processor, Resting, Send
+from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.core.topology import ProcessorSpec
 from dustream.streams.engine.tables import TaskTables
@@ -20,23 +20,14 @@ def spec_of(settings: Settings, name: str) -> ProcessorSpec:
     return next(spec for spec in pipeline(settings).processors if spec.name == name)
 
 
-def run_to_rest(
-    settings: Settings, name: str, messages: Iterable[Any], processor: Processor | None = None
-) -> Iterator[Send]:
+def run_to_rest(settings: Settings, name: str, messages: Iterable[Any]) -> Iterator[Send]:
     """All messages that a processor of the pipeline sends until it is at rest; those to itself are processed, too."""
     spec = spec_of(settings, name)
-    processor = processor or spec.make()
+    processor = spec.make()
     tables, queue = TaskTables(MemoryStore(), spec, 0), deque(messages)
     processor.open(tables)
-    rested = not isinstance(processor, Resting)
-    while queue or not rested:
-        batch = [queue.popleft() for _ in range(min(len(queue), BATCH_MESSAGES_MAX))]
-        if batch:
-            sends = processor.process(tables, batch)
-        else:
-            assert isinstance(processor, Resting)
-            sends = processor.at_rest(tables)
-            rested = not sends
+    while queue:
+        sends = processor.process(tables, [queue.popleft() for _ in range(min(len(queue), BATCH_MESSAGES_MAX))])
         tables.accept()
         queue += [send.message for send in sends if send.topic == spec.input]
         yield from sends

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -17,6 +17,7 @@ from dustream.core.once.containing import Containing, Posted
 from dustream.core.once.contents import Contents, Spool
 from dustream.core.once.fold import Fold
 from dustream.core.once.outcome import Grouping, Rows, other_rows, with_contained
+from dustream.core.pages.decisions import rule_update
 from dustream.core.pages.resolution import REDIRECT_HOPS_MAX
 from dustream.core.pages.site_pages import SitePages
 from dustream.core.pages.small_changes import ByAnchor
@@ -27,14 +28,15 @@ from dustream.core.urls.sites import site_of
 from dustream.core.winners import Markets
 from dustream.schemas.alarms import Alarm
 from dustream.schemas.dead_letter import DeadLetter
-from dustream.schemas.pages import Crawl, Decision, SiteHeld
+from dustream.schemas.pages import AnyDecision, Crawl, SiteHeld
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.sites import SiteDecision
 from dustream.schemas.status import DuplicateStatus
 from dustream.streams.engine.feed import Feed, rare_collections
+from dustream.streams.engine.sizes import SizeTally
 from dustream.streams.engine.tables import TaskTables
 from dustream.streams.once.alone import run_to_rest, spec_of
-from dustream.streams.once.rule_learning import learn_rules
+from dustream.streams.once.rule_learning import RuleLearning
 from dustream.streams.store.memory import MemoryStore
 
 Result = TypeVar("Result")
@@ -65,7 +67,9 @@ class OnceEngine:
         self._letters: list[DeadLetter] = []
         self._statuses: dict[str, DuplicateStatus] = {}
         self._alarms: list[Alarm] = []
+        self._sizes = SizeTally()
         self._rule_sets: list[RuleSet] = []
+        self._learning: RuleLearning | None = None
         self.seconds: dict[str, float] = {}
         self.messages: dict[str, int] = {}
 
@@ -91,7 +95,7 @@ class OnceEngine:
         if len(crawls) == len(messages):
             return
         for message in messages:
-            if isinstance(message, Decision):
+            if isinstance(message, AnyDecision):
                 self._fold.decide(message)
             elif isinstance(message, DeadLetter):
                 self._letters.append(message)
@@ -110,6 +114,8 @@ class OnceEngine:
         return iter(self._letters)
 
     def rule_sets(self) -> Iterator[RuleSet]:
+        """Rules may still be being learned; other results need not wait for them."""
+        self._finish_learning()
         return iter(sorted(self._rule_sets, key=lambda rules: rules.site.encode()))
 
     def standing_alarms(self) -> list[Alarm]:
@@ -121,10 +127,14 @@ class OnceEngine:
     def tier2_load(self) -> None:
         return None
 
+    def sizes(self) -> SizeTally:
+        return self._sizes
+
     # Computation
 
     def _settle(self) -> None:
         rows: Rows = {}
+        self._learning = RuleLearning(self._settings, self._jobs, len(self._fold.pages))
         self._fold.settle()
         for name, step in (
             ("match", self._match),
@@ -168,7 +178,8 @@ class OnceEngine:
             for each in self._fold.site_decisions
         ]
         messages = [send.message for send in sites.tallies()] + words
-        sends = self._tried(SITES, messages, lambda: list(run_to_rest(self._settings, SITES, messages)))
+        self.messages[SITES] = len(messages)
+        sends = self._tried(SITES, lambda: list(run_to_rest(self._settings, SITES, messages)))
         newest = {send.message.site: send.message for send in sends if isinstance(send.message, Alarm)}
         self._alarms += [alarm for alarm in newest.values() if alarm.kind == "site_held"]
         held = {send.message.site: send.message.markets for send in sends if isinstance(send.message, SiteHeld)}
@@ -179,6 +190,7 @@ class OnceEngine:
     def _publish(self, rows: Rows) -> None:
         names = self._markets.names
         for url, row in rows.items():
+            self._sizes.add(url, row)
             seen = view(url, row, names, REDIRECT_HOPS_MAX)
             if seen is not None:
                 self._statuses[url] = status(row, seen)
@@ -190,11 +202,27 @@ class OnceEngine:
         for url, said in self._statuses.items():
             updates.add(site_of(url), rows[url], said)
         messages = [send.message for send in updates.drain()]
-        self._rule_sets = self._tried(RULES, messages, lambda: learn_rules(messages, self._settings, self._jobs))
+        messages += [rule_update(decision, site_of(decision.url)) for decision in self._fold.rule_decisions]
+        self.messages[RULES] = len(messages)
+        assert self._learning is not None
+        self._learning.start(messages)
+        if not self._learning.is_beside:
+            self._finish_learning()
 
-    def _tried(self, name: str, messages: list[Any], run: Callable[[], list[Result]]) -> list[Result]:
-        """What a processor makes of these messages. If it fails, the outcome is computed without it."""
-        self.messages[name] = len(messages)
+    def _finish_learning(self) -> None:
+        learning, self._learning = self._learning, None
+        if learning is not None:
+            started = time.perf_counter()
+            self._rule_sets = self._tried(RULES, learning.rule_sets)
+            self.seconds["rules"] = self.seconds.get("rules", 0.0) + time.perf_counter() - started
+
+    def close(self) -> None:
+        """End processes that are left over if the run was interrupted."""
+        if self._learning is not None:
+            self._learning.close()
+
+    def _tried(self, name: str, run: Callable[[], list[Result]]) -> list[Result]:
+        """What a processor makes of its messages. If it fails, the outcome is computed without it."""
         try:
             return run()
         except Exception as error:

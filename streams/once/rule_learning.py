@@ -3,92 +3,155 @@
 from __future__ import annotations
 
 import multiprocessing
-import sys
+import threading
+from collections import deque
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from multiprocessing.connection import Connection
 
 import msgspec
-from msgspec.structs import replace
 
-from dustream.core.pipeline import RULES
-from dustream.core.rules.known_site import RulesSettings
+from dustream.core.rules.example_site import learn_some_rules
+from dustream.core.rules.known_site import RulesSettings, learned_rules
 from dustream.core.rules.learn import LearnSettings
-from dustream.core.rules.processor import RulesProcessor
+from dustream.core.rules.processor import newest_decisions, newest_rows
 from dustream.core.settings import Settings
-from dustream.schemas.cluster import ClusterUpdate
+from dustream.schemas.cluster import ClusterMember, ClusterUpdate, DecidedRule
 from dustream.schemas.rules import RuleSet
-from dustream.streams.engine.signing import end_with_parent
-from dustream.streams.engine.worker_server import interrupts_ignored, worker_context
-from dustream.streams.once.alone import run_to_rest
+from dustream.streams.engine.worker_processes import follow_parent, interrupts_ignored, worker_context
 
 URLS_MIN = 5_000  # fewer are learned from sooner by one process than it takes to start others
+SHARES_PER_LEARNER = 8  # how long a site takes is not known beforehand, so learners take one share after the other
 
 _ENCODER = msgspec.msgpack.Encoder()
 _UPDATES = msgspec.msgpack.Decoder(list[ClusterUpdate])
 _RULE_SETS = msgspec.msgpack.Decoder(list[RuleSet])
 
 
-def learn_rules(updates: list[ClusterUpdate], settings: Settings, jobs: int) -> list[RuleSet]:
-    """The rules of every site that has any."""
-    here, *elsewhere = _shares(updates, jobs)
-    learners = [_Learner(share, settings) for share in elsewhere]
-    found = list(_learned(here, settings))
-    for learner in learners:
-        found += learner.rule_sets()
-    return found
+class RuleLearning:
+    """Learns rules in processes of their own while the caller does something else; with one job, in this process.
+
+    The processes load compiled code, which takes half a second, as soon as the object is made.
+    """
+
+    def __init__(self, settings: Settings, jobs: int, urls: int) -> None:
+        self._settings = settings
+        are_wanted = jobs > 1 and urls >= URLS_MIN
+        self._learners = [_Learner(settings) for _ in range(jobs)] if are_wanted else []
+        self._shares: deque[list[ClusterUpdate]] = deque()
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether other processes learn."""
+        return bool(self._learners)
+
+    def start(self, updates: list[ClusterUpdate]) -> None:
+        """Learn from these: all updates of all sites."""
+        self._shares.extend(_shares(updates, SHARES_PER_LEARNER * len(self._learners)))
+        for learner in self._learners:
+            learner.start(self._shares)
+
+    def rule_sets(self) -> list[RuleSet]:
+        """The rules of every site that has any; waits for them. Shares of processes that failed are learned here, where
+        a failure can be reported."""
+        found: list[RuleSet] = []
+        for learner in self._learners:
+            found += learner.join(self._shares)
+        while self._shares:
+            found += _learned(self._shares.popleft(), self._settings)
+        return found
+
+    def close(self) -> None:
+        """End the processes."""
+        for learner in self._learners:
+            learner.close()
 
 
-def _shares(updates: list[ClusterUpdate], jobs: int) -> list[list[ClusterUpdate]]:
-    """Whole sites, so that each share has about as many URLs as the others."""
-    if jobs == 1 or sum(len(update.members) for update in updates) < URLS_MIN:
+def _shares(updates: list[ClusterUpdate], count: int) -> list[list[ClusterUpdate]]:
+    """Whole sites, so that each share has about as many URLs as the others; the largest first."""
+    if count < 2:
         return [updates]
     sites: dict[str, list[ClusterUpdate]] = {}
     urls: dict[str, int] = {}
     for update in updates:
         sites.setdefault(update.site, []).append(update)
         urls[update.site] = urls.get(update.site, 0) + len(update.members)
-    shares: list[list[ClusterUpdate]] = [[] for _ in range(jobs)]
-    loads = [0] * jobs
+    shares: list[list[ClusterUpdate]] = [[] for _ in range(count)]
+    loads = [(0, number) for number in range(count)]
     for site in sorted(sites, key=lambda each: (-urls[each], each)):
-        least = loads.index(min(loads))
+        load, least = heappop(loads)
         shares[least] += sites[site]
-        loads[least] += urls[site]
-    return [share for share in shares if share]
+        heappush(loads, (load + urls[site], least))
+    return [shares[number] for _, number in sorted(loads, key=lambda each: (-each[0], each[1])) if shares[number]]
 
 
 def _learned(updates: list[ClusterUpdate], settings: Settings) -> Iterator[RuleSet]:
-    learn = LearnSettings.of(settings.rules)
-    processor = RulesProcessor(RulesSettings(relearn_changes_min=sys.maxsize, learn=learn))  # learns at rest only
-    newest = {send.message.site: send.message for send in run_to_rest(settings, RULES, updates, processor)}
-    for rules in newest.values():
-        if rules.rules:
-            yield replace(rules, version=1)
+    """The outcome of the rules processor at rest, site by site and without its tables."""
+    members: dict[str, list[ClusterMember]] = {}
+    decided: dict[str, list[DecidedRule]] = {}
+    for update in updates:
+        if update.site:
+            members.setdefault(update.site, []).extend(update.members)
+            decided.setdefault(update.site, []).extend(update.decisions)
+    learn = RulesSettings(learn=LearnSettings.of(settings.rules))
+    for site in sorted(members):
+        if rules := learned_rules(site, newest_rows(members.pop(site)), learn, newest_decisions(site, decided[site])):
+            yield RuleSet(site=site, version=1, rules=rules)
 
 
 class _Learner:
-    """A process that learns the rules of its share of the sites."""
+    """A process that learns rules, and the thread that hands it one share after the other."""
 
-    def __init__(self, updates: list[ClusterUpdate], settings: Settings) -> None:
-        self._updates, self._settings = updates, settings
-        self._connection, theirs = multiprocessing.Pipe(duplex=False)
-        self._process = worker_context().Process(
-            target=_learn_in_worker, args=(_ENCODER.encode(updates), settings, theirs), daemon=True
-        )
+    def __init__(self, settings: Settings) -> None:
+        self._connection, theirs = multiprocessing.Pipe()
+        self._process = worker_context().Process(target=_learn_in_worker, args=(settings, theirs), daemon=True)
         with interrupts_ignored():
             self._process.start()
         theirs.close()
+        self._found: list[RuleSet] = []
+        self._failed: list[list[ClusterUpdate]] = []
 
-    def rule_sets(self) -> list[RuleSet]:
-        """Waits for them. If the process has failed, they are learned here, where a failure can be reported."""
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def start(self, shares: deque[list[ClusterUpdate]]) -> None:
+        self._thread = threading.Thread(target=self._hand_out, args=(shares,), daemon=True)
+        self._thread.start()
+
+    def _hand_out(self, shares: deque[list[ClusterUpdate]]) -> None:
+        while True:
+            try:
+                share = shares.popleft()
+            except IndexError:
+                return
+            try:
+                self._connection.send_bytes(_ENCODER.encode(share))
+                self._found += _RULE_SETS.decode(self._connection.recv_bytes())
+            except (EOFError, OSError):
+                self._failed.append(share)
+                return
+
+    def join(self, shares: deque[list[ClusterUpdate]]) -> list[RuleSet]:
+        """What it has found, once nothing is left to hand out; what it failed on goes back to the shares."""
+        self._thread.join()
+        shares.extend(self._failed)
+        self.close()
+        return self._found
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self._connection.close()
+
+
+def _learn_in_worker(settings: Settings, connection: Connection) -> None:
+    follow_parent()
+    learn_some_rules()
+    while True:
         try:
-            return _RULE_SETS.decode(self._connection.recv_bytes())
-        except (EOFError, OSError):
-            return list(_learned(self._updates, self._settings))
-        finally:
-            self._connection.close()
-            self._process.join()
-
-
-def _learn_in_worker(updates: bytes, settings: Settings, connection: Connection) -> None:
-    end_with_parent()
-    connection.send_bytes(_ENCODER.encode(list(_learned(_UPDATES.decode(updates), settings))))
+            share = _UPDATES.decode(connection.recv_bytes())
+        except EOFError:
+            return
+        connection.send_bytes(_ENCODER.encode(list(_learned(share, settings))))

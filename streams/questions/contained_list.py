@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from dustream.core.urls.sites import site_of
 from dustream.core.vertex import url_of
-from dustream.streams.questions.pages import known_page, verdict_of
+from dustream.streams.questions.pages import known_pages, verdict_of
 from dustream.streams.questions.state import ReadableState
 
 PAGES_SHOWN_MAX = 5
@@ -69,13 +70,13 @@ def contained_in(
 def _pairs(state: ReadableState, market: int, on_progress: OnProgress) -> Iterator[_Pair]:
     if state.settings.containment == "off":
         return
-    rows = 0
+    read = 0
     for partition in range(state.settings.partitions):
-        for _, row in state.table("tier2", partition, "containers").scan():
-            rows += 1
-            if rows % PROGRESS_ROWS == 0:
-                on_progress(rows)
-            page = known_page(state, url_of(row.page))
-            verdict = None if page is None or page.row.kind != "content" else verdict_of(page, market)
-            if page is not None and verdict is not None and verdict.contained:
-                yield _Pair(verdict.winner, ContainedPage(page.url, verdict.similarity))
+        rows = state.table("tier2", partition, "containers").scan()
+        while some := [url_of(row.page) for _, row in islice(rows, PROGRESS_ROWS)]:
+            read += len(some)
+            on_progress(read)
+            for page in known_pages(state, some):
+                verdict = verdict_of(page, market) if page.row.kind == "content" else None
+                if verdict is not None and verdict.contained:
+                    yield _Pair(verdict.winner, ContainedPage(page.url, verdict.similarity))

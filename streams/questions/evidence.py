@@ -7,17 +7,21 @@ between runs; that there is a path does not.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from dustream.core.groups.rows import EdgeRow
 from dustream.core.vertex import END, url_of
-from dustream.streams.questions.state import ReadableState, task_table
+from dustream.streams.questions.state import ReadableState, RowReader, task_table
 
 VERTICES_VISITED_MAX = 1_000_000
+READ_SINGLY_MAX = 200  # vertices; then the rest of the group is read at once, which is ten times as fast
+EDGES_READ_MAX = 500_000  # at once: a tenth of a gigabyte
 
-Neighbours = Callable[[str], Iterator[str]]
+Neighbours = Callable[[str], Iterable[str]]
 
 
 class Link(Struct, frozen=True):
@@ -35,23 +39,67 @@ class EvidencePath(Struct, frozen=True):
     weakest: Link
 
 
+@runtime_checkable
+class SearchesElsewhere(Protocol):
+    """A state whose groups may be on other machines: the search reads many rows, so it runs where the group is."""
+
+    def evidence(self, group: str, one: str, other: str) -> EvidencePath | None: ...
+
+
 def evidence(state: ReadableState, group: str, one: str, other: str) -> EvidencePath | None:
     """The path between two vertices of a group (by its key); None if there is none, or it is too long to search for."""
-    edges = task_table(state, "groups", group, "edges")
+    if isinstance(state, SearchesElsewhere):
+        return state.evidence(group, one, other)
+    return search_evidence(state, group, one, other)
 
-    def neighbours(vertex: str) -> Iterator[str]:
-        prefix = f"{group}{END}{vertex}{END}"
-        return (key[len(prefix) :] for key in edges.names(prefix))
 
-    way = shortest_way(one, other, neighbours)
+def search_evidence(state: ReadableState, group: str, one: str, other: str) -> EvidencePath | None:
+    """The same, from rows that can be read here."""
+    edges = GroupEdges(task_table(state, "groups", group, "edges"), group)
+    way = shortest_way(one, other, edges.of)
     if len(way) < 2:
         return None
     links = []
     for here, there in pairwise(way):
-        edge = edges.get(f"{group}{END}{here}{END}{there}")
-        assert edge is not None
-        links.append(Link(url_of(here), url_of(there), edge.similarity))
+        similarity = edges.of(here).get(there)
+        if similarity is None:  # the group is changing
+            return None
+        links.append(Link(url_of(here), url_of(there), similarity))
     return EvidencePath(links, min(links, key=lambda link: link.similarity))
+
+
+class GroupEdges:
+    """The edges of a group, read vertex by vertex; after some vertices, all that are left at once, unless they are too
+    many."""
+
+    def __init__(self, rows: RowReader[EdgeRow], group: str) -> None:
+        self._rows = rows
+        self._prefix = group + END
+        self._known: dict[str, dict[str, float]] = {}
+        self._is_read_singly = True
+
+    def of(self, vertex: str) -> Mapping[str, float]:
+        """The vertices that match this one, and their similarities."""
+        found = self._known.get(vertex)
+        if found is None and self._is_read_singly and len(self._known) == READ_SINGLY_MAX:
+            self._read_all()
+            found = self._known.get(vertex)
+        if found is None:
+            prefix = f"{self._prefix}{vertex}{END}"
+            found = {key[len(prefix) :]: row.similarity for key, row in self._rows.scan(prefix)}
+            self._known[vertex] = found
+        return found
+
+    def _read_all(self) -> None:
+        self._is_read_singly = False
+        found: dict[str, dict[str, float]] = {}
+        start = len(self._prefix)
+        for count, (key, row) in enumerate(self._rows.scan(self._prefix)):
+            if count == EDGES_READ_MAX:
+                return
+            one, _, other = key[start:].partition(END)
+            found.setdefault(one, {})[other] = row.similarity
+        self._known = found
 
 
 def shortest_way(one: str, other: str, neighbours: Neighbours) -> list[str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dustream.core.errors import BadEvent, BadSetting
-from dustream.core.pages.rows import since_of
+from dustream.core.pages.former import NOT_KEPT, FormerRow, merged
+from dustream.core.pages.rows import UNKNOWN_VERSION, since_of
 from dustream.core.urls.identity import page_identity
 from dustream.core.vertex import END, url_of
 from dustream.schemas.pages import Verdict
@@ -30,6 +32,8 @@ PROBLEMS = {
     "truncated": "only the first 8 MiB of it were compared",
 }
 
+DECIDED = {"not_duplicate": "kept: an operator decided that it is not a duplicate"}
+
 
 class GroupFacts(Struct, frozen=True):
     """A page's group: its public id, how many pages with content it has, whether it is held, and some other members."""
@@ -38,6 +42,18 @@ class GroupFacts(Struct, frozen=True):
     size: int
     held: bool
     others: list[str]
+
+
+class ContentTimes(Struct, frozen=True):
+    """A content of a URL: the first and the last fetch that brought it, in milliseconds, the payload digest of the
+    first if the input has it, and whether it is the present one. Not `known`: all contents together that are not kept
+    any more or that revisits found."""
+
+    first: int
+    last: int
+    digest: str = ""
+    present: bool = False
+    known: bool = True
 
 
 class RejectedRecord(Struct, frozen=True):
@@ -70,9 +86,10 @@ class PageAnswer(Struct, frozen=True, kw_only=True):
     evidence: EvidencePath | None = None
     rejected: list[RejectedRecord] = []
     near_urls: list[str] = []
+    history: list[ContentTimes] = []
 
 
-def ask_page(state: ReadableState, url: str, market: str | None = None) -> PageAnswer:
+def ask_page(state: ReadableState, url: str, market: str | None = None, *, with_evidence: bool = True) -> PageAnswer:
     """What a URL is; in the first market if none is named."""
     number = market_number(state, market)
     name = state.settings.markets[number].name
@@ -85,7 +102,7 @@ def ask_page(state: ReadableState, url: str, market: str | None = None) -> PageA
     return PageAnswer(
         url=url,
         role=role,
-        words=_split_words(page, number) or _words(status, role, verdict, page),
+        words=_kept_words(page, number) or _words(status, role, verdict, page),
         market=name,
         since=since_of(page.row),
         last_fetched=page.row.version,
@@ -97,9 +114,26 @@ def ask_page(state: ReadableState, url: str, market: str | None = None) -> PageA
         similarity=_similarity(content, verdict),
         decision=_decision(state, number, content, verdict),
         group=None if content is None else group_facts(state, content),
-        evidence=_evidence_to_winner(state, content, verdict),
+        evidence=_evidence_to_winner(state, content, verdict) if with_evidence else None,
         near_urls=near_urls(state, _way(page)[-1]) if status.problem == "target_unknown" else [],
+        history=_history(state, page),
     )
+
+
+def _history(state: ReadableState, page: KnownPage) -> list[ContentTimes]:
+    """The contents that the URL had, the latest first."""
+    prefix, row = page.url + END, page.row
+    rows = {key[len(prefix) :]: former for key, former in task_table(state, "pages", page.url, "former").scan(prefix)}
+    present = None
+    if row.kind == "content" and not row.revisit:
+        own = FormerRow(row.first_at, row.found_at, row.first_digest)
+        present = row.content_hash.hex()
+        rows[present] = merged(own, rows[present]) if present in rows else own
+    found = [
+        ContentTimes(each.first, each.last, each.first_digest, content == present, content != NOT_KEPT)
+        for content, each in rows.items()
+    ]
+    return sorted(found, key=lambda each: (-each.last, -each.first, each.digest))
 
 
 def market_number(state: ReadableState, name: str | None) -> int:
@@ -118,10 +152,10 @@ def group_facts(state: ReadableState, page: KnownPage) -> GroupFacts | None:
     if owner is None or standing is None or standing.alone:
         return None
     row = task_table(state, "groups", owner, "groups").get(owner)
-    if row is None:  # its token is moving to another group
+    if row is None:  # its membership is moving to another group
         return None
     prefix = f"{owner}{END}"
-    members = islice(task_table(state, "groups", owner, "tokens").names(prefix), MEMBERS_SHOWN_MAX + 1)
+    members = islice(task_table(state, "groups", owner, "memberships").names(prefix), MEMBERS_SHOWN_MAX + 1)
     others = [url for name in members if (url := url_of(name[len(prefix) :])) != page.url]
     return GroupFacts(standing.group, row.size, standing.held, others[:MEMBERS_SHOWN_MAX])
 
@@ -153,6 +187,8 @@ def _never_seen(state: ReadableState, url: str) -> str:
     row = task_table(state, "pages", url, "pages").get(url)
     if row is not None and row.follower_count:
         return "never fetched: other pages redirect to it"
+    if row is not None and row.version != UNKNOWN_VERSION:
+        return "fetched, but not compared with the others yet: ask again"
     ignored = sum(state.counts().ignored.values())
     if ignored:
         return f"not known: no usable fetch of it was in the input ({ignored:,} events were ignored, see summary.json)"
@@ -183,7 +219,8 @@ def _words(status: DuplicateStatus, role: str, verdict: Verdict | None, page: Kn
     if role == "duplicate" and verdict is not None and verdict.contained:
         return f"contained in {winner}, which has {verdict.similarity:.0%} of its shingles"
     if role == "duplicate":
-        return f"a duplicate of {winner}"
+        decided = verdict is not None and verdict.decided and not verdict.exact
+        return f"a duplicate of {winner}" + (": an operator decided that the two are the same" if decided else "")
     if role == "held":
         too_much = "its group is too large" if _group_held(page) else "its site would lose too many pages"
         would_be = "contained in" if verdict is not None and verdict.contained else "a duplicate of"
@@ -197,11 +234,15 @@ def _words(status: DuplicateStatus, role: str, verdict: Verdict | None, page: Kn
     return f"a redirect to {status.target}{kept}"
 
 
-def _split_words(page: KnownPage, market: int) -> str | None:
+def _kept_words(page: KnownPage, market: int) -> str | None:
     """For a page that is kept although it matches a better one."""
     standing = page.row.standing
     if page.row.kind != "content" or standing is None:
         return None
+    if page.row.kept:
+        would_be = verdict_of(KnownPage(page.url, replace(page.row, kept=False)), market)
+        less = "" if would_be.winner == page.url else f"; its winner would be {would_be.winner}"
+        return f"{DECIDED['not_duplicate']}{less}"
     given, counted = page.row.verdicts[market], verdict_of(page, market)
     if given == counted or counted.contained:
         return None

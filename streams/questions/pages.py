@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dustream.core.pages.resolution import effective, verdicts_of
@@ -12,7 +12,7 @@ from dustream.core.tier2.rows import VertexRow
 from dustream.core.winners import PageFacts
 from dustream.schemas.pages import Verdict
 from dustream.schemas.signature import PageSignature
-from dustream.streams.questions.state import ReadableState, task_table
+from dustream.streams.questions.state import ReadableState
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,14 @@ class ComparedPage:
 
 def known_page(state: ReadableState, url: str) -> KnownPage | None:
     """The page of a URL; None also if the URL is only known as a redirect target."""
-    row: PageRow | None = task_table(state, "pages", url, "pages").get(url)
-    return None if row is None or row.version == UNKNOWN_VERSION else KnownPage(url, row)
+    return next(iter(known_pages(state, [url])), None)
+
+
+def known_pages(state: ReadableState, urls: Iterable[str]) -> list[KnownPage]:
+    """The pages among these URLs, in their order."""
+    wanted = list(urls)
+    rows: dict[str, PageRow] = state.rows("pages", "pages", wanted)
+    return [KnownPage(url, rows[url]) for url in wanted if url in rows and rows[url].version != UNKNOWN_VERSION]
 
 
 def verdict_of(page: KnownPage, market: int) -> Verdict:

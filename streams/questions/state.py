@@ -7,17 +7,20 @@ Rows are read in place: nothing is loaded or indexed first, so an answer takes a
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from dustream.core.errors import StateMismatch
-from dustream.core.groups.rows import EdgeRow, GroupRow, TokenRow
-from dustream.core.pages.rows import DecisionRow, FollowerRow, PageRow
+from dustream.core.groups.rows import EdgeRow, GroupRow, MembershipRow
+from dustream.core.pages.former import FormerRow
+from dustream.core.pages.rows import DecisionRow, FollowerRow, HomeRow, PageDecisionRow, PageRow, PairDecisionRow
+from dustream.core.rules.decisions import RuleDecisionRow
 from dustream.core.settings import Settings
 from dustream.core.sites.processor import SiteRow
+from dustream.core.tier2.partition_map import PartitionMap
 from dustream.core.tier2.rows import ContainerRow, VertexRow
 from dustream.core.topology import partition_of
 from dustream.schemas.dead_letter import DeadLetter
@@ -27,6 +30,7 @@ from dustream.schemas.status import DuplicateStatus
 from dustream.streams.engine.results import find_status, read_rule_sets, read_statuses
 from dustream.streams.engine.state_rows import (
     COUNTS_KEY,
+    MAP_KEY,
     STATE_KEY,
     Counts,
     InputProgress,
@@ -34,6 +38,7 @@ from dustream.streams.engine.state_rows import (
     read_inputs,
     view_prefix,
 )
+from dustream.streams.engine.states import fitting_map
 from dustream.streams.store.base import Store
 from dustream.streams.store.extent import open_to_read
 
@@ -42,14 +47,20 @@ Row = TypeVar("Row", covariant=True)
 ROWS: dict[tuple[str, str], Any] = {
     ("pages", "pages"): PageRow,
     ("pages", "decisions"): DecisionRow,
+    ("pages", "page_decisions"): PageDecisionRow,
+    ("pages", "pair_decisions"): PairDecisionRow,
+    ("rules", "rule_decisions"): RuleDecisionRow,
     ("pages", "followers"): FollowerRow,
+    ("pages", "former"): FormerRow,
+    ("pages", "homes"): HomeRow,
     ("sites", "sites"): SiteRow,
     ("tier2", "vertices"): VertexRow,
     ("tier2", "contents"): PageSignature,
     ("tier2", "containers"): ContainerRow,
     ("groups", "groups"): GroupRow,
-    ("groups", "tokens"): TokenRow,
+    ("groups", "memberships"): MembershipRow,
     ("groups", "edges"): EdgeRow,
+    ("rules", "rule_sets"): RuleSet,
 }
 """The tables that questions read, by processor and name."""
 
@@ -72,6 +83,9 @@ class ReadableState(Protocol):
     @property
     def settings(self) -> Settings: ...
     def table(self, processor: str, partition: int, name: str) -> RowReader[Any]: ...
+    def rows(self, processor: str, name: str, keys: Iterable[str]) -> dict[str, Any]:
+        """The rows of keys that may belong to several tasks; those that exist."""
+
     def status(self, url: str) -> DuplicateStatus | None:
         """The last published status."""
 
@@ -139,6 +153,10 @@ class StoredState:
         prefix = f"task/{processor}/{partition:05d}/{name}/".encode()
         return StoredRows(self._store, prefix, ROWS[processor, name])
 
+    def rows(self, processor: str, name: str, keys: Iterable[str]) -> dict[str, Any]:
+        found = ((key, task_table(self, processor, key, name).get(key)) for key in keys)
+        return {key: row for key, row in found if row is not None}
+
     def status(self, url: str) -> DuplicateStatus | None:
         return find_status(self._store, url)
 
@@ -148,6 +166,10 @@ class StoredState:
 
     def rule_sets(self) -> Iterator[RuleSet]:
         return read_rule_sets(self._store)
+
+    def partition_map(self) -> PartitionMap:
+        """The map that the state was filled with."""
+        return fitting_map(self._store.get(MAP_KEY), self._settings)
 
     def close(self) -> None:
         self._store.close()

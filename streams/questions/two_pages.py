@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from dustream.core.vertex import epoch_of
+from dustream.core.vertex import END, epoch_of
 from dustream.streams.questions.criteria import CriterionDecision, decision, time_shown
 from dustream.streams.questions.evidence import EvidencePath, evidence
 from dustream.streams.questions.one_page import PageAnswer, ask_page, market_number
@@ -24,7 +24,7 @@ from dustream.streams.questions.pages import (
     known_page,
     verdict_of,
 )
-from dustream.streams.questions.state import ReadableState
+from dustream.streams.questions.state import ReadableState, task_table
 
 ReasonCode = Literal[
     "nothing_to_compare",
@@ -37,6 +37,7 @@ ReasonCode = Literal[
     "versions",
     "verdicts",
     "containment",
+    "decided",
     "no_state",
 ]
 
@@ -73,14 +74,17 @@ class PairAnswer(Struct, frozen=True, kw_only=True):
     decision: CriterionDecision | None = None
     reasons: list[Reason] = []
     evidence: EvidencePath | None = None
+    decided_same: bool = False
+    """An operator decided that the two are the same."""
 
 
 def ask_pair(state: ReadableState, one_url: str, other_url: str, market: str | None = None) -> PairAnswer:
     """How two URLs relate."""
-    answers = [ask_page(state, url, market) for url in (one_url, other_url)]
+    answers = [ask_page(state, url, market, with_evidence=False) for url in (one_url, other_url)]
     contents = [_content(state, url) for url in (one_url, other_url)]
+    decided = _decided(state, one_url, other_url)
     if contents[0] is None or contents[1] is None or contents[0].url == contents[1].url:
-        return _nothing_to_compare(answers, contents)
+        return _nothing_to_compare(answers, contents, decided)
     one, other = contents[0], contents[1]
     compared = compared_pages(state, (one, other))
     measures = _measures(state, *compared)
@@ -92,9 +96,19 @@ def ask_pair(state: ReadableState, one_url: str, other_url: str, market: str | N
         same_group=same_group,
         measures=measures,
         decision=_decision(state, one, other, market_number(state, market)),
-        reasons=_reasons((one, other), compared, measures, market_number(state, market), same_group=same_group),
+        reasons=decided
+        + _reasons((one, other), compared, measures, market_number(state, market), same_group=same_group),
         evidence=evidence(state, one.row.owner, one.vertex, other.vertex) if same_group and one.row.owner else None,
+        decided_same=bool(decided),
     )
+
+
+def _decided(state: ReadableState, one_url: str, other_url: str) -> list[Reason]:
+    """The operator's decision in force on the two."""
+    row = task_table(state, "pages", one_url, "pair_decisions").get(f"{one_url}{END}{other_url}")
+    if row is None or not row.same:
+        return []
+    return [Reason("decided", f"an operator decided {time_shown(row.version)} that they are the same")]
 
 
 def _decision(state: ReadableState, one: KnownPage, other: KnownPage, market: int) -> CriterionDecision | None:
@@ -109,7 +123,9 @@ def _content(state: ReadableState, url: str) -> KnownPage | None:
     return None if page is None else content_page(state, page)
 
 
-def _nothing_to_compare(answers: list[PageAnswer], contents: list[KnownPage | None]) -> PairAnswer:
+def _nothing_to_compare(
+    answers: list[PageAnswer], contents: list[KnownPage | None], decided: list[Reason]
+) -> PairAnswer:
     if contents[0] is not None and contents[1] is not None:
         reason = Reason("same_page", f"both are {contents[0].url}: they show one page, not two that could be compared")
         words = "one and the same page"
@@ -121,7 +137,14 @@ def _nothing_to_compare(answers: list[PageAnswer], contents: list[KnownPage | No
             for answer, content in zip(answers, contents, strict=True)
             if content is None
         ]
-    return PairAnswer(one=answers[0], other=answers[1], words=words, same_group=False, reasons=reasons)
+    return PairAnswer(
+        one=answers[0],
+        other=answers[1],
+        words=words,
+        same_group=False,
+        reasons=decided + reasons,
+        decided_same=bool(decided),
+    )
 
 
 def _measures(state: ReadableState, one: ComparedPage | None, other: ComparedPage | None) -> Measures | None:

@@ -58,7 +58,7 @@ class CdxIndex(LineInput):
         position = 0
         try:
             for line in lines_of(_separate_blocks(read_content(self._source)), row_bytes_max):
-                if not line.content.strip() or self._is_header(line.content):
+                if line.is_blank or self._is_header(line.content):
                     continue
                 if self.gives(position):
                     yield from self._item(line, position)

@@ -51,10 +51,13 @@ class UnseenFields:
         self._unseen = dict(field_map)
         self._lines = 0
 
+    @property
+    def is_looking(self) -> bool:
+        """Whether a field has not been seen yet."""
+        return bool(self._unseen)
+
     def look(self, line: bytes) -> list[str]:
         """The notice after this line, if there is one."""
-        if not self._unseen:
-            return []
         self._lines += 1
         try:
             there = msgspec.json.decode(line, type=dict[str, msgspec.Raw])

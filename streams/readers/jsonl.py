@@ -46,13 +46,15 @@ class JsonLines(LineInput):
         pieces = read_content(self._source) if offset == 0 else iter(self._source.read, b"")
         try:
             for line in lines_of(pieces, offset=offset):
-                content = line.content if line.offset else line.content.removeprefix(_UTF8_MARK)
-                if not content or content.isspace():
+                if line.offset == 0 and line.content.startswith(_UTF8_MARK):
+                    line = line._replace(start=line.start + len(_UTF8_MARK))
+                if line.is_blank:
                     continue
                 if position >= self.first_position:
-                    self.notices += self._unseen.look(content)
+                    if self._unseen.is_looking:
+                        self.notices += self._unseen.look(line.content)
                     if self.share.has(position):
-                        yield self._item(line, content, position)
+                        yield self._item(line, position)
                 position += 1
             self.notices += self._unseen.end()
         except BrokenLine as error:
@@ -60,7 +62,8 @@ class JsonLines(LineInput):
             if self.gives(position):
                 yield self.reject(position, error.offset, str(error), error.content, ends_input=True)
 
-    def _item(self, line: Line, content: bytes, position: int) -> Item:
+    def _item(self, line: Line, position: int) -> Item:
+        content = line.content
         if line.too_long:
             return self.reject(position, line.offset, f"line longer than {line_bytes_max} bytes", content)
         try:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dustream.streams.readers.records import Input, excerpt_bytes_max, line_bytes_max
 from dustream.streams.readers.sources import BrokenSource, Source
 
+_SPACES: Final = b" \t\n\r\x0b\x0c"
+
 
 class Line(NamedTuple):
-    """A line without its line feed. `too_long`: `content` is only its beginning. `ended`: a line feed ended it,
-    not the end of the data."""
+    """A line without its line feed: `piece[start:end]`, which is copied only where it is asked for. `too_long`: that is
+    only its beginning. `ended`: a line feed ended it, not the end of the data."""
 
     offset: int
-    content: bytes
+    piece: bytes
+    start: int
+    end: int
     too_long: bool = False
     ended: bool = True
+
+    @property
+    def content(self) -> bytes:
+        return self.piece[self.start : self.end]
+
+    @property
+    def is_blank(self) -> bool:
+        return self.start == self.end or (self.piece[self.start] in _SPACES and self.content.isspace())
 
 
 class BrokenLine(Exception):
@@ -34,19 +46,22 @@ def lines_of(pieces: Iterator[bytes], bytes_max: int = line_bytes_max, offset: i
     begun = _Begun(bytes_max)
     try:
         for piece in pieces:
-            head, feed, rest = piece.partition(b"\n")
-            begun.add(head)
-            if not feed:
+            at = piece.find(b"\n")
+            if at < 0:
+                begun.add(piece)
                 continue
+            begun.add(piece[:at])
             yield begun.line(offset)
             offset += begun.size + 1
-            *lines, tail = rest.split(b"\n")
-            for content in lines:
-                size = len(content)
-                yield Line(offset, content) if size <= bytes_max else Line(offset, content[:excerpt_bytes_max], True)
-                offset += size + 1
+            start = at + 1
+            while (end := piece.find(b"\n", start)) >= 0:
+                too_long = end - start > bytes_max
+                shown_end = min(end, start + excerpt_bytes_max) if too_long else end
+                yield Line(offset, piece, start, shown_end, too_long)
+                offset += end + 1 - start
+                start = end + 1
             begun = _Begun(bytes_max)
-            begun.add(tail)
+            begun.add(piece[start:])
     except BrokenSource as error:
         raise BrokenLine(str(error), offset, begun.line(offset).content) from None
     if begun.size:
@@ -69,7 +84,8 @@ class _Begun:
             self._parts = [b"".join(self._parts)[:excerpt_bytes_max] or part[:excerpt_bytes_max]]
 
     def line(self, offset: int) -> Line:
-        return Line(offset, b"".join(self._parts), self.size > self._bytes_max)
+        whole = b"".join(self._parts)
+        return Line(offset, whole, 0, len(whole), self.size > self._bytes_max)
 
 
 class LineInput(Input):

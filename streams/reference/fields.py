@@ -45,6 +45,8 @@ SUMMARY_FIELDS = {
     "fetches": "Fetches by what they did: `new`, `changed`, `unchanged`, `gone`, `redirect`, `late`, `repeated` …",
     "tier2": "Pages in each tier-2 partition, the fullest over the mean, and pages that changed their partition; null "
     "with `--once`.",
+    "sizes": "With `--once`: pages with content, their bytes, the bytes of duplicates, and pages by length; null with "
+    "a state, which has the size of each page.",
     "rules": "URL rules by stage.",
     "held_groups": "Groups that the circuit breaker holds.",
     "held_sites": "Sites that the circuit breaker holds.",

@@ -49,8 +49,8 @@ def _rule_sets(path: Path, data: bytes) -> list[RuleSet]:
     have a site several times. The newest version counts."""
     first, _, rest = data.partition(b"\n")
     if path.suffix == ".jsonl" or (rest.strip() and first.rstrip().endswith(b"}")):
-        told = [_checked(path, line, RuleSet) for line in data.splitlines() if line.strip()]
-        return list({rules.site: rules for rules in sorted(told, key=lambda each: each.version)}.values())
+        rule_sets = [_checked(path, line, RuleSet) for line in data.splitlines() if line.strip()]
+        return list({rules.site: rules for rules in sorted(rule_sets, key=lambda each: each.version)}.values())
     return list(_checked(path, data, RuleFile).sites)
 
 

@@ -16,12 +16,10 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from dustream.core.errors import BadInput, UnreadableInput
-from dustream.core.rules.rewrite import check_rewrite, rule_id
-from dustream.core.rules.url_regex import rule_regex
-from dustream.core.rules.wording import describe
+from dustream.core.rules.given import rule_of
+from dustream.core.rules.rewrite import check_rewrite
 from dustream.core.urls.keys import decompose
 from dustream.core.urls.sites import site_of
 from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, Rewrite, RuleSet, RuleStage, UrlRule
@@ -64,23 +62,10 @@ def import_rules(kind: str, text: str, stage: RuleStage = "candidate") -> Import
     found = {"adguard": _adguard, "clearurls": _clearurls, "nutch": _nutch}[kind](text, skipped)
     sites: dict[str, dict[str, UrlRule]] = defaultdict(dict)
     for site, rewrite in found:
-        rule = _rule(site, rewrite, stage)
+        rule = rule_of(site, rewrite, stage)
         sites[site][rule.id] = rule
     rule_sets = [RuleSet(site=site, version=1, rules=tuple(rules.values())) for site, rules in sorted(sites.items())]
     return Import(rule_sets, skipped)
-
-
-def _rule(site: str, rewrite: Rewrite, stage: RuleStage) -> UrlRule:
-    pattern, replacement = rule_regex(rewrite)
-    rule = UrlRule(
-        id=rule_id(site, rewrite),
-        rewrite=rewrite,
-        pattern=pattern,
-        replacement=replacement,
-        stage=stage,
-        learner="imported",
-    )
-    return replace(rule, text=describe(rule))
 
 
 def _drop(host: str, path: str, name: str) -> PatternRewrite:

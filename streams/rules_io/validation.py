@@ -71,7 +71,7 @@ def validate_rules(
                     found = []
                     for rule in rules.rules:
                         outcome = await _outcome(rule, urls.get(rules.site, ()), settings, pages)
-                        found.append(told(rule, outcome, settings))
+                        found.append(validated(rule, outcome, settings))
                         on_rule()
                     return replace(rules, rules=tuple(found))
 
@@ -110,7 +110,7 @@ def _changed(rule: UrlRule, urls: Iterable[str]) -> list[Pair]:
     return sorted(changed, key=lambda pair: hashlib.blake2b(pair[0].encode("utf-8", "surrogatepass")).digest())
 
 
-def told(rule: UrlRule, outcome: ValidationOutcome, settings: ValidationSettings) -> UrlRule:
+def validated(rule: UrlRule, outcome: ValidationOutcome, settings: ValidationSettings) -> UrlRule:
     """The rule with its counts of fetched pages, and the stage that follows from them."""
     right, wrong = len(outcome.right), len(outcome.wrong)
     if right + wrong == 0:

@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from inspect import iscoroutinefunction
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from dustream.core.errors import BadEvent, BadSetting, DiskFailure, StateMismatch
+from dustream.core.errors import BadEvent, BadSetting, DiskFailure, DustreamError, StateMismatch, Unavailable
 from dustream.schemas.lookup import ErrorAnswer, UrlsRequest
 from dustream.streams.serve.decide_here import Decider
 from dustream.streams.serve.endpoints import ENDPOINTS, Endpoint
@@ -20,7 +21,7 @@ from dustream.streams.serve.lookups import CATCH_UP_INTERVAL_S, Lookups, NotFoun
 from dustream.streams.serve.openapi import openapi
 from dustream.streams.serve.pages import page_routes
 from dustream.streams.serve.render import compile_templates
-from dustream.streams.serve.serving import HEADERS, Busy, Serving, SlowRequests
+from dustream.streams.serve.serving import HEADERS, SLOW_THREADS, Busy, Serving, SlowRequests
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +38,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _ENCODER = msgspec.json.Encoder()
 
 
-def make_app(lookups: Lookups, guard: Guard) -> web.Application:
-    """The application with all endpoints and pages."""
-    serving = Serving(lookups, guard, SlowRequests())
-    decider = Decider(lookups, lookups.source.path)
+def make_app(lookups: Lookups, guard: Guard, *, threads: int = 0) -> web.Application:
+    """The application with all endpoints and pages. With `threads`, all lookups run in so many: a source that asks
+    other servers must not keep the event loop waiting."""
+    serving = Serving(lookups, guard, SlowRequests(threads or SLOW_THREADS), in_threads=threads > 0)
+    decider = Decider(lookups)
     app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[_protected(guard)])
     compile_templates()
     description = _ENCODER.encode(openapi())
@@ -60,6 +62,7 @@ def make_app(lookups: Lookups, guard: Guard) -> web.Application:
 def _handler(serving: Serving, endpoint: Endpoint) -> Handler:
     """Reads the parameters, checks the position, answers."""
     decode_body = msgspec.json.Decoder(endpoint.asked).decode if endpoint.method == "POST" else None
+    is_async = iscoroutinefunction(endpoint.answer)
 
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
@@ -74,13 +77,15 @@ def _handler(serving: Serving, endpoint: Endpoint) -> Handler:
             if refused is not None:
                 return problem(refused)
         seen = serving.lookups.seen()
-        if seen.settled_position < asked.min_position:
+        if not seen.has_settled(asked.min_position):
             seen = await serving.slow.run(lambda: serving.lookups.seen(asked.min_position))
-        if seen.settled_position < asked.min_position:
+        if not seen.has_settled(asked.min_position):
             reached = seen.settled_position
             detail = f"{reached} records are included with all that follows, fewer than {asked.min_position}: ask again"
             return problem(Refusal(412, "Precondition Failed", detail, 1))
-        if endpoint.slow:
+        if is_async:
+            answer = await endpoint.answer(serving.lookups, seen, asked)
+        elif endpoint.slow or serving.in_threads:
             answer = await serving.slow.run(lambda: endpoint.answer(serving.lookups, seen, asked))
         else:
             answer = endpoint.answer(serving.lookups, seen, asked)
@@ -138,6 +143,8 @@ def _refusal(request: web.Request, error: Exception) -> Refusal:
         return Refusal(404, "Not Found", str(error))
     if isinstance(error, Busy):
         return Refusal(503, "Service Unavailable", "too many slow requests are under way: ask again", 1)
+    if isinstance(error, Unavailable):
+        return Refusal(503, "Service Unavailable", f"{error}: ask again", 1)
     if isinstance(error, StateMismatch | DiskFailure):
         log.error("%s: %s", request.path, error)
         return Refusal(503, "Service Unavailable", str(error), 5)
@@ -147,18 +154,39 @@ def _refusal(request: web.Request, error: Exception) -> Refusal:
     return Refusal(500, "Internal Server Error", "this is a bug: see the log of the server")
 
 
+class FollowFailures:
+    """Logs why the source cannot be followed. No error ends following: a server that went on without it would answer
+    with an old state for ever."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def note(self, error: Exception) -> None:
+        """Each kind once in a row: the next attempt follows in a moment."""
+        words = f"{type(error).__name__}: {error}"
+        if words == self._last:
+            return
+        self._last = words
+        if isinstance(error, Unavailable):
+            log.debug("not followed now: %s", error)
+        else:
+            cause = None if isinstance(error, DustreamError) else error
+            log.error("the state cannot be followed, and is tried again: %s", words, exc_info=cause)
+
+
 def _following(serving: Serving, decider: Decider) -> Callable[[web.Application], AsyncIterator[None]]:
     """While the server runs, follow the source, and renew the digest when it is due."""
 
     async def follow() -> None:
+        failures = FollowFailures()
         while True:
             await asyncio.sleep(CATCH_UP_INTERVAL_S)
             try:
                 await asyncio.to_thread(serving.lookups.catch_up)
                 if serving.lookups.is_digest_due:
                     await asyncio.to_thread(serving.lookups.renew_digest)
-            except (StateMismatch, DiskFailure) as error:
-                log.error("the state cannot be followed: %s", error)
+            except Exception as error:
+                failures.note(error)
 
     async def context(app: web.Application) -> AsyncIterator[None]:
         task = asyncio.create_task(follow())

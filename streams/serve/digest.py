@@ -7,17 +7,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from dustream.core.urls.sites import site_of
 from dustream.schemas.status import KEPT_ROLES, Relation, Role, is_kept
 from dustream.streams.engine.alarms import AlarmLine
-from dustream.streams.serve.source import LookupSource, NearPair
+from dustream.streams.questions.page_sizes import PageSizes
+from dustream.streams.serve.source import LookupSource, NearPair, Seen
 
 GROUPS_LISTED_MAX = 1_000  # in each order
 SITES_LISTED_MAX = 1_000
@@ -44,16 +44,27 @@ class CountedStatus(Struct, gc=False):
     version: Any = None
 
 
-@dataclass(slots=True)
-class _Tally:
+class GroupTally(Struct, array_like=True):
+    """The counts of a group."""
+
     pages: int = 0
     winners: int = 0
     held: int = 0
     redirects: int = 0
     changed: int = 0
     lowest: float = 1.0
-    sites: set[str] = field(default_factory=set)
-    names: set[str] = field(default_factory=set)
+    sites: set[str] = set()
+    names: set[str] = set()
+
+    def include(self, other: GroupTally) -> None:
+        self.pages += other.pages
+        self.winners += other.winners
+        self.held += other.held
+        self.redirects += other.redirects
+        self.changed = max(self.changed, other.changed)
+        self.lowest = min(self.lowest, other.lowest)
+        self.sites |= other.sites
+        self.names |= other.names
 
 
 class GroupBrief(Struct, frozen=True, gc=False):
@@ -90,7 +101,7 @@ class SiteBrief(Struct, frozen=True, gc=False):
 class Digest(Struct, frozen=True, kw_only=True):
     """The counts as of `position`."""
 
-    position: int
+    position: int | list[int]
     settled: bool
     urls: int
     roles: dict[str, int]
@@ -106,6 +117,7 @@ class Digest(Struct, frozen=True, kw_only=True):
     """Near-duplicates by similarity to their winner, in steps of 1/200."""
     examples: list[list[NearPair]]
     alarms: list[AlarmLine]
+    sizes: PageSizes | None
     rule_stages: dict[str, int]
     rules_saved: int
     ruled_sites: dict[str, int]
@@ -127,12 +139,17 @@ GROUP_ORDERS: dict[GroupOrder, Callable[[GroupBrief], Any]] = {
 def make_digest(source: LookupSource) -> Digest:
     """Read all statuses and rules once."""
     seen = source.seen()
-    counting = _Counting()
+    counting = Counting()
     decoder = msgspec.json.Decoder(CountedStatus)
     for row in source.status_rows():
         counting.add(decoder.decode(row))
+    return digest_of(source, seen, counting, source.alarms())
+
+
+def digest_of(source: LookupSource, seen: Seen, counting: Counting, alarms: list[AlarmLine]) -> Digest:
+    """The digest of statuses that are counted already."""
     groups = [_brief(name, tally) for name, tally in counting.groups.items() if _urls(tally) > 1]
-    sites = (SiteBrief(name, *counts) for name, counts in counting.sites.items())
+    sites = (SiteBrief(name, *counts[:3]) for name, counts in counting.sites.items())
     stages: Counter[str] = Counter()
     ruled: dict[str, int] = {}
     saved = 0
@@ -143,7 +160,7 @@ def make_digest(source: LookupSource) -> Digest:
     return Digest(
         position=seen.position,
         settled=seen.settled,
-        urls=counting.roles.total(),
+        urls=sum(counting.roles.values()),
         roles=dict(sorted(counting.roles.items())),
         relations=dict(sorted(counting.relations.items())),
         group_count=len(groups),
@@ -157,35 +174,58 @@ def make_digest(source: LookupSource) -> Digest:
         site_count=len(counting.sites),
         similarities=counting.similarities,
         examples=counting.examples,
-        alarms=source.alarms(),
+        alarms=alarms,
+        sizes=source.page_sizes(),
         rule_stages=dict(sorted(stages.items())),
         rules_saved=saved,
         ruled_sites=dict(sorted(ruled.items())),
     )
 
 
-class _Counting:
-    """The counts while statuses are read."""
+def _steps() -> list[int]:
+    return [0] * (SIMILARITY_STEPS + 1)
 
-    def __init__(self) -> None:
-        self.roles: Counter[str] = Counter()
-        self.relations: Counter[str] = Counter()
-        self.groups: dict[str, _Tally] = {}
-        self.sites: dict[str, list[int]] = {}
-        self.similarities = [0] * (SIMILARITY_STEPS + 1)
-        self.examples: list[list[NearPair]] = [[] for _ in range(SIMILARITY_STEPS + 1)]
+
+def _examples() -> list[list[NearPair]]:
+    return [[] for _ in range(SIMILARITY_STEPS + 1)]
+
+
+class Counting(Struct):
+    """The counts while statuses are read. Those of several parts of the URLs can be added together."""
+
+    roles: dict[str, int] = {}
+    relations: dict[str, int] = {}
+    groups: dict[str, GroupTally] = {}
+    sites: dict[str, list[int]] = {}
+    """By site: pages, kept, with the winner on another site, held."""
+    similarities: list[int] = field(default_factory=_steps)
+    examples: list[list[NearPair]] = field(default_factory=_examples)
+
+    def include(self, other: Counting) -> None:
+        """Add the counts of other URLs."""
+        for mine, theirs in ((self.roles, other.roles), (self.relations, other.relations)):
+            for name, count in theirs.items():
+                mine[name] = mine.get(name, 0) + count
+        for group, tally in other.groups.items():
+            self.groups.setdefault(group, GroupTally()).include(tally)
+        for site, counts in other.sites.items():
+            self.sites[site] = [a + b for a, b in zip(self.sites.get(site, [0] * 4), counts, strict=True)]
+        self.similarities = [a + b for a, b in zip(self.similarities, other.similarities, strict=True)]
+        both = zip(self.examples, other.examples, strict=True)
+        self.examples = [sorted(a + b, key=lambda pair: pair.url)[:EXAMPLES_PER_STEP] for a, b in both]
 
     def add(self, status: CountedStatus) -> None:
         role = status.role
-        self.roles[role] += 1
+        self.roles[role] = self.roles.get(role, 0) + 1
         if role == "duplicate":
-            self.relations[status.relation or ""] += 1
+            self.relations[status.relation or ""] = self.relations.get(status.relation or "", 0) + 1
         site = site_of(status.url)
         if role not in ("redirect", "gone"):
-            counts = self.sites.setdefault(site, [0, 0, 0])
+            counts = self.sites.setdefault(site, [0, 0, 0, 0])
             counts[0] += 1
             counts[1] += is_kept(role)
             counts[2] += status.winner is not None and site_of(status.winner) != site
+            counts[3] += role == "held"
         if status.group is not None and role not in ("unique", "gone"):
             self._add_to_group(status, site)
         if status.relation == "near" and status.similarity is not None and status.winner is not None:
@@ -195,7 +235,7 @@ class _Counting:
                 self.examples[step].append(NearPair(status.similarity, status.url, status.winner))
 
     def _add_to_group(self, status: CountedStatus, site: str) -> None:
-        tally = self.groups.setdefault(status.group or "", _Tally())
+        tally = self.groups.setdefault(status.group or "", GroupTally())
         if status.role == "redirect":
             tally.redirects += 1
             return
@@ -203,14 +243,14 @@ class _Counting:
         tally.winners += status.role == "winner"
         tally.held += status.role == "held"
         tally.changed = max(tally.changed, status.since if status.since is not None else int(status.version))
-        if status.similarity is not None and status.relation != "contained":
+        if status.similarity is not None and status.relation not in ("contained", "decided"):
             tally.lowest = min(tally.lowest, status.similarity)
         if len(tally.names) < NAMES_PER_GROUP_MAX:
             tally.sites.add(site)
             tally.names.add(last_name(status.url))
 
 
-def _urls(tally: _Tally) -> int:
+def _urls(tally: GroupTally) -> int:
     """A page that is alone but for redirects to it is `unique`, and not counted above."""
     return max(1, tally.pages) + tally.redirects
 
@@ -225,7 +265,7 @@ def last_name(url: str) -> str:
     return name.removeprefix("www.").partition(".")[0] or name
 
 
-def _brief(group: str, tally: _Tally) -> GroupBrief:
+def _brief(group: str, tally: GroupTally) -> GroupBrief:
     return GroupBrief(
         group,
         tally.pages,

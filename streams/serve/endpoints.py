@@ -71,7 +71,8 @@ class SiteAsked(Asked, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Endpoint(NamedTuple):
-    """`answer` gets the lookups, how far the input is included, and the parameters. A slow one runs in a thread."""
+    """`answer` gets the lookups, how far the input is included, and the parameters. A slow one runs in a thread, an
+    asynchronous one never does."""
 
     method: Literal["GET", "POST"]
     path: str
@@ -83,6 +84,10 @@ class Endpoint(NamedTuple):
     not_found: bool = False
 
 
+async def _url(lookups: Lookups, seen: Seen, asked: UrlAsked) -> UrlAnswer:
+    return await lookups.url(seen, asked.u)
+
+
 def _groups(lookups: Lookups, seen: Seen, asked: GroupsAsked) -> GroupsAnswer:
     site = None if asked.site is None else site_of(asked.site)
     request = GroupRequest(top=asked.top, by=asked.by, held=asked.held == "yes", site=site, market=asked.market)
@@ -90,7 +95,7 @@ def _groups(lookups: Lookups, seen: Seen, asked: GroupsAsked) -> GroupsAnswer:
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/v1/url", "What a URL is", UrlAsked, UrlAnswer, lambda on, seen, asked: on.url(seen, asked.u)),
+    Endpoint("GET", "/v1/url", "What a URL is", UrlAsked, UrlAnswer, _url),
     Endpoint(
         "POST",
         "/v1/urls",

@@ -34,11 +34,7 @@ class Guard:
     def __init__(
         self, *, host: str, token: str | None, rate: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        if token is None and not is_loopback(host):
-            raise BadSetting(
-                f"--host {host} is open to others: give a file with a secret token (--token-file FILE), or leave "
-                "--host out to listen on this machine only"
-            )
+        require_token("--host", host, token)
         self._token = None if token is None else token.encode()
         self._hosts = {"localhost", "127.0.0.1", "[::1]", host.lower(), f"[{host.lower()}]"}
         self._rate = rate
@@ -67,6 +63,15 @@ class Guard:
             self._allowances.clear()
         self._allowances[client] = (left - lookups, now)
         return None
+
+
+def require_token(option: str, host: str, token: str | None) -> None:
+    """Other machines may ask only with a token."""
+    if token is None and not is_loopback(host):
+        raise BadSetting(
+            f"{option} {host} is open to others: give a file with a secret token (--token-file FILE), or leave "
+            f"{option} out to listen on this machine only"
+        )
 
 
 def is_loopback(host: str) -> bool:

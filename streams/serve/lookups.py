@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from threading import Lock
 from typing import NamedTuple
 
@@ -56,15 +57,16 @@ class _Advice(NamedTuple):
 class Lookups:
     """One source and what is derived from it."""
 
-    def __init__(self, source: LookupSource) -> None:
+    def __init__(self, source: LookupSource, new_digest: Callable[[], Digest] | None = None) -> None:
         self.source = source
+        self._new_digest = new_digest or partial(make_digest, source)
         self._catching_up = Lock()
         self._caught_up_at = time.monotonic()
         self._rule_sets: dict[str, RuleSet] = {}
         self._normalizer = Normalizer()
         self._read_rules()
         started = time.monotonic()
-        self.digest: Digest = make_digest(source)
+        self.digest: Digest = self._new_digest()
         self._digest_s = time.monotonic() - started
         self._digest_at = time.monotonic()
 
@@ -97,36 +99,34 @@ class Lookups:
         """Takes as long as reading all statuses: call it in a thread of its own."""
         started = time.monotonic()
         self._read_rules()
-        self.digest = make_digest(self.source)
+        self.digest = self._new_digest()
         self._digest_at = time.monotonic()
         self._digest_s = self._digest_at - started
 
-    def seen(self, min_position: int = 0) -> Seen:
+    def seen(self, min_position: int | str = 0) -> Seen:
         """How far the input is included; catches up if that is less than asked for, which reads files."""
         seen = self.source.seen()
-        if seen.settled_position < min_position:
+        if not seen.has_settled(min_position):
             self.catch_up(ASKED_CATCH_UP_INTERVAL_S)
             seen = self.source.seen()
         return seen
 
     # One URL
 
-    def url(self, seen: Seen, text: str) -> UrlAnswer:
+    async def url(self, seen: Seen, text: str) -> UrlAnswer:
         url = page_identity(text)
-        status = self.source.status(url)
+        status = await self.source.status_soon(url)
         found = unknown_status(url) if status is None else url_status(status)
         return UrlAnswer(position=seen.position, settled=seen.settled, **msgspec.structs.asdict(found))
 
     def urls(self, seen: Seen, texts: Iterable[str]) -> UrlsAnswer:
-        return UrlsAnswer(position=seen.position, settled=seen.settled, statuses=[self._one(text) for text in texts])
-
-    def _one(self, text: str) -> UrlStatus:
-        try:
-            url = page_identity(text)
-        except BadEvent as error:
-            return invalid_status(text, str(error))
-        status = self.source.status(url)
-        return unknown_status(url) if status is None else url_status(status)
+        asked = [(text, _identity_or_error(text)) for text in texts]
+        found = self.source.statuses([url for _, url in asked if isinstance(url, str)])
+        statuses = [
+            invalid_status(text, str(url)) if isinstance(url, BadEvent) else _found_status(url, found)
+            for text, url in asked
+        ]
+        return UrlsAnswer(position=seen.position, settled=seen.settled, statuses=statuses)
 
     def decide(self, seen: Seen, text: str) -> DecideAnswer:
         """Skip only what is certain: a known duplicate or redirect, or a URL that active rules lead to a known page."""
@@ -265,6 +265,17 @@ def _kept_for(status: DuplicateStatus) -> str | None:
     if is_kept(status.role):
         return status.url
     return status.winner if status.role in ("duplicate", "redirect") and status.problem is None else None
+
+
+def _found_status(url: str, found: dict[str, DuplicateStatus]) -> UrlStatus:
+    return url_status(found[url]) if url in found else unknown_status(url)
+
+
+def _identity_or_error(text: str) -> str | BadEvent:
+    try:
+        return page_identity(text)
+    except BadEvent as error:
+        return error
 
 
 def _identity(url: str) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import mmap
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import nsmallest
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -23,9 +23,11 @@ from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import DuplicateStatus
 from dustream.streams.engine.alarms import AlarmLine
 from dustream.streams.engine.results import GroupLine, StatusLine, Tier2Load
+from dustream.streams.engine.sizes import SizeTally
 from dustream.streams.questions.group_list import SITES_SHOWN_MAX, WINNERS_SHOWN_MAX, GroupAnswer, GroupRequest
 from dustream.streams.questions.near_urls import near_urls_among
 from dustream.streams.questions.one_page import MEMBERS_SHOWN_MAX, GroupFacts, PageAnswer
+from dustream.streams.questions.page_sizes import PageSizes, sizes_of
 from dustream.streams.questions.texts import TextAnswer
 from dustream.streams.questions.two_pages import PairAnswer, Reason
 from dustream.streams.serve.source import (
@@ -50,6 +52,7 @@ class _Totals(msgspec.Struct):
     events: int
     rejected: int
     settings: Settings
+    sizes: SizeTally | None = None
 
 
 class SortedLines(Generic[Line]):
@@ -125,6 +128,12 @@ class OnceSource:
     def status(self, url: str) -> DuplicateStatus | None:
         line = self._statuses.get(url)
         return None if line is None else _status(line)
+
+    async def status_soon(self, url: str) -> DuplicateStatus | None:
+        return self.status(url)
+
+    def statuses(self, urls: Sequence[str]) -> dict[str, DuplicateStatus]:
+        return {url: found for url in urls if (found := self.status(url)) is not None}
 
     def status_rows(self) -> Iterator[bytes]:
         return self._statuses.rows()
@@ -253,6 +262,16 @@ class OnceSource:
     def tier2_load(self) -> Tier2Load | None:
         return None
 
+    def page_sizes(self) -> PageSizes | None:
+        """There is no partition map, so there are no cuts."""
+        return None if self._totals.sizes is None else sizes_of(self._totals.sizes, ())
+
+    def workers(self) -> None:
+        return None
+
+    def breaker_options(self) -> list[str]:
+        return ["--state", str(self.path)]
+
     def last_run(self) -> LastRun | None:
         return read_last_run(self.path)
 
@@ -287,6 +306,7 @@ def _status(line: StatusLine) -> DuplicateStatus:
         similarity=line.similarity,
         target=line.target,
         problem=line.problem,
+        decided=line.decided,
     )
 
 

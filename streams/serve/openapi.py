@@ -18,7 +18,7 @@ _ERRORS = {
     "413": "the request is too large",
     "421": "the Host header names another server",
     "429": "too many requests",
-    "503": "too many slow requests are under way",
+    "503": "too many slow requests are under way; or a task is moving to another worker, or recovering",
 }
 
 

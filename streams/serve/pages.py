@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 
 from aiohttp import web
 
-from dustream.core.errors import BadEvent, BadSetting
+from dustream.core.errors import BadEvent, BadSetting, Unavailable
 from dustream.core.urls.identity import page_identity
 from dustream.streams.serve import views
 from dustream.streams.serve.decide_here import Decider, preview, read_decision
@@ -64,6 +64,8 @@ class _Pages:
                 return self._problem(Refusal(400, "This cannot be answered", str(error)))
             except NotFound as error:
                 return self._problem(Refusal(404, "Not known", str(error)))
+            except Unavailable as error:
+                return self._problem(Refusal(503, "Not available now", f"{error}: reload in a moment"))
             except Busy:
                 return self._problem(Refusal(503, "Busy", "many slow requests are under way: reload in a moment"))
 
@@ -84,7 +86,12 @@ class _Pages:
         **context: Any,
     ) -> web.Response:
         lookups = self._lookups
-        shared = {"digest": lookups.digest, "settings": lookups.source.settings}
+        shared = {
+            "digest": lookups.digest,
+            "settings": lookups.source.settings,
+            "can_decide": lookups.source.is_state,
+            "form_key": self._decider.form_key,
+        }
         body = fragment(template, served_link, is_live=True, **shared, **context)
         text = page(
             body,
@@ -168,8 +175,6 @@ class _Pages:
             "Decide",
             refresh_s=REFRESH_S if self._decider.is_busy else 0,
             message=self._decider.message,
-            can_decide=self._lookups.source.is_state,
-            form_key=self._decider.form_key,
             decisions=decisions,
             name_asked=request.query.get("name", ""),
         )
@@ -177,7 +182,7 @@ class _Pages:
     async def preview(self, request: web.Request) -> web.StreamResponse:
         decision = read_decision(await self._form(request))
         context = await self._serving.slow.run(lambda: preview(self._lookups, decision))
-        return self._page("preview.html", "Preview", "Decide", form_key=self._decider.form_key, **context)
+        return self._page("preview.html", "Preview", "Decide", **context)
 
     async def apply(self, request: web.Request) -> web.StreamResponse:
         self._decider.start(read_decision(await self._form(request)))

@@ -36,7 +36,13 @@ def _enumerated(items: Iterable[Any]) -> list[tuple[int, Any]]:
     return list(enumerate(items))
 
 
+def _total(position: int | list[int]) -> str:
+    """Records included; on Kafka, the offsets of all partitions together."""
+    return f"{sum(position) if isinstance(position, list) else position:,}"
+
+
 _ENVIRONMENT.filters["enumerated"] = _enumerated
+_ENVIRONMENT.filters["total"] = _total
 _ENVIRONMENT.globals |= {
     "time": _time,
     "alarm": describe_alarm,

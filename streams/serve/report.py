@@ -25,6 +25,7 @@ _SECTIONS = (
     ("Groups", "#groups"),
     ("Threshold", "#threshold"),
     ("Rules", "#rules"),
+    ("Decisions", "#decisions"),
     ("Each group", "#each-group"),
 )
 
@@ -47,7 +48,12 @@ class _Report:
 
     def _fragment(self, template: str, **context: Any) -> Markup:
         lookups = self._lookups
-        shared = {"digest": lookups.digest, "settings": lookups.source.settings}
+        shared = {
+            "digest": lookups.digest,
+            "settings": lookups.source.settings,
+            "can_decide": False,
+            "form_key": "",
+        }
         return fragment(template, self._link, is_live=False, **shared, **context)
 
     def text(self) -> str:
@@ -60,6 +66,7 @@ class _Report:
                 self._fragment("threshold.html", **views.threshold(lookups, CHOSEN_THRESHOLD, with_sample=True)),
             ),
             self._section("rules", self._fragment("rules.html", **views.rules(lookups, "", "")), *self._site_rules()),
+            self._section("decisions", self._fragment("decisions.html", decisions=lookups.source.decisions())),
             self._section("each-group", *map(self._group, self._anchors)),
         ]
         return page(

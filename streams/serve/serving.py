@@ -34,8 +34,8 @@ class Busy(Exception):
 class SlowRequests:
     """Runs functions that read many rows in threads, a limited number at a time."""
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(SLOW_THREADS, thread_name_prefix="serve")
+    def __init__(self, threads: int = SLOW_THREADS) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="serve")
         self._waiting = 0
 
     async def run(self, work: Callable[[], Result]) -> Result:
@@ -58,3 +58,5 @@ class Serving:
     lookups: Lookups
     guard: Guard
     slow: SlowRequests
+    in_threads: bool = False
+    """Whether all lookups run in threads."""

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 
 from dustream.core.errors import StateMismatch
 from dustream.core.pages.rows import PageRow
+from dustream.core.rules.given import rule_of
 from dustream.core.settings import Settings
 from dustream.core.urls.sites import site_of
 from dustream.core.vertex import END, url_of
+from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.lookup import InputStatus
 from dustream.schemas.rules import RuleSet
 from dustream.schemas.status import DuplicateStatus
 from dustream.streams.engine.alarms import AlarmLine, count_alarms
-from dustream.streams.engine.results import Tier2Load, read_tier2_load
+from dustream.streams.engine.results import Tier2Load, read_rule_sets, read_tier2_load
 from dustream.streams.engine.state_rows import view_prefix
-from dustream.streams.questions.decision_list import read_decisions
+from dustream.streams.questions.decision_list import is_withdrawal, read_decisions
 from dustream.streams.questions.group_list import MEMBERS_READ_MAX, GroupAnswer, GroupRequest, list_groups
 from dustream.streams.questions.one_page import PageAnswer, ask_page
+from dustream.streams.questions.page_sizes import PageSizes, cuts_of, sizes_of, tally_pages
 from dustream.streams.questions.pages import KnownPage, content_page, known_page
-from dustream.streams.questions.state import StoredState, read_settings, state_folder, task_table
+from dustream.streams.questions.state import ReadableState, StoredState, read_settings, state_folder, task_table
 from dustream.streams.questions.texts import TextAnswer, compare_texts
 from dustream.streams.questions.two_pages import PairAnswer, ask_pair
 from dustream.streams.serve.source import (
@@ -34,6 +37,7 @@ from dustream.streams.serve.source import (
     Seen,
     SiteFacts,
     StandingDecision,
+    WorkersNow,
     read_last_run,
 )
 from dustream.streams.store.extent import open_to_read
@@ -46,6 +50,7 @@ class StateSource:
     """A state, followed by a RocksDB secondary instance."""
 
     is_state = True
+    _state: ReadableState
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -70,7 +75,7 @@ class StateSource:
         self._store.catch_up()
         self._seen = self._read_seen(self._seen.settled_position)
 
-    def _read_seen(self, settled_position: int) -> Seen:
+    def _read_seen(self, settled_position: int | list[int]) -> Seen:
         position = self._state.counts().records
         settled = next(self._store.scan(b"queue/"), None) is None
         return Seen(position, settled, position if settled else settled_position)
@@ -82,11 +87,17 @@ class StateSource:
     def status(self, url: str) -> DuplicateStatus | None:
         return self._state.status(url)
 
+    async def status_soon(self, url: str) -> DuplicateStatus | None:
+        return self.status(url)
+
+    def statuses(self, urls: Sequence[str]) -> dict[str, DuplicateStatus]:
+        return {url: found for url in urls if (found := self.status(url)) is not None}
+
     def status_rows(self) -> Iterator[bytes]:
         return (row for _, row in self._store.scan(view_prefix("duplicate.status")))
 
     def rule_sets(self) -> Iterator[RuleSet]:
-        return self._state.rule_sets()
+        return read_rule_sets(self._store)
 
     def page(self, url: str, market: str | None) -> PageAnswer:
         return ask_page(self._state, url, market)
@@ -112,10 +123,10 @@ class StateSource:
         if owner is None:
             return FoundGroup(page.row.standing.group, 1, False, None, self._with_redirects([page.url]), 0)
         row = task_table(self._state, "groups", owner, "groups").get(owner)
-        if row is None:  # its token is moving to another group
+        if row is None:  # its membership is moving to another group
             return None
         prefix = owner + END
-        names = task_table(self._state, "groups", owner, "tokens").names(prefix)
+        names = task_table(self._state, "groups", owner, "memberships").names(prefix)
         urls = [url_of(name[len(prefix) :]) for name in islice(names, members_max)]
         edges = task_table(self._state, "groups", owner, "edges").scan(prefix)
         weakest = min((edge.similarity for _, edge in islice(edges, MEMBERS_READ_MAX)), default=None)
@@ -128,16 +139,16 @@ class StateSource:
         redirects: set[str] = set()
         ends = list(urls)
         while ends and len(redirects) < REDIRECTS_READ_MAX:
-            some = {each for url in ends for each in islice(self._followers(url), FOLLOWERS_READ_MAX)}
+            rows: dict[str, PageRow] = self._state.rows("pages", "pages", ends)
+            targets = [url for url in ends if url in rows and rows[url].follower_count]
+            some = {each for url in targets for each in islice(self._followers(url), FOLLOWERS_READ_MAX)}
             ends = sorted(some - redirects - set(urls))
             redirects.update(ends)
-        found = (self.status(url) for url in [*sorted(urls), *sorted(redirects)])
-        return [status for status in found if status is not None]
+        asked = [*sorted(urls), *sorted(redirects)]
+        found = self.statuses(asked)
+        return [found[url] for url in asked if url in found]
 
     def _followers(self, url: str) -> Iterator[str]:
-        row: PageRow | None = task_table(self._state, "pages", url, "pages").get(url)
-        if row is None or not row.follower_count:
-            return iter(())
         prefix = url + END
         return (key[len(prefix) :] for key in task_table(self._state, "pages", url, "followers").names(prefix))
 
@@ -156,13 +167,23 @@ class StateSource:
     def rejected(self) -> int:
         return self._state.counts().rejected
 
-    def tier2_load(self) -> Tier2Load:
+    def tier2_load(self) -> Tier2Load | None:
         return read_tier2_load(self._store, self.settings.partitions)
+
+    def page_sizes(self) -> PageSizes | None:
+        cuts = cuts_of(self._state.partition_map()) if isinstance(self._state, StoredState) else []
+        return sizes_of(tally_pages(self._state), cuts)
+
+    def workers(self) -> WorkersNow | None:
+        return None
+
+    def breaker_options(self) -> list[str]:
+        return ["--state", str(self.path)]
 
     def last_run(self) -> LastRun | None:
         return read_last_run(self.path)
 
-    def lower_sample(self) -> LowerSample:
+    def lower_sample(self) -> LowerSample | None:
         from dustream.streams.serve.lower import sample_below
 
         return sample_below(self._state)
@@ -171,9 +192,17 @@ class StateSource:
         return [InputStatus(path, row.position, row.done) for path, row in self._state.inputs().items()]
 
     def decisions(self) -> list[StandingDecision]:
-        found = []
-        for event in read_decisions(self._state):
-            action, _, kind = (event.decision or "").partition("_")
-            name = event.url if kind == "group" else site_of(event.url)
-            found.append(StandingDecision(name, action, str(event.fetched_at), event.pass_from))
-        return found
+        return [_standing(event) for event in read_decisions(self._state) if not is_withdrawal(event)]
+
+
+def _standing(event: CrawlEvent) -> StandingDecision:
+    action, _, on = str(event.decision).partition("_")
+    if event.rule is not None:
+        rule = rule_of(site_of(event.url), event.rule)
+        return StandingDecision("rule", site_of(event.url), action, str(event.fetched_at), rule=rule.id, text=rule.text)
+    if event.decision == "not_duplicate":
+        return StandingDecision("page", event.url, "not_duplicate", str(event.fetched_at))
+    if event.same_as is not None:
+        return StandingDecision("pair", event.url, "same", str(event.fetched_at), other=event.same_as)
+    name = event.url if on == "group" else site_of(event.url)
+    return StandingDecision(on, name, action, str(event.fetched_at), event.pass_from)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -9,6 +10,7 @@ from dustream.core.urls.identity import page_identity
 from dustream.core.urls.sites import site_of
 from dustream.schemas.status import DuplicateStatus, is_kept
 from dustream.streams.questions.group_list import GroupAnswer, GroupRequest
+from dustream.streams.questions.page_sizes import PageSizes
 from dustream.streams.serve.digest import (
     GROUP_ORDERS,
     GROUPS_LISTED_MAX,
@@ -24,6 +26,7 @@ from dustream.streams.serve.lookups import Lookups, NotFound
 from dustream.streams.serve.source import FoundGroup
 
 PAGE_ROWS = 50
+PICTURE_WIDTH, PICTURE_HEIGHT = 640, 140
 SITE_GROUPS_MAX = 200
 MEMBERS_READ_MAX = 1_000
 MEMBERS_PER_PAGE = 200
@@ -60,7 +63,28 @@ def overview(lookups: Lookups) -> dict[str, Any]:
         "inputs": source.inputs(),
         "load": source.tier2_load(),
         "last_run": source.last_run(),
+        "now": source.workers(),
         "similarities": list(_similarity_rows(digest.similarities)),
+        "lengths": None if digest.sizes is None or not digest.sizes.bars else _length_picture(digest.sizes),
+    }
+
+
+def _length_picture(sizes: PageSizes) -> dict[str, Any]:
+    """Places in a picture of PICTURE_WIDTH by PICTURE_HEIGHT; lengths by their logarithm."""
+    scale, most = PICTURE_WIDTH / math.log1p(sizes.bars[-1].below), max(bar.pages for bar in sizes.bars)
+    bars = [
+        (scale * math.log1p(bar.least), scale * math.log1p(bar.below), PICTURE_HEIGHT * bar.pages / most, bar)
+        for bar in sizes.bars
+        if bar.pages
+    ]
+    ticks = [10**power for power in range(8) if 10**power < sizes.bars[-1].below]
+    return {
+        "bars": bars,
+        "cuts": [scale * math.log1p(cut) for cut in sizes.cuts],
+        "ticks": [(scale * math.log1p(tick), tick) for tick in ticks],
+        "width": PICTURE_WIDTH,
+        "height": PICTURE_HEIGHT,
+        "most": most,
     }
 
 
@@ -161,7 +185,7 @@ def threshold(lookups: Lookups, chosen: float, *, with_sample: bool) -> dict[str
         if sample is None
         else [(each, sample.share(each)) for each in LOWER_THRESHOLDS if each < tau],
         "nearest": [] if sample is None else sample.nearest[:SAMPLE_PAIRS_SHOWN_MAX],
-        "can_sample": lookups.source.is_state,
+        "can_sample": lookups.source.is_state and lookups.source.workers() is None,
     }
 
 
@@ -182,7 +206,9 @@ def rules(lookups: Lookups, site_asked: str, tried: str) -> dict[str, Any]:
 
 def url(lookups: Lookups, text: str) -> dict[str, Any]:
     seen, identity = lookups.seen(), page_identity(text)
+    status = lookups.source.status(identity)
     return {
+        "decided": None if status is None else status.decided,
         "answer": lookups.source.page(identity, None),
         "advice": lookups.decide(seen, identity),
         "normal": lookups.normalize(seen, identity),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dustream.schemas.lookup import UrlStatus
 from dustream.schemas.status import DuplicateStatus
-from dustream.streams.questions.one_page import PROBLEMS
+from dustream.streams.questions.one_page import DECIDED, PROBLEMS
 
 
 def url_status(status: DuplicateStatus) -> UrlStatus:
@@ -18,6 +18,7 @@ def url_status(status: DuplicateStatus) -> UrlStatus:
         similarity=status.similarity,
         target=status.target,
         problem=status.problem,
+        decided=status.decided,
         since=status.since,
     )
 
@@ -34,6 +35,8 @@ def status_words(status: DuplicateStatus) -> str:
     """What the page is, as a sentence without its subject."""
     if status.problem == "content_unknown":
         return f"not compared: {PROBLEMS[status.problem]}"
+    if status.decided is not None:
+        return DECIDED[status.decided]
     if status.role == "unique":
         return "unique: no other page known is similar enough"
     if status.role == "winner":

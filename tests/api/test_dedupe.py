@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import datasets
@@ -14,6 +16,7 @@ import pytest
 from hypothesis import given
 
 import dustream
+from dustream.core.text import row_signing
 
 WORDS = [f"word{number}" for number in range(120)]
 NEAR, FAR = " ".join([*WORDS, "end"]), " ".join(reversed(WORDS))
@@ -157,6 +160,23 @@ def test_arabic_with_and_without_vowel_signs_is_the_same() -> None:
     assert found.verdicts[1].relation == "same_tokens"
 
 
+@pytest.mark.parametrize("tokens", ["words", "characters", "code"])
+def test_traditional_and_simplified_chinese_can_be_the_same(tokens: Any) -> None:
+    texts = ["漢語的書寫系統，後來簡化了。台灣", "汉语的书写系统，后来简化了。台湾"]
+    assert [each.role for each in dustream.dedupe(texts, tokens=tokens).verdicts] == ["unique", "unique"]
+    found = dustream.dedupe(texts, tokens=tokens, fold_chinese=True)
+    assert (found.verdicts[1].role, found.verdicts[1].relation) == ("duplicate", "same_tokens")
+
+
+def test_folding_chinese_needs_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    row_signing._table.cache_clear()
+    monkeypatch.setitem(sys.modules, "opencc", None)
+    with pytest.raises(dustream.DustreamError, match=r"dustream\[chinese\]"):
+        dustream.dedupe(["one text"], fold_chinese=True, keep_case=True)
+    with pytest.raises(dustream.DustreamError, match="another kind"):
+        dustream.dedupe(["one text"], fold_chinese=True, tokens="raw")
+
+
 def test_reasons() -> None:
     found = dustream.dedupe([{"id": name, "text": text} for name, text in zip("abcdefg", TEXTS, strict=True)], id="id")
     near = found.why("a", "c")
@@ -179,8 +199,42 @@ def test_wrong_names_and_types_are_told() -> None:
         dustream.dedupe([{"body": "a"}])
     with pytest.raises(dustream.BadInput, match="no column 'text'; there are body"):
         dustream.dedupe(pandas.DataFrame({"body": ["a"]}))
-    with pytest.raises(dustream.BadInput, match="text of record 1 is a int"):
-        dustream.dedupe([{"text": "a"}, {"text": 5}])
+    with pytest.raises(dustream.BadInput, match="no record has a text in 'text'"):
+        dustream.dedupe([{"text": None}, {"text": 5}])
+    with pytest.raises(dustream.BadInput, match="is a path"):
+        dustream.dedupe(Path("a.jsonl"))
+
+
+def test_texts_that_are_no_strings_are_kept() -> None:
+    found = dustream.dedupe([{"text": NEAR}, {"text": 5}, {"text": NEAR}, {"text": None}])
+    assert [(each.role, each.reason) for each in found.verdicts] == [
+        ("winner", None), ("not_compared", "not_text"), ("duplicate", None), ("not_compared", "no_text"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["object", "string", "category"])
+def test_missing_values_of_pandas(dtype: Any) -> None:
+    texts = pandas.Series([NEAR, None, NEAR, pandas.NA if dtype == "string" else float("nan")]).astype(dtype)
+    found = dustream.dedupe(pandas.DataFrame({"text": texts, "score": [1, 2, 3, 4]}), prefer="score:desc")
+    assert [each.role for each in found.verdicts] == ["duplicate", "not_compared", "winner", "not_compared"]
+    assert found.kept().index.tolist() == [1, 2, 3]
+    assert [each.role for each in dustream.dedupe(texts).verdicts] == [
+        "winner",
+        "not_compared",
+        "duplicate",
+        "not_compared",
+    ]
+
+
+@pytest.mark.parametrize("make", [polars.Series, lambda texts: pyarrow.chunked_array([texts]), pyarrow.array, iter])
+def test_one_column_of_texts(make: Callable[[list[str]], Any]) -> None:
+    assert list(dustream.dedupe(make([NEAR, "another text", NEAR])).kept()) == [NEAR, "another text"]
+
+
+def test_record_batches_come_back_as_tables() -> None:
+    found = dustream.dedupe(pyarrow.RecordBatch.from_pylist([{"text": NEAR}, {"text": NEAR}]))
+    assert found.kept().to_pylist() == [{"text": NEAR}]
+    assert found.table["role"].to_pylist() == ["winner", "duplicate"]
 
 
 def test_nothing_in_nothing_out() -> None:

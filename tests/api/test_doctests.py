@@ -10,7 +10,14 @@ import pytest
 
 import dustream
 
-MODULES = ("dustream", "dustream._deduped", "dustream._pages", "dustream._rules", "dustream._state")
+MODULES = (
+    "dustream",
+    "dustream._deduped",
+    "dustream._deduped_files",
+    "dustream._pages",
+    "dustream._rules",
+    "dustream._state",
+)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -23,5 +30,8 @@ def test_examples_run_as_shown(name: str, tmp_path: Path) -> None:
 
 
 def test_every_public_function_has_an_example() -> None:
-    functions = {dustream.sign, dustream.extract, dustream.dedupe, dustream.open, dustream.normalize, dustream.learn}
+    functions = {
+        dustream.sign, dustream.extract, dustream.dedupe, dustream.dedupe_files, dustream.open, dustream.normalize,
+        dustream.learn,
+    }  # fmt: skip
     assert [each.__name__ for each in functions if ">>>" not in (each.__doc__ or "")] == []

@@ -108,7 +108,7 @@ def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_pages_and_groups(network: Network, groups: list[set[str]]) -> set[str]:
-    """The groups are the components; every token is where its page thinks, and every edge has both its ends at home."""
+    """The groups are the components; every membership is where its page thinks, and every edge has both ends."""
     owners: dict[str, str] = {}
     for task in network.tasks.values():
         if task.name == "groups":
@@ -122,7 +122,7 @@ def _check_pages_and_groups(network: Network, groups: list[set[str]]) -> set[str
                 vertex = vertex_of(url, page)
                 live.add(vertex)
                 assert owners.get(vertex) == page.owner, "page and group disagree"
-    assert owners.keys() <= live, "a token of a dead vertex"
+    assert owners.keys() <= live, "a membership of a dead vertex"
     by_owner: dict[str, set[str]] = {}
     for vertex in live:
         by_owner.setdefault(owners.get(vertex) or group_key(0, vertex), set()).add(url_of(vertex))
@@ -133,7 +133,7 @@ def _check_pages_and_groups(network: Network, groups: list[set[str]]) -> set[str
 def _check_groups_task(tables: dict[str, Any]) -> dict[str, str]:
     owners = {}
     members: dict[str, set[str]] = {}
-    for key, _ in tables["tokens"].scan():
+    for key, _ in tables["memberships"].scan():
         group, vertex = key.split("\0")
         assert "\1" not in group, "a transfer that never landed"
         owners[vertex] = group
@@ -219,8 +219,8 @@ def _check_containment(network: Network) -> None:
                 expected[page_id(partition, row.post)] = terms.size
         for key, row in tables["candidates"].scan():
             assert row.share is not None, "a candidate that nobody weighed"
-            if row.share >= SHARE:
-                depends.add((page_id(partition, int(key[:12], 16)), int(key[12:], 16)))
+            assert row.share >= SHARE, "a rejected candidate has a row"
+            depends.add((page_id(partition, int(key[:12], 16)), int(key[12:], 16)))
         for key, _ in tables["dependents"].scan():
             dependents.add((int(key[12:], 16), page_id(partition, int(key[:12], 16))))
     assert posted == expected, "the index"

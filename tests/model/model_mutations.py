@@ -15,13 +15,18 @@ from msgspec.structs import replace
 from dustream.core.containment.candidate_index import CandidateIndex
 from dustream.core.groups.processor import GroupsProcessor
 from dustream.core.groups.searches import Searches
+from dustream.core.pages import processor as pages_processor
+from dustream.core.pages import publisher, resolution, rows, site_pages
 from dustream.core.pages import status as page_status
+from dustream.core.pages.decisions import Decisions
+from dustream.core.pages.memberships import MembershipHomes
 from dustream.core.pages.processor import PagesProcessor
 from dustream.core.pages.publisher import PagePublisher
 from dustream.core.pages.revisits import Revisits
 from dustream.core.pages.site_pages import SiteHoldRow, SitePages
-from dustream.core.pages.tokens import TokenHomes
+from dustream.core.similarity import jaccard
 from dustream.core.sites import processor as breaker
+from dustream.core.text.shingle_bytes import shingle_array
 from dustream.core.tier2 import containers
 from dustream.core.tier2 import processor as tier2_processor
 from dustream.core.tier2.cleared import Cleared
@@ -30,8 +35,8 @@ from dustream.core.tier2.forest import Forest
 from dustream.core.tier2.processor import Tier2Processor
 from dustream.core.tier2.rows import StarRow
 from dustream.core.tier2.stars import AgendaRow, Stars
-from dustream.core.tier2.vertices import Present
-from dustream.core.vertex import url_of, vertex_name
+from dustream.core.tier2.vertices import Present, Vertices
+from dustream.core.vertex import END, url_of, vertex_name
 from dustream.schemas.tier2 import Cover, Covered, Win
 
 HISTORIES_MAX = 3_000
@@ -45,8 +50,8 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 def _sync_any(self: Any, message: Any) -> None:
     """The last Sync to arrive counts, not the one with the highest counter."""
     page = self._pages.get(url_of(message.vertex))
-    if page is not None and page.token_counter >= message.counter:
-        self._pages.put(url_of(message.vertex), replace(page, token_counter=message.counter - 1))
+    if page is not None and page.membership_counter >= message.counter:
+        self._pages.put(url_of(message.vertex), replace(page, membership_counter=message.counter - 1))
     _SYNC(self, message)
 
 
@@ -165,10 +170,10 @@ def _always_joins(self: Any, key: str, message: Any) -> bool:
     return self._members.eldest(key) != ""
 
 
-def _enters_anyway(self: Any, group: Any, message: Any, token: Any) -> None:
+def _enters_anyway(self: Any, group: Any, message: Any, membership: Any) -> None:
     """As if whom it matches were the vertex asked for."""
     enter = replace(message.request, via=message.vertex)
-    _ENTER(self, group, replace(message, request=enter), token)
+    _ENTER(self, group, replace(message, request=enter), membership)
 
 
 def _waits(self: Any, page: Any, enter: Any) -> None:
@@ -275,7 +280,95 @@ def _last_word(row: Any, decision: Any) -> Any:
     return replace(row, decided_at=decision.version, released=decision.released)
 
 
-_SYNC = TokenHomes.sync
+def _decides_known_pages_only(self: Any, message: Any) -> None:
+    if self._pages.get(message.url) is not None:
+        _ON_PAGE(self, message)
+
+
+def _last_word_on_a_page(self: Any, message: Any) -> None:
+    self._decisions.delete(message.url)
+    _ON_PAGE(self, message)
+
+
+def _verdicts_undecided(url: str, page: Any) -> Any:
+    return resolution.verdicts_of(url, replace(page, kept=False))
+
+
+def _contained_undecided(url: str, page: Any) -> int:
+    return resolution.contained_markets(url, replace(page, kept=False))
+
+
+def _resolution_undecided(url: str, page: Any, hops_max: int) -> Any:
+    return resolution.resolution(url, None if page is None else replace(page, kept=False), hops_max)
+
+
+def _bare_undecided(page: Any) -> Any:
+    return replace(rows.bare(page), kept=False)
+
+
+def _last_word_on_a_pair(self: Any, message: Any) -> None:
+    key = f"{message.url}{END}{message.other}"
+    known = self._pairs.get(key)
+    if known is None or (known.version, known.same) != (message.version, message.same):
+        self._pairs.delete(key)
+        _ON_PAIR(self, message)
+
+
+def _tells_no_other_page(self: Any, message: Any) -> None:
+    send, self._send = self._send, _nothing
+    _ON_PAIR(self, message)
+    self._send = send
+
+
+def _bare_without_pairs(page: Any) -> Any:
+    return replace(rows.bare(page), same=())
+
+
+def _keeps_its_vertex(self: Any, url: str, page: Any) -> Any:
+    return page
+
+
+def _probes_as_usual(self: Any, home: int) -> tuple[int, ...]:
+    return ()
+
+
+def _repairs_by_similarity(self: Any, number: int) -> None:
+    with mock.patch.object(Vertices, "same_as", lambda self, row, content: []):
+        _REPAIR(self, number)
+
+
+def _covers_by_similarity(self: Any, number: int, key: bytes, item: Any) -> Any:
+    with mock.patch.object(Stars, "_decided", lambda self, row, query: {}):
+        return _COVER(self, number, key, item)
+
+
+def _searches_by_similarity(self: Any, query: Any, row: Any, key: bytes) -> Any:
+    with mock.patch.object(Stars, "_decided", lambda self, row, query: {}):
+        return _BEST_WINNER(self, query, row, key)
+
+
+def _enters_by_similarity(self: Any, row: Any, query: Any, matches: Any) -> Any:
+    return matches
+
+
+def _one_of_two_is_enough(self: Any, row: Any, content: Any) -> Any:
+    """A vertex matches another one that does not carry the decision."""
+    others = [number for number in self.numbers() if url_of(self.row(number).vertex) in row.same]
+    others = [number for number in others if row.entry or self.row(number).entry]
+    return [(number, float(jaccard(shingle_array(content.shingles), self.shingles(number)))) for number in others]
+
+
+def _renews_without_keeping(self: Any, message: Any) -> None:
+    _RENEW(self, replace(message, keep=False))
+
+
+_ON_PAIR = Decisions.on_pair
+_REPAIR = Forest._repair
+_COVER = Stars._cover
+_BEST_WINNER = Stars._best_winner
+_RENEW = Tier2Processor._renew
+_ON_PAGE = Decisions.on_page
+_SYNC = MembershipHomes.sync
 _ANSWER = PagesProcessor._answer
 _PLACED = PagesProcessor._placed
 _SEND_PLACED = Tier2Processor._send_placed
@@ -288,7 +381,7 @@ _WEIGHT = Containers._weight
 _BEST = containers._best
 _INDEX = CandidateIndex.__init__
 _REKEY = Tier2Processor._rekey
-_DECISION = TokenHomes.decision
+_DECISION = MembershipHomes.decision
 _ADD = SitePages._add
 _SET_HELD = SitePages.set_held
 _REPRESENTATIVE_TO_CONSULT = PagesProcessor._representative_to_consult
@@ -300,16 +393,16 @@ _LEAVE = Stars.leave
 _RELEASE = Stars._release
 
 MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
-    "a request that comes back is dropped, not parked": [(TokenHomes, "_park", lambda self, page, *request: page)],
-    "a leave that comes back is dropped": [(TokenHomes, "_bounce_leave", _nothing)],
-    "the last Sync counts, not the highest": [(TokenHomes, "sync", _sync_any)],
-    "what changed while a page was entering is not said": [(TokenHomes, "sync", _forgets_unsaid)],
-    "the dying do not hear where their token went": [(TokenHomes, "_sync_dying", _nothing)],
-    "the dead do not answer": [(TokenHomes, "_answer_dead", _nothing)],
-    "a token given back is lost": [(TokenHomes, "returned", _nothing)],
-    "a vertex that dies on its way into a group stays there": [(TokenHomes, "_dies_on_the_way", _nothing)],
+    "a request that comes back is dropped, not parked": [(MembershipHomes, "_park", lambda self, page, *request: page)],
+    "a leave that comes back is dropped": [(MembershipHomes, "_bounce_leave", _nothing)],
+    "the last Sync counts, not the highest": [(MembershipHomes, "sync", _sync_any)],
+    "what changed while a page was entering is not said": [(MembershipHomes, "sync", _forgets_unsaid)],
+    "the dying do not hear where their membership went": [(MembershipHomes, "_sync_dying", _nothing)],
+    "the dead do not answer": [(MembershipHomes, "_answer_dead", _nothing)],
+    "a membership given back is lost": [(MembershipHomes, "returned", _nothing)],
+    "a vertex that dies on its way into a group stays there": [(MembershipHomes, "_dies_on_the_way", _nothing)],
     "a vertex enters though whom it matches is elsewhere": [(GroupsProcessor, "_enter", _enters_anyway)],
-    "two tokens go after each other": [(TokenHomes, "_send_after", _waits)],
+    "two memberships go after each other": [(MembershipHomes, "_send_after", _waits)],
     "a star is taken by a later epoch": [(PagesProcessor, "_star", _star_of_any_epoch)],
     "what was found for a former version counts": [(PagesProcessor, "_placed", _placed_of_any_epoch)],
     "a page that nobody matches is not answered": [(Tier2Processor, "_send_placed", _answers_no_lone_page)],
@@ -348,9 +441,27 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "a site's counts are not taken back": [(SitePages, "_add", _counts_up_only)],
     "a page lost under a hold is not held": [(SitePages, "_held", lambda self, site: 0)],
     "telling a site's pages does not start over": [(SitePages, "set_held", _goes_on_telling)],
-    "a decision on a page not yet seen is dropped": [(TokenHomes, "decision", _known_pages_only)],
+    "a decision on a page not yet seen is dropped": [(MembershipHomes, "decision", _known_pages_only)],
     "the last decision on a site counts, not the latest": [(breaker, "_decided", _last_word)],
-    "a new group does not hear what was decided": [(TokenHomes, "_pass_from", _nothing)],
+    "a new group does not hear what was decided": [(MembershipHomes, "_pass_from", _nothing)],
+    "a decision to keep a page not yet seen is dropped": [(Decisions, "on_page", _decides_known_pages_only)],
+    "the last decision on a page counts, not the latest": [(Decisions, "on_page", _last_word_on_a_page)],
+    "a decision to keep a page changes no verdict": [(page_status, "verdicts_of", _verdicts_undecided)],
+    "a page kept by decision is lost to its site": [(site_pages, "verdicts_of", _verdicts_undecided)],
+    "a page kept by decision is contained": [(publisher, "contained_markets", _contained_undecided)],
+    "followers do not see that a page is kept": [(publisher, "resolution", _resolution_undecided)],
+    "a new content ends the decision to keep a page": [(pages_processor, "bare", _bare_undecided)],
+    "the last decision on a pair counts, not the latest": [(Decisions, "on_pair", _last_word_on_a_pair)],
+    "a decision on a pair is not passed on": [(Decisions, "on_pair", _tells_no_other_page)],
+    "a new content ends the decision on a pair": [(pages_processor, "bare", _bare_without_pairs)],
+    "a decision on a pair leaves the vertex": [(PagesProcessor, "_renew", _keeps_its_vertex)],
+    "a decided pair probes nobody": [(PagesProcessor, "_everywhere", _probes_as_usual)],
+    "a decided pair is no replacement edge": [(Forest, "_repair", _repairs_by_similarity)],
+    "a new winner takes over by similarity only": [(Stars, "_cover", _covers_by_similarity)],
+    "a lost winner is replaced by similarity only": [(Stars, "_best_winner", _searches_by_similarity)],
+    "a decided pair is no edge": [(Forest, "with_decided", _enters_by_similarity)],
+    "one of two pages is enough for a decided pair": [(Vertices, "same_as", _one_of_two_is_enough)],
+    "a renewed vertex leaves no former content": [(Tier2Processor, "_renew", _renews_without_keeping)],
     "a page that goes stays posted": [(Containers, "leave", _nothing)],
     "a page is taken back from one partition of its terms": [(Containers, "_withdraw", _withdraws_once)],
     "a page that became a duplicate stays posted": [(Containers, "_follow", _follows_no_fall)],

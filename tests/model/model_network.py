@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from model_world import SHARE, THRESHOLD, Contents, History, site_of
+from model_world import SHARE, THRESHOLD, Contents, Event, History, site_of
 from numpy.typing import NDArray
 
 from dustream.core.containment.processor import TABLES as CONTAINMENT_TABLES
@@ -35,7 +35,7 @@ from dustream.schemas.alarms import Alarm
 from dustream.schemas.cluster import ClusterMember
 from dustream.schemas.containment import ContainmentMessage
 from dustream.schemas.groups import GroupsMessage
-from dustream.schemas.pages import Crawl, Decision, PagesMessage
+from dustream.schemas.pages import Crawl, PagesMessage
 from dustream.schemas.sites import SitesMessage
 from dustream.schemas.status import DuplicateStatus
 from dustream.schemas.tier2 import Tier2Message
@@ -236,7 +236,7 @@ class Network:
                 spoke = spoke or bool(sends)
         return spoke
 
-    def _feed(self, event: Crawl | Decision) -> None:
+    def _feed(self, event: Event) -> None:
         if isinstance(event, Crawl) and event.kind == "content":
             number = int(event.via)
             event = msgspec.structs.replace(event, signature=self.history.contents.signatures[number], via="http")
@@ -271,7 +271,7 @@ class Network:
         assert send.key == status.url
         assert self._said.setdefault((status.url, status.version), status) == status, "two statuses of one version"
         if status.role == "duplicate":
-            least = SHARE if status.relation == "contained" else THRESHOLD
+            least = {"contained": SHARE, "decided": 0.0}.get(str(status.relation), THRESHOLD)
             assert status.similarity is not None and status.similarity >= least, "a duplicate that is not verified"
         known = self.statuses.get(status.url)
         assert known is None or status.version > known.version, "a status that cannot win"

@@ -12,7 +12,7 @@ from dustream.core.containment.sketch import code_terms
 from dustream.core.pages.small_changes import ByAnchor
 from dustream.core.text.repeatability import repeatability
 from dustream.core.winners import Markets
-from dustream.schemas.pages import Crawl, Decision
+from dustream.schemas.pages import Crawl, Decision, PageDecision, PairDecision
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def last_pages(history: History) -> dict[str, Page]:
     pages: dict[str, Page] = {}
     fetched: dict[str, list[Fetched]] = {}
     for event in history.events:
-        if isinstance(event, Decision):
+        if not isinstance(event, Crawl):
             continue
         page = pages.get(event.url) or Page(event.version, event.version)
         if event.popularity is not None and event.version > page.popularity_at:
@@ -129,15 +129,32 @@ def pages_at_epochs(history: History, pages: dict[str, Page], epochs: dict[str, 
     }
 
 
+def decided_pairs(history: History) -> set[tuple[str, str]]:
+    """Pairs of URLs, in both orders, whose latest decision says that they are the same; of those of one time, one that
+    withdraws it counts."""
+    words: dict[tuple[str, str], tuple[int, bool]] = {}
+    for event in history.events:
+        if isinstance(event, PairDecision):
+            for pair in ((event.url, event.other), (event.other, event.url)):
+                words[pair] = max(words.get(pair, (-1, True)), (event.version, not event.same))
+    return {pair for pair, (_, withdrawn) in words.items() if not withdrawn}
+
+
+def _is_match(history: History, pages: dict[str, Page], same: set[tuple[str, str]], one: str, other: str) -> bool:
+    similarity = history.contents.similar[pages[one].content][pages[other].content]
+    return similarity >= THRESHOLD or (one, other) in same
+
+
 def components(history: History, pages: dict[str, Page]) -> list[set[str]]:
+    same = decided_pairs(history)
     left = {url for url, page in pages.items() if page.kind == "content"}
     found = []
     while left:
         waiting = [left.pop()]
         component = set(waiting)
         while waiting:
-            similar = history.contents.similar[pages[waiting.pop()].content]
-            near = {url for url in left if similar[pages[url].content] >= THRESHOLD}
+            one = waiting.pop()
+            near = {url for url in left if _is_match(history, pages, same, one, url)}
             left -= near
             component |= near
             waiting += near
@@ -158,9 +175,9 @@ def winners(history: History, pages: dict[str, Page], market: int, urls: set[str
 
     chosen: list[str] = []
     winner_of = {}
+    same = decided_pairs(history)
     for url in sorted(urls, key=place):
-        similar = history.contents.similar[pages[url].content]
-        better = next((each for each in chosen if similar[pages[each].content] >= THRESHOLD), None)
+        better = next((each for each in chosen if _is_match(history, pages, same, url, each)), None)
         winner_of[url] = better or url
         if better is None:
             chosen.append(url)
@@ -195,10 +212,13 @@ def expected(history: History, pages: dict[str, Page]) -> Expected:
         group_of |= dict.fromkeys(urls, _group(history, pages, urls))
         for market, winner in enumerate(winner_of):
             winner |= winners(history, pages, market, urls)
+    kept = {url for url in pages if _is_kept(history, url)}
     kept_for = [_with_splits(history, pages, group_of, winner) for winner in winner_of]
+    kept_for = [{url: url if url in kept else best for url, best in winner.items()} for winner in kept_for]
     candidates = containment_candidates(history, pages, winner_of)
     shares = [
-        containers(history, pages, group_of, market, winner, candidates) for market, winner in enumerate(winner_of)
+        containers(history, pages, group_of, market, winner, candidates, kept)
+        for market, winner in enumerate(winner_of)
     ]
     kept_for = [
         winner | {url: share[0] for url, share in each.items()} for winner, each in zip(kept_for, shares, strict=True)
@@ -214,6 +234,8 @@ def expected(history: History, pages: dict[str, Page]) -> Expected:
                 for winner, share, site in each
             ]
             statuses[url] = views[0] | {"group": group_of[url].name} | _markets(history, views)
+            if url in kept:
+                statuses[url]["decided"] = "not_duplicate"
             if page.canonical not in ("self", "none"):
                 statuses[url]["canonical"] = page.canonical
         elif page.kind == "unknown":
@@ -237,6 +259,12 @@ def _last_word(history: History, on: str, name: str) -> float | None:
     return None if last is None else last.pass_from
 
 
+def _is_kept(history: History, url: str) -> bool:
+    """Of all decisions on a page the latest counts, and of those of one time the one that keeps it."""
+    words = [event for event in history.events if isinstance(event, PageDecision) and event.url == url]
+    return max(((word.version, word.kept) for word in words), default=(0, False))[1]
+
+
 def _group(history: History, pages: dict[str, Page], urls: set[str]) -> Group:
     eldest = min((pages[url].first_seen, url) for url in urls)[1]
     word = _last_word(history, "group", eldest)
@@ -246,10 +274,13 @@ def _group(history: History, pages: dict[str, Page], urls: set[str]) -> Group:
 def _with_splits(
     history: History, pages: dict[str, Page], group_of: dict[str, Group], winner_of: dict[str, str]
 ) -> dict[str, str]:
-    """Winners, but for pages that are not similar enough to theirs in a group that was split."""
-    similar = history.contents.similar
+    """Winners, but for pages that are not similar enough to theirs in a group that was split, and not decided to be the
+    same."""
+    similar, same = history.contents.similar, decided_pairs(history)
     return {
-        url: winner if similar[pages[url].content][pages[winner].content] >= group_of[url].pass_from else url
+        url: winner
+        if (url, winner) in same or similar[pages[url].content][pages[winner].content] >= group_of[url].pass_from
+        else url
         for url, winner in winner_of.items()
     }
 
@@ -307,8 +338,10 @@ def containers(
     market: int,
     winner_of: dict[str, str],
     candidates: dict[tuple[str, str], float],
+    decided: set[str],
 ) -> dict[str, tuple[str, float]]:
-    """By page that is alone in its group: the best page kept that contains it, and the share it has of it."""
+    """By page that is alone in its group, and that nobody decided to keep: the best page kept that contains it, and the
+    share it has of it."""
     names = Markets(history.markets)
 
     def place(url: str) -> tuple[bytes, int, str]:
@@ -320,7 +353,7 @@ def containers(
     contained: dict[str, tuple[str, float]] = {}
     for url in sorted((url for url, winner in winner_of.items() if winner == url), key=place):
         better = [each for each in kept if (url, each) in candidates]  # from the best to the worst
-        if group_of[url].size == 1 and better:
+        if group_of[url].size == 1 and better and url not in decided:
             best = max(better, key=lambda each: candidates[url, each])  # the first of several
             contained[url] = best, candidates[url, best]
         else:
@@ -352,7 +385,8 @@ def _content(
         return {"role": "unique" if group.size == 1 else "winner", "winner": url}
     one, other = pages[url].content, pages[winner].content
     held = group.held or (site_held and site_of(winner) != site_of(url))
-    relation, similarity = "exact" if one == other else "near", history.contents.similar[one][other]
+    by_text = "decided" if (url, winner) in decided_pairs(history) else "near"
+    relation, similarity = "exact" if one == other else by_text, history.contents.similar[one][other]
     if contained is not None:
         relation, similarity = "contained", contained[1]
     status = {

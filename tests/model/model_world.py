@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dustream.core.pages.small_changes import ByAnchor, ByRepresentative, SmallChanges
 from dustream.core.tier2.containers import ContainerOrder, criteria_first, longer_first
 from dustream.core.winners import Market
-from dustream.schemas.pages import Crawl, Decision
+from dustream.schemas.pages import Crawl, Decision, PageDecision, PairDecision
 from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
 
 THRESHOLD = 0.8
@@ -93,27 +93,30 @@ def _jaccard(one: frozenset[int], other: frozenset[int]) -> float:
     return len(one & other) / len(one | other)
 
 
+Event = Crawl | Decision | PageDecision | PairDecision
+
+
 class AskEverybody:
     """A page's home follows from its smallest shingle; everybody is probed."""
 
     def __init__(self, partitions: int) -> None:
-        self._partitions = partitions
+        self.partitions = partitions
 
     def route(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, tuple[int, ...]]:
-        home = int(shingles[0] >> np.uint64(7)) % self._partitions
-        return home, tuple(partition for partition in range(self._partitions) if partition != home)
+        home = int(shingles[0] >> np.uint64(7)) % self.partitions
+        return home, tuple(partition for partition in range(self.partitions) if partition != home)
 
 
 class ByLength:
     """Pages by length; only lengths within the threshold's ratio can match."""
 
     def __init__(self, partitions: int) -> None:
-        self._partitions = partitions
+        self.partitions = partitions
 
     def route(self, shingles: NDArray[np.uint64], tie: int = 0, lang: str = "") -> tuple[int, tuple[int, ...]]:
-        home = len(shingles) % self._partitions
+        home = len(shingles) % self.partitions
         low, high = int(len(shingles) * THRESHOLD), int(len(shingles) / THRESHOLD) + 1
-        return home, tuple(sorted({length % self._partitions for length in range(low, high + 1)} - {home}))
+        return home, tuple(sorted({length % self.partitions for length in range(low, high + 1)} - {home}))
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ class History:
     limits: Limits
     real_index: bool
     container_order: ContainerOrder
-    events: list[Crawl | Decision] = field(repr=False)
+    events: list[Event] = field(repr=False)
 
 
 def random_history(seed: int, *, big: bool = False, real_index: bool = False, representative: bool = False) -> History:
@@ -194,13 +197,13 @@ def _large(rng: random.Random) -> Limits:
     return Limits(500, 5_000, 2_000, 1_000, 16, 10_000, 1_000, 3, rng.choice((0.3, 1.0)))
 
 
-def _random_events(rng: random.Random, url_count: int, content_count: int, count: int) -> list[Crawl | Decision]:
+def _random_events(rng: random.Random, url_count: int, content_count: int, count: int) -> list[Event]:
     """Mostly in order; some events come late, some twice, some with a time stamp that is taken."""
     urls = [f"http://{'ab'[number % 2]}.example/{'?' * (number % 3 == 0)}{number}" for number in range(url_count)]
     version = dict.fromkeys(urls, 0)
     revisits = rng.choice((0, 0.1, 0.3))
     redirects, deaths = rng.choice((0, 0.1, 0.4)), rng.choice((0.1, 0.3))
-    events: list[Crawl | Decision] = []
+    events: list[Event] = []
     for number in range(count):
         url = urls[number] if number < url_count and rng.random() < 0.7 else rng.choice(urls)
         version[url] += rng.randint(0, 1) if rng.random() < 0.05 else 1 + rng.randrange(3)
@@ -214,8 +217,13 @@ def _random_events(rng: random.Random, url_count: int, content_count: int, count
         if rng.random() < 0.1:
             other = rng.randrange(len(events))
             events[number], events[other] = events[other], events[number]
-    for number in range(rng.choice((0, 0, 4))):
+    for number in range(rng.choice((0, 4, 10))):
         events.insert(rng.randrange(len(events)), _random_decision(rng, rng.choice(urls), 1 + number // 2))
+    pairs = [rng.sample(urls, 2) for _ in range(rng.choice((0, 1, 2, 4)))]
+    for number in range(4 * len(pairs)):
+        one, other = rng.sample(rng.choice(pairs), 2)
+        same = PairDecision(one, 1 + number // 2, other, rng.random() < 0.7)
+        events.insert(rng.randrange(len(events)), same)
     return [_with_content(event, content_count, rng) for event in events]
 
 
@@ -235,8 +243,10 @@ def _random_event(
     return Crawl(url, version, "content", popularity=popularity, canonical=canonical)
 
 
-def _random_decision(rng: random.Random, url: str, version: int) -> Decision:
-    """On a site or a group; a group may be split at a similarity that contents of the world really have."""
+def _random_decision(rng: random.Random, url: str, version: int) -> Decision | PageDecision:
+    """On a page, a site or a group; a group may be split at a similarity that contents of the world really have."""
+    if rng.random() < 0.4:
+        return PageDecision(url, version, rng.random() < 0.7)
     if rng.random() < 0.3:
         return Decision(url, version, "site", rng.choice((0.0, None)))
     return Decision(url, version, "group", rng.choice((0.0, 0.0, None, 0.9, 1.0)))
@@ -246,9 +256,9 @@ def site_of(url: str) -> str:
     return url.split("/")[2]
 
 
-def _with_content(event: Crawl | Decision, content_count: int, rng: random.Random) -> Crawl | Decision:
+def _with_content(event: Event, content_count: int, rng: random.Random) -> Event:
     """Contents are numbers (in `via`) until the network turns them into signatures. Some payloads have digests."""
-    if isinstance(event, Decision) or event.kind not in ("content", "revisit"):
+    if not isinstance(event, Crawl) or event.kind not in ("content", "revisit"):
         return event
     content = str(rng.randrange(content_count))
     digest = rng.choice(("", "", "", "", f"{content} as usual", f"{content} with another clock"))

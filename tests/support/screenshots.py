@@ -22,6 +22,7 @@ def pictures(server: Served) -> dict[str, str]:
         "overview": ("/", {}),
         "groups": ("/groups", {"by": "lowest"}),
         "pair": ("/pair", {"a": pair.url, "b": pair.winner}),
+        "decide": ("/decide", {}),
         "rules": ("/rules", {"site": max(digest.ruled_sites, key=lambda name: (digest.ruled_sites[name], name))}),
     }
     return {name: f"{server.base}{path}?{urlencode(asked)}" for name, (path, asked) in views.items()}
@@ -38,7 +39,7 @@ def main() -> int:
         with Served(out) as server:
             browser = open_browser()
             for name, address in pictures(server).items():
-                browser.set_window_size(1_000, 1_400 if name == "pair" else 900)
+                browser.set_window_size(1_000, 1_400 if name in ("pair", "decide") else 900)
                 browser.get(address)
                 browser.save_screenshot(f"{sys.argv[1]}/serve-{name}.png")
             browser.quit()

@@ -36,32 +36,10 @@ class Reply(NamedTuple):
         return self.body.decode()
 
 
-class Served:
-    """Serves a folder while the block runs."""
+class Asking:
+    """Asks a lookup service on this machine."""
 
-    def __init__(self, path: Path, *, token: str | None = None, rate: float = 1e9) -> None:
-        self.path = path
-        self.source = open_source(path)
-        self.lookups = Lookups(self.source)
-        self._guard = Guard(host=LOOPBACK, token=token, rate=rate)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-
-    def __enter__(self) -> Served:
-        self._thread.start()
-        self._runner: web.AppRunner = self._wait(start_server(make_app(self.lookups, self._guard), LOOPBACK, 0))
-        self.port: int = self._runner.addresses[0][1]
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._wait(self._runner.cleanup())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-        self.source.close()
-
-    def _wait(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+    port: int
 
     @property
     def base(self) -> str:
@@ -82,3 +60,31 @@ class Served:
             return Reply(response.status, dict(response.headers), response.read())
         finally:
             connection.close()
+
+
+class Served(Asking):
+    """Serves a folder while the block runs."""
+
+    def __init__(self, path: Path, *, token: str | None = None, rate: float = 1e9) -> None:
+        self.path = path
+        self.source = open_source(path)
+        self.lookups = Lookups(self.source)
+        self._guard = Guard(host=LOOPBACK, token=token, rate=rate)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Served:
+        self._thread.start()
+        self._runner: web.AppRunner = self._wait(start_server(make_app(self.lookups, self._guard), LOOPBACK, 0))
+        self.port = self._runner.addresses[0][1]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._wait(self._runner.cleanup())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self.source.close()
+
+    def _wait(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)

@@ -72,7 +72,7 @@ BATCHES = st.lists(st.tuples(st.lists(PAGES, max_size=5), st.lists(st.integers(0
 
 
 @given(BATCHES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_history_gives_what_brute_force_gives(batches: list[tuple[list[Page], list[int]]]) -> None:
     index, posted, sums = CandidateIndex(TERM_CAP, CODE_CAP), dict[int, Page](), Counter[tuple[int, int]]()
     number = 0

@@ -111,6 +111,27 @@ def test_a_page_is_taken_back_where_it_was_posted(monkeypatch: pytest.MonkeyPatc
     assert unposts == posts
 
 
+def candidate_rows(store: MemoryStore) -> list[bytes]:
+    return [key for key, _ in store.scan(b"task/tier2/") if b"/candidates/" in key]
+
+
+def test_pairs_with_too_small_a_share_have_no_rows() -> None:
+    """Also if the task is opened again before one of the two pages is withdrawn, or proposed again."""
+    settings = Settings(partitions=1, containment="all")
+    long = event("https://long.example/1", ARTICLE, COMMENTS)
+    two_thirds = event("https://short.example/1", ARTICLE, prose(4, 20))
+    store = ran([long, two_thirds], settings)
+    assert candidate_rows(store) == []
+    gone = CrawlEvent(url="https://long.example/1", fetched_at="2024-05-02T00:00:00Z", status=410)
+    assert candidate_rows(ran([gone], settings, store=store)) == []
+    again = event("https://long.example/1", ARTICLE, COMMENTS, day=3)
+    assert candidate_rows(ran([again], settings, store=store)) == []
+    whole = event("https://short.example/1", ARTICLE, day=4)
+    assert len(candidate_rows(ran([whole], settings, store=store))) == 1
+    statuses = {status.url: status.relation for status in read_statuses(store)}
+    assert statuses["https://short.example/1"] == "contained"
+
+
 def test_a_page_that_grows_contains_the_others() -> None:
     grown = event("https://short.example/1", ARTICLE, COMMENTS[: len(COMMENTS) // 2], OTHER, day=4)
     assert statuses([*EVENTS, grown])["https://short.example/1"][0] == "unique"

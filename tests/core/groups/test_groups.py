@@ -58,7 +58,7 @@ class Watched(GroupsProcessor):
         super()._receive(message)
         self.step_sends.append(len(self._out) - before)
         if isinstance(message, Transfer):
-            self.transfer_rows.append(len(message.tokens) + len(message.edges))
+            self.transfer_rows.append(len(message.memberships) + len(message.edges))
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_giant_splits_and_joins_in_bounded_steps(watched: type[Watched]) -> No
 
 
 def test_a_hub_with_more_edges_than_a_message_holds(watched: type[Watched]) -> None:
-    """The hub's token comes in several chunks, its edges a few at a time."""
+    """The hub's membership comes in several chunks, its edges a few at a time."""
     hub = page("http://hub.example/", 1, range(100))
     leaves = [
         page(f"http://leaf.example/{n:03d}", 2 + n, [*range(100), *range(1000 * n, 1000 * n + 20)])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from dustream.core.groups.processor import TABLES, GroupsProcessor
 from dustream.core.groups.searches import Searches
 from dustream.core.topology import ProcessorSpec, TableSpec
 from dustream.core.vertex import vertex_name
-from dustream.schemas.groups import ContinueGroup, Deliver, EdgeRecord, TokenRecord, Transfer
+from dustream.schemas.groups import ContinueGroup, Deliver, EdgeRecord, MembershipRecord, Transfer
 from dustream.schemas.pages import Leave, Left
 from dustream.streams.engine.tables import TaskTables
 from dustream.streams.store.memory import MemoryStore
@@ -71,9 +71,9 @@ class Giant:
         self._tables = CountedTables(MemoryStore(), spec, 0)
         self._work_max = work_max
         self.step_rows: list[int] = []
-        tokens = tuple(TokenRecord(vertex(number), 7) for number in range(size))
+        memberships = tuple(MembershipRecord(vertex(number), 7) for number in range(size))
         records = tuple(EdgeRecord(vertex(one), vertex(other), 0.9) for one, other in edges)
-        self.tell(Transfer(GROUP, "0 source", True, True, tokens, records, None, 0, True))
+        self.tell(Transfer(GROUP, "0 source", True, True, memberships, records, None, 0, True))
         self.step_rows = []
 
     def tell(self, message: Any) -> list[Any]:
@@ -96,9 +96,9 @@ class Giant:
         sent = self.tell(Deliver(GROUP, vertex(number), 7, Leave()))
         for message in sent:
             if isinstance(message, Transfer):
-                assert len(message.tokens) + len(message.edges) <= TRANSFER_ROWS_MAX + 1
+                assert len(message.memberships) + len(message.edges) <= TRANSFER_ROWS_MAX + 1
                 assert message.fresh and message.group not in last, "a chunk after the last one"
-                moved.setdefault(message.group, set()).update(token.vertex for token in message.tokens)
+                moved.setdefault(message.group, set()).update(membership.vertex for membership in message.memberships)
                 last |= {message.group} if message.last else set()
         assert last == moved.keys()
         assert [message for message in sent if isinstance(message, Left)] == [Left(vertex(number))]
@@ -117,7 +117,6 @@ def components(size: int, edges: Edges, without: int) -> list[set[str]]:
     return [{vertex(number) for number in each} for each in found]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1)), max_size=14), st.integers(1, 12))
 def test_all_pieces_that_hung_on_it_but_the_largest_move(links: list[tuple[int, int]], work_max: int) -> None:
     edges = {(0, other) for other in range(1, NODES, 2)} | {(one, other) for one, other in links if one != other}
@@ -128,7 +127,7 @@ def test_all_pieces_that_hung_on_it_but_the_largest_move(links: list[tuple[int, 
     assert all(piece in pieces for piece in moved.values())
     assert sorted(map(len, moved.values())) == sorted(map(len, pieces))[:-1]
     gone = set().union(*moved.values(), {vertex(0)})
-    assert {key.split("\0")[1] for key in giant.rows("tokens")} == {vertex(n) for n in range(NODES)} - gone
+    assert {key.split("\0")[1] for key in giant.rows("memberships")} == {vertex(n) for n in range(NODES)} - gone
     assert not any(giant.rows(table) for table in ("searches", "reached", "frontier", "searching"))
 
 
@@ -144,7 +143,7 @@ def test_a_ring_is_searched_in_small_steps_and_stays() -> None:
     size = 800
     giant = Giant(size, ((number, (number + 1) % size) for number in range(size)))
     assert not giant.leave(0)
-    assert len(giant.rows("tokens")) == size - 1
+    assert len(giant.rows("memberships")) == size - 1
     assert max(giant.step_rows) < ROWS_A_UNIT_OF_WORK * WORK_MAX
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dustream.core.rules.ages import NEVER, OUTDATED, ages_of, current_clusters
@@ -28,7 +28,6 @@ def plain_cluster(entry: Entry, entries: list[Entry]) -> int:
 
 
 @given(st.lists(ENTRY, min_size=1))
-@settings(deadline=None)
 def test_current_clusters_are_what_a_plain_count_says(entries: list[Entry]) -> None:
     places, clusters, since, changed = zip(*entries, strict=True)
     ages = ages_of(np.array(since, np.int64), np.array(changed, np.bool_))

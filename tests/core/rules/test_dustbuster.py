@@ -144,7 +144,7 @@ PAGES = st.lists(st.tuples(TAILS, st.integers(0, 3), st.integers(0, 5)), max_siz
 
 
 @given(PAGES, st.booleans(), st.sampled_from([4, 12, 35]), st.sampled_from([2, 3]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_likely_rules_are_those_of_the_paper(
     pages: list[tuple[str, int, int]], with_digests: bool, substring_max: int, ms: int
 ) -> None:
@@ -160,7 +160,7 @@ def test_likely_rules_are_those_of_the_paper(
 
 
 @given(PAGES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_rule_counts_the_outcomes_that_are_known(pages: list[tuple[str, int, int]]) -> None:
     """But for outcomes with another standard form, of which `plain_dustbuster` knows nothing."""
     log = [LoggedUrl("http://x.com/a/" + tail.strip("?é/"), str(page)) for tail, page, _ in pages]

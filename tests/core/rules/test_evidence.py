@@ -54,7 +54,7 @@ def plain_evidence(training: TrainingSet, rows: list[int], key: str) -> Evidence
 
 
 @given(KNOWN, st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_evidence_is_what_a_plain_count_says(known: list[KnownUrl], data: st.DataObject) -> None:
     extra = [KnownUrl(entry.url.split("?")[0], entry.cluster, entry.avoid) for entry in known[::2]]
     training = training_set([*known, *extra])
@@ -90,7 +90,7 @@ ENTRIES = st.lists(st.tuples(st.integers(0, PLACES - 1), st.integers(-1, 3)), mi
 
 
 @given(ENTRIES, st.lists(st.integers(-1, PLACES - 1), min_size=PLACES, max_size=PLACES))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_pages_that_speak_are_what_a_plain_count_says(entries: list[tuple[int, int]], goes: list[int]) -> None:
     """A page speaks if URLs of it from two places come to one; what is at rest there already does not."""
     moved = [-1 if there == place else there for place, there in enumerate(goes)]

@@ -25,7 +25,7 @@ CHANGES = st.lists(st.tuples(URLS, st.sampled_from(["x", "y", "z", None, "gone"]
 
 
 @given(st.lists(CHANGES, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_learning_again_and_again_equals_learning_from_scratch(steps: list[list[tuple[str, str | None, int]]]) -> None:
     site, rows = KnownSite(), dict[str, SiteUrlRow]()
     for step in steps:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dustream.core.rules.landing import (
@@ -45,7 +45,6 @@ def plain_way(page: Page, target: int, seen: dict[int, Page], arriving: list[int
     return MEETS if 2 * known[cluster] > known.total() else WRONG
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(PAGES, st.integers(0, 4)), min_size=1), st.dictionaries(st.integers(0, 4), PAGES))
 def test_ways_are_what_a_plain_count_says(changed: list[tuple[Page, int]], seen: dict[int, Page]) -> None:
     arriving: defaultdict[int, list[int]] = defaultdict(list)

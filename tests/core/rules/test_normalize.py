@@ -55,7 +55,7 @@ def _usable(rewrite: Rewrite) -> bool:
     return True
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(st.one_of(PATTERNS, SUBSTRINGS).filter(_usable), max_size=4), URLS)
 def test_normalizing_twice_is_normalizing_once_whatever_the_rules(rewrites: list[Rewrite], url: str) -> None:
     normalizer = Normalizer([rule_set(*rewrites)])

@@ -250,7 +250,7 @@ def assert_none_of_figure_7(tree: PatternTree, rules: list[Candidate]) -> None:
     assert find_circle(tree, rules) == []
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(KNOWN)
 def test_cases_a_b_c_of_figure_7_never_remain(known: list[KnownUrl]) -> None:
     tree = build_pattern_tree(training_set(known))
@@ -269,7 +269,7 @@ LINKS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(LINKS)
 def test_cases_a_b_c_of_figure_7_never_remain_whatever_the_candidates(links: list[tuple[int, int, int, int]]) -> None:
     """Any rules between the nine nodes of a tree of three levels, with any evidence."""
@@ -290,7 +290,7 @@ def related(tree: PatternTree, a: int, b: int) -> bool:
     return tree.is_ancestor(tree.nodes[a], tree.nodes[b]) or tree.is_ancestor(tree.nodes[b], tree.nodes[a])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(KNOWN)
 def test_tree_is_a_partition_and_order_free(known: list[KnownUrl]) -> None:
     tree = build_pattern_tree(training_set(known))

@@ -34,7 +34,7 @@ WRITES = st.lists(
 
 
 @given(URLS, WRITES)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_what_is_written_is_in_standard_form_and_taken_apart(url: str, writes: list[KeyWrite]) -> None:
     keys, values = keys_and_values(url)
     rewrite = PatternRewrite(tuple(KeyTest(key, "some") for key in keys), tuple(writes))

@@ -45,7 +45,7 @@ KINDS = st.lists(st.integers(0, 4), min_size=24, max_size=24)
 
 
 @given(st.lists(URLS, min_size=1, max_size=30))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_the_expression_of_a_node_matches_all_urls_of_the_node(urls: list[str]) -> None:
     tree = build_pattern_tree(training_set(KnownUrl(url, 0) for url in urls))
     for node in tree.nodes:
@@ -55,7 +55,7 @@ def test_the_expression_of_a_node_matches_all_urls_of_the_node(urls: list[str]) 
 
 
 @given(URLS, KINDS, st.lists(URLS, max_size=8))
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=1_000)
 def test_the_pattern_of_tests_matches_what_passes_them(url: str, kinds: list[int], others: list[str]) -> None:
     """Keys that are there are asked for in some way, and host labels and path parts that may be missing are last."""
     keys, values = keys_and_values(url)
@@ -70,7 +70,7 @@ def test_the_pattern_of_tests_matches_what_passes_them(url: str, kinds: list[int
 
 
 @given(URLS, KINDS, st.lists(URLS, max_size=8), st.integers(0, 60), st.sampled_from(["set", "drop", "copy"]))
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=1_000)
 def test_pattern_and_replacement_do_what_the_rule_does(
     url: str, kinds: list[int], others: list[str], place: int, op: str
 ) -> None:

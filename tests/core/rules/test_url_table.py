@@ -18,7 +18,7 @@ PREFIXED = st.tuples(st.sampled_from(["http://a.example.com/", "https://example.
 
 
 @given(st.lists(st.lists(PREFIXED, max_size=12), max_size=3))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @example([["http://example.com/a.b/.htaccess", "http://example.com/x.tar.gz?", "http://example.com?a&a=&a=1"]])
 @example([["http://127.0.0.1/a", "http://1.2.3/", "http://.com/", "http:///x", "http://a", "https:/", "http://é.com/"]])
 def test_a_table_holds_what_decomposition_says(batches: list[list[str]]) -> None:

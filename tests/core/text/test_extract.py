@@ -106,7 +106,7 @@ def test_spoilt_bytes_spoil_only_themselves() -> None:
     assert text.count("\ufffd") <= 3 and text.count("wörds") >= 18
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=80), st.sampled_from([None, "a/b; charset=utf-8", "a/b; charset=utf-16", "x;charset=euc-kr"]))
 def test_any_bytes_give_text(page: bytes, content_type: str | None) -> None:
     extract(page, content_type=content_type).text.encode()
@@ -224,7 +224,7 @@ def depth_of(page: str) -> int:
 
 
 # The same soups in every run: the bound is tested, not proved (docs/explanation/signatures.md); rare exceptions exist.
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=400, derandomize=True)
 @given(SOUP)
 def test_the_scan_never_sees_less_than_the_parser(soup: list[str]) -> None:
     """Per element it counts, the parser may add those it does not count (html, body; tbody, tr, td, p, li inside)."""
@@ -232,7 +232,7 @@ def test_the_scan_never_sees_less_than_the_parser(soup: list[str]) -> None:
     assert depth_of(page) <= 5 * scan_page(page.encode(), 100_000).nesting + 8
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True)
+@settings(max_examples=1000, derandomize=True)
 @given(st.lists(SOUP_PIECES, min_size=2, max_size=7))
 def test_nothing_that_is_repeated_escapes_the_scan(soup: list[str]) -> None:
     page = "".join(soup) * 100

@@ -20,6 +20,7 @@ from resiliparse.extract.html2text import extract_plain_text
 from dustream.core.errors import BadEvent
 from dustream.core.text import scan_entities, scan_tables
 from dustream.core.text.extract import extract
+from dustream.core.text.extracted import TextMode
 from dustream.core.text.one_pass import scan_blocks
 from dustream.core.text.scan import head_of, scan
 from dustream.core.text.scan_blocks import TAG
@@ -77,7 +78,7 @@ def visible(text: str) -> str:
     return " ".join(text.replace("\0", "").split())
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(REFERENCE_TEXT)
 def test_references_are_those_of_the_standard_library(pieces: list[str]) -> None:
     text = "".join(pieces)
@@ -386,7 +387,7 @@ CLASSES = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(CLASSES, min_size=1, max_size=6))
 def test_roles_of_a_value_do_not_depend_on_what_came_before(values: list[str]) -> None:
     """They are remembered from tag to tag and from page to page; the last tag of a page is read past its end."""
@@ -407,8 +408,34 @@ def test_mutated_pages_stay_within_bounds() -> None:
     assert "1000 mutated pages" in run.stdout and "no crash" in run.stdout, run.stderr[-2000:]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=80))
 def test_any_bytes_give_text(page: bytes) -> None:
     scan(page).text.encode()
     scan_blocks(page)
+
+
+# --- templates
+
+
+TEMPLATE = "<h1>Architecture</h1><p>A stream is a log, and a table is its last state.</p>"
+TEMPLATE_TEXT = "Architecture\nA stream is a log, and a table is its last state."
+
+
+@pytest.mark.parametrize("mode", ["main", "full"])
+@pytest.mark.parametrize("type_", ["text/x-handlebars-template", " TEXT/Template ", "text/html", "x-tmpl-mustache"])
+def test_a_template_is_read_where_the_page_shows_next_to_nothing_else(type_: str, mode: TextMode) -> None:
+    page = f'<script id=t type="{type_}">{TEMPLATE}</script><ul><li>Documentation</ul><script>show(t)</script>'
+    assert TEMPLATE_TEXT in scan(page, mode=mode).text and "show" not in scan(page, mode=mode).text
+    shown = "<p>" + "The page has a text that readers see without any script. " * 5 + "</p>"
+    assert "Architecture" not in scan(page + shown, mode=mode).text
+
+
+@pytest.mark.parametrize("type_", ["text/javascript", "module", "application/json", "text/css", "text/templates", ""])
+def test_other_scripts_are_no_templates(type_: str) -> None:
+    assert scan(f'<script type="{type_}">{TEMPLATE}</script><p>Documentation').text == "Documentation"
+
+
+def test_what_a_template_leaves_open_does_not_hide_the_rest() -> None:
+    page = "<script type=text/template><div><p>one</script><p>two<button>three</button>"
+    assert scan(page).text == "one\ntwo\nthree"

@@ -57,7 +57,7 @@ def oracle_minhash(shingle_set: list[int]) -> list[int]:
     return lowest
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(WORDS)
 def test_compiled_pass_equals_plain_python(words: list[str]) -> None:
     text = " ".join(words)
@@ -75,11 +75,13 @@ def test_sorting_whatever_the_distribution(count: int, vocabulary: int) -> None:
     stream = np.random.default_rng(count).integers(0, vocabulary, count).astype(np.uint64)
     hashes = stream * np.uint64(0x9E3779B97F4A7C15)
     windows = np.empty(count, dtype=np.uint64)
-    shingles.windows_into(np.append(hashes, np.zeros(shingles.SHINGLE_TOKENS, dtype=np.uint64)), count, windows)
+    shingles.windows_into(
+        np.append(hashes, np.zeros(shingles.SHINGLE_TOKENS, dtype=np.uint64)), count, windows, shingles.NO_SEED
+    )
     assert np.array_equal(shingles.distinct_shingles(hashes), np.unique(windows))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(WORDS, WORDS)
 def test_jaccard_is_that_of_the_sets(a: list[str], b: list[str]) -> None:
     sets = [shingle_array(sign(" ".join(words)).shingles) for words in (a, b)]
@@ -132,7 +134,7 @@ def test_nothing_to_compare_is_recognisable() -> None:
 BLOCKS = st.lists(st.lists(st.sampled_from(["alpha", "beta", "中文", "delta"]), min_size=1, max_size=8), min_size=1)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(BLOCKS, st.sampled_from(["div", "section", "p"]), st.sampled_from(["b", "i", "span class=x"]))
 def test_markup_only_changes_keep_the_content_hash(blocks: list[list[str]], block: str, inline: str) -> None:
     plain = "".join(f"<p>{' '.join(words)}</p>" for words in blocks)

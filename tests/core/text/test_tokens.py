@@ -74,7 +74,7 @@ def test_rules(text: str, expected: list[str]) -> None:
     assert tokens.explain_tokens(text) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(SCRIPTS)
 def test_the_compiled_pass_follows_the_rules(text: str) -> None:
     expected = [token_hash(token) for token in tokens.explain_tokens(text)]
@@ -90,7 +90,7 @@ LONG = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(LONG, st.integers(0, 3))
 def test_long_runs_of_ascii_give_the_same_tokens(pieces: list[str], blanks: int) -> None:
     """They are hashed in lanes, wherever those begin and whatever is around them."""
@@ -107,7 +107,7 @@ def test_the_little_words_are_tokens_as_they_stand(words: str) -> None:
     assert [tokens.hash_of_word(word) for word in words.split()] == tokens.token_hashes(words).tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=40))
 def test_any_bytes_are_safe(data: bytes) -> None:
     hashes, content_hash = tokens.hash_stream(data)
@@ -131,7 +131,7 @@ def test_whatever_nfc_changes_is_noticed() -> None:
             assert table[code] & 8, hex(code)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(SCRIPTS, SCRIPTS)
 def test_content_hash_is_of_the_tokens(a: str, b: str) -> None:
     same_tokens = tokens.explain_tokens(a) == tokens.explain_tokens(b)

@@ -20,13 +20,13 @@ BROKEN = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.one_of(*(st.lists(st.one_of(RUNS, chars), max_size=12).map("".join) for chars in (LATIN, WIDE, ANY))))
 def test_a_string_in_utf8(text: str) -> None:
     assert utf8_of(text) == re.sub("[\ud800-\udfff]", "\ufffd", text).encode()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.one_of(RUNS.map(str.encode), ANY.map(lambda c: c.encode("utf-8", "replace")), BROKEN), max_size=8))
 def test_what_is_utf8(pieces: list[bytes]) -> None:
     for end in range(len(data := b"".join(pieces)) + 1):

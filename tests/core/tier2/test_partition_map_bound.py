@@ -133,7 +133,7 @@ def jaccard(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> Fraction:
     return Fraction(len(np.intersect1d(one, other)), union) if union else Fraction(1)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(data=st.data(), ties=st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1)))
 def test_near_duplicates_meet_in_any_tree(data: st.DataObject, ties: tuple[int, int]) -> None:
     one, other = data.draw(near_pair())
@@ -145,7 +145,7 @@ def test_near_duplicates_meet_in_any_tree(data: st.DataObject, ties: tuple[int, 
     assert homes[0] in {homes[1], *partition_map.probes(other, ties[1])}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(pair=near_pair(), partitions=st.sampled_from([1, 2, 7, 64]))
 def test_near_duplicates_meet_in_the_default_map(
     pair: tuple[NDArray[np.uint64], NDArray[np.uint64]], partitions: int

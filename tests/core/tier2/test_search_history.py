@@ -61,7 +61,7 @@ def similarity(one: int, other: int) -> float:
 EVENTS = st.builds(Event, st.integers(0, NUMBERS - 1), st.none() | st.integers(0, len(CONTENTS) - 1))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     batches=st.lists(st.lists(EVENTS, min_size=1, max_size=12), min_size=1, max_size=12),
     tau=st.sampled_from([0.5, 0.8, 0.9]),
@@ -102,7 +102,7 @@ def check(index: SimilarityIndex, present: dict[int, int], tau: float) -> None:
     assert found == [pair for pair in pairs if pair[2] >= tau]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     common=st.integers(0, 400),
     own=st.integers(0, 200),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from publicsuffixlist import PSLFILE, PublicSuffixList, encode_idn
 
-from dustream.core.urls.sites import site_of
+from dustream.core.urls.sites import site_of, site_of_host
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,14 @@ from dustream.core.urls.sites import site_of
 )
 def test_site(url: str, site: str) -> None:
     assert site_of(url) == site
+
+
+def test_site_is_by_the_whole_public_suffix_list() -> None:
+    whole = PublicSuffixList()
+    with open(PSLFILE, encoding="utf-8") as lines:
+        rules = [line.split()[0] for line in lines if line.strip() and not line.startswith("//")]
+    assert len(rules) > 5_000
+    for rule in rules:
+        suffix = encode_idn(rule.lstrip("!").replace("*", "any"))
+        for host in (suffix, f"site.{suffix}", f"www.site.{suffix}"):
+            assert site_of_host(host) == (whole.privatesuffix(host) or host)

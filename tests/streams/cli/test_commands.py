@@ -296,3 +296,16 @@ def test_compile_leaves_nothing_for_a_run_to_compile(tmp_path: Path) -> None:
     assert done.stdout.startswith("done in ")
     subprocess.run([*command, "run", "crawl.jsonl", "--out", "result"], cwd=tmp_path, capture_output=True, check=True)
     assert "compile" not in json.loads((tmp_path / "result/summary.json").read_text())["seconds_per_stage"]
+
+
+def test_command_does_not_import_the_others() -> None:
+    program = "import sys; from dustream.streams.cli.main import main; main(['status', 'u', '--state', '/none'])"
+    show = "print(*[name for name in sys.modules if name.startswith('dustream.streams.cli.')])"
+    imported = subprocess.check_output([sys.executable, "-c", f"{program}; {show}"], text=True).split()
+    assert "dustream.streams.cli.status" in imported
+    assert not {"dustream.streams.cli.serve", "dustream.streams.cli.run"} & {*imported}
+
+
+def test_command_that_does_not_exist_is_refused_with_all_that_do() -> None:
+    done = dustream("runn")
+    assert done.returncode == 2 and b"'run'" in done.stderr and b"'serve'" in done.stderr

@@ -62,6 +62,27 @@ def test_nothing_usable_is_a_failure_that_says_why(tmp_path: Path, capsys: pytes
     assert "has the type int64, not text" in errors(capsys)
 
 
+def test_a_column_that_no_row_has_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines, table = write_lines(tmp_path / "a.jsonl", ROWS), write_parquet(tmp_path / "a.parquet", ROWS)
+    for options in (["--id", "key"], ["--prefer", "key:asc"]):
+        assert dedupe(lines, "--out", tmp_path / "out", *options) == 2
+        assert "no row has a value for key" in errors(capsys)
+        assert dedupe(table, "--out", tmp_path / "out", *options) == 1
+        assert "no column key; there are id, text, meta: name one of them" in errors(capsys)
+    assert not (tmp_path / "out").exists()
+    write_lines(tmp_path / "b.jsonl", [{"key": 1, "text": text(1)}])
+    assert dedupe(lines, tmp_path / "b.jsonl", "--out", tmp_path / "out", "--prefer", "key:asc") == 0
+
+
+def test_an_index_is_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_lines(tmp_path / "a.jsonl", ROWS)
+    assert dedupe(source, "--out", tmp_path / "out", "--save-index", source) == 2
+    assert "is a file, not a folder" in errors(capsys) and not (tmp_path / "out").exists()
+    assert dedupe("sign", source, "--out", tmp_path / "work") == 0 and dedupe("match", tmp_path / "work") == 0
+    assert dedupe("resolve", tmp_path / "work", "--out", tmp_path / "out", "--save-index", source) == 2
+    assert dedupe("match", tmp_path / "work", "--against-state", tmp_path / "nowhere") == 2
+
+
 def test_shards_without_rows(tmp_path: Path) -> None:
     corpus, out = tmp_path / "in", tmp_path / "out"
     (corpus / "x").mkdir(parents=True)
@@ -112,6 +133,40 @@ def test_every_line_is_a_row_with_a_reason(tmp_path: Path) -> None:
     assert annotated[1] == "{broken" and json.loads(annotated[0])["dedupe_role"] == "winner"
 
 
+def test_records_of_csv_that_break_its_rules_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records = [
+        b"\xef\xbb\xbfid,text",
+        f"1,{text(1)}".encode(),
+        b"",
+        f"2,{text(1)},more".encode(),
+        b"3",
+        b'4,"a" b',
+        b"5,",
+        b"6,\xff\xfe no UTF-8 in these words",
+        f"7,{text(1)}".encode(),
+    ]
+    source, out = tmp_path / "a.csv", tmp_path / "out"
+    source.write_bytes(b"\n".join(records))
+    assert dedupe(source, "--out", out, "--id", "id", "--write-kept", "--annotate") == 0
+    assert [(row["id"], row["reason"]) for row in verdicts(out)] == [
+        ("1", None), (None, "not_csv"), (None, "not_csv"), (None, "not_csv"), ("5", "no_text"), ("6", None),
+        ("7", None),
+    ]  # fmt: skip
+    kept = (out / "kept" / "a.csv").read_bytes().splitlines()
+    assert kept == [record for number, record in enumerate(records) if number not in (2, 8)]
+    annotated = (out / "annotated" / "a.csv").read_bytes().splitlines()
+    assert annotated[2] == records[3] and annotated[0].startswith(records[0] + b",dedupe_role")
+    source.write_bytes(b'id,text\n1,"no end\n2,b\n')
+    assert dedupe(source, "--out", out, "--force") == 1
+    assert "at byte 8 has no end" in errors(capsys)
+    source.write_bytes(b"id,body\n1,b\n")
+    assert dedupe(source, "--out", out, "--force") == 1
+    assert "no column text; there are id, body" in errors(capsys)
+    source.write_bytes(b"")
+    assert dedupe(source, "--out", out, "--force") == 1
+    assert "no header" in errors(capsys)
+
+
 def test_ids_of_mixed_types_are_text(tmp_path: Path) -> None:
     ids: list[Any] = [1, "two", 3.5, {"four": 4}, None, 10**30, "half \ud800"]
     rows = [{"id": each, "text": text(number)} for number, each in enumerate(ids)]
@@ -146,9 +201,9 @@ def test_large_row_groups_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.slow
 def test_a_text_of_200_megabytes(tmp_path: Path) -> None:
-    words = 200_000_000 // 8
-    long = " ".join(f"{number:07}" for number in range(words))
-    table = pa.table({"id": [1, 2, 3], "text": pa.array([long, "short", long[:-8]], pa.large_string())})
+    word_bytes = 32
+    long = " ".join(f"{number:0{word_bytes - 1}}" for number in range(200_000_000 // word_bytes))
+    table = pa.table({"id": [1, 2, 3], "text": pa.array([long, "short", long[:-word_bytes]], pa.large_string())})
     pq.write_table(table, tmp_path / "a.parquet")
     out = tmp_path / "out"
     assert dedupe(tmp_path / "a.parquet", "--out", out, "--id", "id", "--write-kept") == 0
@@ -184,6 +239,10 @@ def test_results_do_not_go_among_the_inputs(tmp_path: Path, capsys: pytest.Captu
     assert dedupe(tmp_path / "out" / "kept", "--out", tmp_path / "out", "--force") == 2
     assert "is inside the output" in errors(capsys)
     assert roles(tmp_path / "out")
+    (tmp_path / "link").unlink()
+    pattern = tmp_path / "**" / "*.jsonl"
+    assert dedupe(pattern, "--out", tmp_path / "out", "--force") == 2
+    assert "is inside the output" in errors(capsys)
     assert dedupe(tmp_path / "in", tmp_path / "in" / "a.jsonl", "--out", tmp_path / "b") == 2
     assert "named twice" in errors(capsys)
 

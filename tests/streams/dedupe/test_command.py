@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -67,6 +68,66 @@ def test_json_lines_come_back_byte_by_byte(tmp_path: Path, name: str) -> None:
     annotated = [json.loads(line) for line in read((out / "annotated" / name).read_bytes()).splitlines()]
     assert [row["dedupe_winner"] for row in annotated] == [row["winner"] for row in verdicts(out)]
     assert [json.loads(line) for line in (out / "verdicts.jsonl").read_bytes().splitlines()] == verdicts(out)
+
+
+def test_annotations_are_replaced(tmp_path: Path) -> None:
+    """Wherever they are in a row; the others stay as they are."""
+    lines = [
+        f'{{"id":1.50,"text":"{text(1)}", "own": {{"dedupe_role": 1}}}}',
+        f'{{"dedupe_role": "old", "text": "{text(1)}", "half": "\\ud800", "dedupe_reason": [1, 2]}}',
+        '{"dedupe_role": "old"}',
+        "{}",
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    for source, out in (("a.jsonl", "one"), ("one/annotated/a.jsonl", "two")):
+        assert dedupe(tmp_path / source, "--out", tmp_path / out, "--annotate") == 0
+    one, two = ((tmp_path / out / "annotated" / "a.jsonl").read_text().splitlines() for out in ("one", "two"))
+    assert one[0].startswith(lines[0][:-1] + ', "dedupe_role":"winner",')
+    assert all(line.count('"dedupe_role":"') == 1 and line.count('"dedupe_reason"') == 1 for line in one + two)
+    assert '"half": "\\ud800", "dedupe_role":"duplicate"' in one[1]
+    assert one[2].startswith('{"dedupe_role":"not_compared"') and one[2].replace("2", "3") == one[3]
+    for line, again in zip(one, two, strict=True):
+        assert json.loads(line) | {"dedupe_winner": 0} == json.loads(again) | {"dedupe_winner": 0}
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]], delimiter: str = ",") -> Path:
+    target = io.StringIO()
+    writer = csv.DictWriter(target, list(rows[0]), delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(rows)
+    data = target.getvalue().encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+@pytest.mark.parametrize(("name", "delimiter"), [("rows.csv", ","), ("rows.tsv", "\t"), ("rows.csv.gz", ";")])
+def test_csv_comes_back_byte_by_byte(tmp_path: Path, name: str, delimiter: str) -> None:
+    rows = [{"id": row["id"], "note": 'a "note",\nof two; lines', "text": row["text"]} for row in ROWS]
+    source, out = write_csv(tmp_path / name, rows, delimiter), tmp_path / "out"
+    assert dedupe(source, "--out", out, "--id", "id", "--write-kept", "--write-dropped", "--annotate") == 0
+    check(out)
+    unpack = gzip.decompress if name.endswith(".gz") else bytes
+    head, *records = unpack(source.read_bytes()).split(b"\r\n")[:-1]
+    for output, is_dropped in (("kept", False), ("dropped", True)):
+        wanted = [each for each, role in zip(records, roles(out), strict=True) if (role == "duplicate") == is_dropped]
+        assert unpack((out / output / name).read_bytes()) == b"\r\n".join([head, *wanted, b""])
+    again = tmp_path / "again"
+    assert dedupe(out / "annotated" / name, "--out", again, "--id", "id", "--annotate") == 0
+    for folder in (out, again):
+        lines = io.StringIO(unpack((folder / "annotated" / name).read_bytes()).decode(), newline="")
+        read = list(csv.DictReader(lines, delimiter=delimiter))
+        assert [{key: row[key] for key in rows[0]} for row in read] == rows
+        assert [row["dedupe_winner"] for row in read] == [row["winner"] for row in verdicts(out)]
+        assert len(read[0]) == len(rows[0]) + 6
+
+
+def test_numbers_in_csv_are_ordered_as_numbers(tmp_path: Path) -> None:
+    rows = [{"id": f"00{score}", "score": score, "text": text(1)} for score in (9, 10.5, "", 2)]
+    assert (
+        dedupe(write_csv(tmp_path / "a.csv", rows), "--out", tmp_path / "out", "--id", "id", "--prefer", "score:desc")
+        == 0
+    )
+    assert {row["winner"] for row in verdicts(tmp_path / "out")} == {"0010.5"}
 
 
 def test_hugging_face_folders_load_again(tmp_path: Path) -> None:

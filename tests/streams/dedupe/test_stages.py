@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from corpora import corpus_rows, dedupe, roles, text, tree, verdicts, write_lines, write_parquet
 
+import dustream
+from dustream.streams.cli.main import main
 from dustream.streams.dedupe import job, shards, signatures
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "dedupe_stages.sh"
@@ -47,20 +49,44 @@ def test_stages_give_what_one_process_gives_to_the_byte(corpus: Path, tmp_path: 
     assert one == staged
 
 
-def test_several_processes_give_what_one_gives(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["threads", "processes"])
+def test_several_jobs_give_what_one_gives(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Lines are read by processes if there are enough of them."""
+    write_lines(corpus / "lines.jsonl", corpus_rows(40))
     used: list[int] = []
-    run = job.in_processes
+    run = getattr(job, f"in_{name}")
 
     def counted(work: object, tasks: object, jobs: int) -> object:
         used.append(jobs)
-        return run(work, tasks, jobs)  # type: ignore[arg-type]
+        return run(work, tasks, jobs)
 
-    monkeypatch.setattr(job, "in_processes", counted)
-    monkeypatch.setattr(job, "POOL_BYTES_MIN", 0)
-    assert dedupe(corpus, "--out", tmp_path / "one", "--id", "id", "--write-kept") == 0
+    monkeypatch.setattr(job, f"in_{name}", counted)
+    if name == "processes":
+        monkeypatch.setattr(job, "PROCESSES_MIN", 2)
+        monkeypatch.setattr(job, "PROCESSES_BYTES_MIN", 0)
     assert dedupe(corpus, "--out", tmp_path / "two", "--id", "id", "--write-kept", "--jobs", "2") == 0
+    assert used == [2, 2]
+    assert dedupe(corpus, "--out", tmp_path / "one", "--id", "id", "--write-kept") == 0
     assert tree(tmp_path / "one") == tree(tmp_path / "two")
-    assert used == [1, 1, 1, 2, 2, 2]
+
+
+@pytest.mark.parametrize("part_bytes", [1, 50, 1_000, 40_000])
+def test_a_large_file_of_lines_is_signed_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_bytes: int
+) -> None:
+    """Wherever the parts begin, every line is in one of them."""
+    few = [{"text": text(number // 2, 6)} for number in range(8)]
+    source = write_lines(tmp_path / "a.jsonl", corpus_rows(60) if part_bytes > 50 else few)
+    source.write_bytes(b"\xef\xbb\xbf" + source.read_bytes().replace(b"\n", b"\n\n", 3) + b'{"text": "no end"}')
+    assert dedupe(source, "--out", tmp_path / "whole", "--write-kept") == 0
+    monkeypatch.setattr(shards, "PART_BYTES_MIN", part_bytes)
+    parts = shards.parts_of(shards.Shard(str(source), "a.jsonl"))
+    assert len(parts) == source.stat().st_size // part_bytes or len(parts) == 1
+    assert dedupe(source, "--out", tmp_path / "parts", "--write-kept", "--jobs", "3") == 0
+    assert verdicts(tmp_path / "whole") == verdicts(tmp_path / "parts")
+    assert (tmp_path / "whole" / "summary.json").read_bytes() == (tmp_path / "parts" / "summary.json").read_bytes()
 
 
 def test_a_large_file_is_signed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +94,7 @@ def test_a_large_file_is_signed_in_parts(tmp_path: Path, monkeypatch: pytest.Mon
     assert dedupe(source, "--out", tmp_path / "whole", "--write-kept") == 0
     monkeypatch.setattr(shards, "PART_BYTES_MIN", 20_000)
     parts = shards.parts_of(shards.Shard(str(source), "a.parquet"))
-    assert len(parts) > 2 and [part.first_row for part in parts][:2] == [0, (parts[0].groups or (0, 0))[1] * 16]
+    assert len(parts) > 2 and [part.part for part in parts][-1] == (7, 8)
     assert dedupe(source, "--out", tmp_path / "parts", "--write-kept") == 0
     assert verdicts(tmp_path / "whole") == verdicts(tmp_path / "parts")
     assert tree(tmp_path / "whole" / "kept") == tree(tmp_path / "parts" / "kept")
@@ -81,6 +107,8 @@ def test_a_large_file_is_signed_in_parts(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_example_script(corpus: Path, tmp_path: Path) -> None:
+    for number in (2, 3):
+        (corpus / f"{number}.parquet").unlink()
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = ["bash", str(EXAMPLE), str(corpus), str(tmp_path / "work"), str(tmp_path / "out"), "2"]
     subprocess.run(command, check=True, env=environment, capture_output=True)
@@ -155,8 +183,9 @@ def test_signed_shards_are_used_again(corpus: Path, tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("is_named", [False, True])
 def test_an_interrupt_tells_what_is_left(tmp_path: Path, is_named: bool) -> None:
-    for number in range(60):
-        write_lines(tmp_path / "in" / f"{number:03}.jsonl", [{"text": text(each, 400)} for each in range(400)])
+    first = write_lines(tmp_path / "in" / "000.jsonl", [{"text": text(each, 400)} for each in range(400)])
+    for number in range(1, 60):
+        shutil.copyfile(first, first.with_name(f"{number:03}.jsonl"))
     out, work = tmp_path / "out", tmp_path / "named" if is_named else tmp_path / "out" / "work"
     command = [sys.executable, "-m", "dustream.streams.cli.main", "dedupe", str(tmp_path / "in"), "--out", str(out)]
     command += ["--jobs", "2", *(["--work-dir", str(work)] if is_named else [])]
@@ -216,6 +245,76 @@ def test_an_index_grows_from_month_to_month(tmp_path: Path, capsys: pytest.Captu
     assert dedupe(source, "--against-state", index, "--dry-run", "--threshold", "0.7") == 2
     assert "other settings" in capsys.readouterr().err
     assert dedupe(source, "--against-state", tmp_path / "nothing", "--dry-run") == 2
+
+
+def test_a_run_that_made_a_part_of_an_index_can_be_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Compared with its own rows, all of them would be dropped."""
+    index, sources = tmp_path / "index", []
+    for month, numbers in enumerate([[1, 2], [2, 3], [4, 5]]):
+        rows = [{"id": f"{month}-{place}", "text": text(number)} for place, number in enumerate(numbers)]
+        sources.append(write_lines(tmp_path / f"{month}.jsonl", rows))
+    options = ("--out", tmp_path / "out", "--id", "id", "--save-index", index, "--force")
+    for _ in range(2):
+        assert dedupe(sources[0], *options) == 0
+    assert [path.name for path in index.iterdir()] == ["000000"]
+    for source in sources[1:]:
+        assert dedupe(source, "--against-state", index, *options) == 0
+    assert dedupe(sources[1], "--against-state", index, *options) == 2
+    assert f"remove {index / '000001'} to repeat" in capsys.readouterr().err
+    assert [row["id"] for row in verdicts(tmp_path / "out")] == ["2-0", "2-1"]
+    shutil.rmtree(index / "000001")
+    (index / "000009.part").mkdir()  # a run was killed
+    assert dedupe(sources[1], "--against-state", index, *options) == 0
+    assert [row["winner"] for row in verdicts(tmp_path / "out")] == ["0-1", "1-1"]
+    assert sorted(path.name for path in index.iterdir()) == ["000000", "000002", "000003", "000009.part"]
+    assert dedupe(sources[1], sources[2], "--against-state", index, "--dry-run") == 0
+
+
+def test_results_are_incomplete_until_the_index_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write_lines(tmp_path / "a.jsonl", corpus_rows(20))
+    options = ("--out", tmp_path / "out", "--save-index", tmp_path / "index")
+
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "save_index", interrupted)
+        assert dedupe(source, *options) == 130
+    assert dedupe(source, *options) == 0
+    assert len(list((tmp_path / "index").iterdir())) == 1 and not (tmp_path / "out" / ".incomplete").exists()
+
+
+def test_other_corpora_need_no_column_that_ranks_rows_and_may_have_other_ids(tmp_path: Path) -> None:
+    old = write_parquet(tmp_path / "old.parquet", [{"id": "old", "text": text(1)}])
+    rows = [{"id": number, "score": number, "text": text(each)} for number, each in enumerate((1, 2, 2))]
+    new = write_parquet(tmp_path / "new.parquet", rows)
+    assert dedupe(new, "--against", old, "--out", tmp_path / "out", "--id", "id", "--prefer", "score:desc") == 0
+    found = verdicts(tmp_path / "out")
+    assert [row["id"] for row in found] == [0, 1, 2]
+    assert [row["winner"] for row in found] == ["old", "2", "2"]
+
+
+def test_rows_are_compared_with_what_a_run_has_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the similarity of pages, whose ends count: a changed end weighs more."""
+    pages = [{"url": f"https://e.x/{name}", "text": text(*own)} for name, own in (("a", (1, 200)), ("b", (1, 201)))]
+    crawl = write_lines(tmp_path / "pages.jsonl", [*pages, {"url": "https://e.x/c", "text": text(2)}])
+    assert main(["run", str(crawl), "--out", str(tmp_path / "run"), "--quiet", "--jobs", "1"]) == 0
+    (kept,) = {"https://e.x/a", "https://e.x/b"} & set((tmp_path / "run" / "keep.txt").read_text().split())
+    rows = [text(2).upper(), text(1, 200) + " more", text(3), text(3), text(2, 60, 10)]
+    new = write_lines(tmp_path / "new.jsonl", [{"id": str(place), "text": own} for place, own in enumerate(rows)])
+    out = tmp_path / "out"
+    for folder in (tmp_path / "run", tmp_path / "run" / "state"):
+        assert dedupe(new, "--against-state", folder, "--out", out, "--id", "id", "--force", "--write-kept") == 0
+        found = [(row["role"], row["winner"], row["relation"]) for row in verdicts(out)]
+        assert found == [
+            ("duplicate", "https://e.x/c", "same_tokens"), ("duplicate", kept, "near"), ("winner", "2", None),
+            ("duplicate", "2", "exact"), ("unique", "4", None),
+        ]  # fmt: skip
+    ours, theirs = dustream.sign(rows[1]), dustream.sign(next(page["text"] for page in pages if page["url"] == kept))
+    assert verdicts(out)[1]["similarity"] == ours.jaccard(theirs)
+    assert main(["examples", str(out), "--between", "0.5", "1"]) == 0
+    assert dedupe(new, "--against-state", tmp_path / "run", "--dry-run", "--tokens", "code") == 2
+    assert "compared by words" in capsys.readouterr().err
 
 
 def test_a_share_of_files_keeps_its_layout(corpus: Path, tmp_path: Path) -> None:

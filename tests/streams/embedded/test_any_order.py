@@ -18,7 +18,7 @@ from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.core.text.signature import sign
 from dustream.core.winners import Market
-from dustream.schemas.pages import Crawl, Decision
+from dustream.schemas.pages import Crawl, Decision, PageDecision, PairDecision
 from dustream.schemas.status import DuplicateStatus
 from dustream.streams.embedded.engine import EmbeddedEngine
 from dustream.streams.engine.feed import Feed
@@ -54,22 +54,27 @@ def content(url: str, version: int, number: int, popularity: float | None, diges
 
 
 @st.composite
-def events(draw: Any) -> Crawl | Decision:
+def events(draw: Any) -> Crawl | Decision | PageDecision | PairDecision:
     url, version = draw(st.sampled_from(URLS)), draw(st.integers(1, 30))
-    kinds = ("content", "content", "content", "revisit", "seen", "redirect", "gone", "decision")
+    kinds = ("content", "content", "content", "revisit", "seen", "redirect", "gone", "decision", "kept", "same")
     kind, other = draw(st.sampled_from(kinds)), draw(st.sampled_from(URLS))
     popularity, number = draw(st.sampled_from((None, None, 1.0, 500.0))), draw(st.integers(0, len(TEXTS) - 1))
     digest = draw(st.sampled_from(("", "", *(f"{number} {clock}" for clock in range(2)))))
     if kind == "decision":
         return Decision(url, version, "site", draw(st.sampled_from((0.0, None))))
+    if kind == "kept":
+        return PageDecision(url, version, draw(st.booleans()))
+    if kind == "same" and other != url:
+        return PairDecision(url, version, other, draw(st.booleans()))
     if kind == "content" or other == url:
         return content(url, version, number, popularity, digest)
     target = other if kind in ("redirect", "revisit") else None
     return Crawl(url, version, kind, target=target, popularity=popularity, digest=digest)
 
 
-def _identity(event: Crawl | Decision) -> Any:
-    return type(event), event.url, event.version
+def _identity(event: Crawl | Decision | PageDecision | PairDecision) -> Any:
+    said = event if isinstance(event, PageDecision | PairDecision) else None
+    return type(event), event.url, event.version, said
 
 
 logs = st.lists(events(), max_size=40, unique_by=_identity).flatmap(
@@ -107,7 +112,7 @@ def outcome(statuses: list[DuplicateStatus]) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(logs)
 def test_any_shuffle_of_any_log(drawn: tuple[list[Any], list[Any], int, int]) -> None:
     log, shuffled, partitions, at_once = drawn

@@ -190,7 +190,7 @@ def test_ctrl_c_is_one_line(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_before_a_command_begins(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupt() -> None:
+    def interrupt(commands: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("dustream.streams.cli.main.build_parser", interrupt)

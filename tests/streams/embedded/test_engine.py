@@ -126,7 +126,7 @@ WORDS = st.lists(
     size=st.integers(1, 30),
     kills=st.lists(st.integers(0, 6), max_size=4),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_killed_and_resumed_equals_undisturbed(
     words: list[Word], partitions: int, batch: int, commit: int, size: int, kills: list[int]
 ) -> None:

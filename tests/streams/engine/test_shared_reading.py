@@ -7,7 +7,9 @@ import importlib
 import io
 import os
 import signal
+import sys
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -158,16 +160,34 @@ def test_notice_of_a_map_that_fits_nothing_comes_once(tmp_path: Path) -> None:
     assert len(found.notices) == 1
 
 
-def test_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
-    plans = plans_of(mixed_inputs(tmp_path))
-    found = Read()
-    with SharedReading(ReadRequest(plans, {}, SOURCE), 2) as shared:
+SLOW_WORKER = """
+import time
+from dustream.core.intake import take_in
+
+def sign_slowly(pages, source):
+    time.sleep(0.05)
+    return take_in(pages, source)
+"""
+
+
+def test_worker_that_is_killed_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers sign slowly, so that they have not ended when they are killed."""
+    (tmp_path / "slow_pages.py").write_text(SLOW_WORKER)
+    monkeypatch.syspath_prepend(tmp_path)
+    sign = importlib.import_module("slow_pages").sign_slowly
+    (tmp_path / "inputs").mkdir()
+    plans = plans_of(mixed_inputs(tmp_path / "inputs"))
+    found, killed = Read(), 0
+    with SharedReading(ReadRequest(plans, {}, SOURCE, sign), 2) as shared:
         chunks = shared.chunks(lambda path, error: found.refused.append(str(error)), _no_notice)
         for number, signed in enumerate(chunks):
             found.add(signed)
             if number in (1, 4, 9):
-                os.kill(shared.worker_pids[number % 2], signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(shared.worker_pids[number % 2], signal.SIGKILL)
+                    killed += 1
     assert found == read_alone(plans)
+    assert killed
 
 
 HOSTILE_WORKER = """
@@ -194,6 +214,36 @@ def test_page_that_kills_its_worker_is_rejected_alone(tmp_path: Path, monkeypatc
             found.add(signed)
     assert [url for url, _ in found.crawls] == [each.url for each in pages if "hostile" not in each.url]
     assert [(letter.position, letter.reason) for letter in found.letters] == [(5, CRASHED)]
+
+
+FAILING_WORKER = """
+class Lost(Exception):
+    def __init__(self, name, *, module):
+        super().__init__(f"{name} in {module}")
+
+def fail(pages, source):
+    raise {error}
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "words"),
+    [
+        ("ImportError('no module named lost')", ImportError, "no module named lost"),
+        ("Lost('a', module='b')", RuntimeError, "Lost: a in b"),  # cannot be unpickled
+    ],
+)
+def test_error_that_no_page_caused_is_raised_in_the_parent(
+    error: str, expected: type[Exception], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing_pages.py").write_text(FAILING_WORKER.replace("{error}", error))
+    monkeypatch.delitem(sys.modules, "failing_pages", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    sign = importlib.import_module("failing_pages").fail
+    (tmp_path / "a.jsonl").write_bytes(json_line(page(0)))
+    request = ReadRequest(plans_of([tmp_path / "a.jsonl"]), {}, SOURCE, sign)
+    with SharedReading(request, 2) as shared, pytest.raises(expected, match=words):
+        list(shared.chunks(_no_refusal, _no_notice))
 
 
 def test_shares_split_every_position_among_the_readers(tmp_path: Path) -> None:

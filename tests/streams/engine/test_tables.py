@@ -27,7 +27,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, began_empty=st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_table_equals_a_dictionary(steps: list[tuple[str, str, int]], began_empty: bool) -> None:
     store, spec, stored = MemoryStore(), TableSpec("numbers", Number), StoredKeys() if began_empty else None
     table: TaskTable[Number] = TaskTable(store, b"t/", spec, cache_rows_max=2, stored=stored)
@@ -77,7 +77,7 @@ def test_rows_written_during_a_scan_do_not_disturb_it() -> None:
     writes=st.lists(st.tuples(st.integers(0, 400), st.booleans()), max_size=150),
     every=st.integers(1, 5),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_long_scan_shows_the_rows_as_they_were_when_it_began(
     rows: dict[int, bool], writes: list[tuple[int, bool]], every: int
 ) -> None:

@@ -186,6 +186,25 @@ def test_an_operator_splits_a_group_through_the_crawl_topic(site: Site) -> None:
     assert status is not None and (status.role, status.winner) == ("winner", other)
 
 
+def test_an_operator_keeps_a_page_through_the_crawl_topic(site: Site) -> None:
+    text = " ".join(f"kept{number}" for number in range(100))
+    client = Client(site.cluster.bootstrap, site.application.name)
+    winner, page = "https://first-kept.example/", "https://second-kept.example/with/a/path"
+    with client:
+        client.publish({"url": winner, "fetched_at": 1, "text": text, "popularity": 1e6})
+        client.publish({"url": page, "fetched_at": 2, "text": text})
+    where = ["--bootstrap", site.cluster.bootstrap, "--name", site.application.name]
+    found = []
+    for arguments in (None, ["not-duplicate", page], ["undo", page]):
+        assert arguments is None or main(["decide", *arguments, *where]) == 0
+        settle(site)
+        status = client.status(page)
+        assert status is not None
+        found.append((status.role, status.winner, status.decided))
+    dropped = ("duplicate", winner, None)
+    assert found == [dropped, ("winner", page, "not_duplicate"), dropped]
+
+
 def test_a_rule_book_follows_what_is_learned(site: Site) -> None:
     client = dustream.Client(site.cluster.bootstrap, site.application.name)
     with client, dustream.RuleBook.follow(site.cluster.bootstrap, site.application.name) as book:
@@ -203,6 +222,12 @@ def test_a_rule_book_follows_what_is_learned(site: Site) -> None:
             book.refresh()
         assert book.rules("learned.example") == client.rules()["learned.example"]
         assert book.normalize("https://learned.example/99?sid=5") == "https://learned.example/99"
+        (active,) = (rule for rule in client.rules()["learned.example"].rules if rule.stage == "active")
+        where = ["--bootstrap", site.cluster.bootstrap, "--name", site.application.name]
+        assert main(["decide", "rule", "reject", "learned.example", active.id, *where]) == 0
+        settle(site)
+        (rejected,) = (rule for rule in client.rules()["learned.example"].rules if rule.id == active.id)
+        assert (rejected.stage, rejected.decision) == ("shadow", "reject")
 
 
 def test_redriven_dead_letter_is_taken_in_again_and_only_once(site: Site, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,13 +6,27 @@ import os
 import signal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dustream.core.pipeline import RULES
+from dustream.core.rules.processor import RulesProcessor, newest_rows
 from dustream.core.settings import Settings
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
+from dustream.schemas.rules import RuleSet
+from dustream.streams.engine.tables import TaskTables
 from dustream.streams.once import rule_learning
-from dustream.streams.once.rule_learning import learn_rules
+from dustream.streams.once.alone import spec_of
+from dustream.streams.once.rule_learning import RuleLearning
+from dustream.streams.store.memory import MemoryStore
 
 SITES = 5
+
+
+def learn_rules(updates: list[ClusterUpdate], jobs: int) -> list[RuleSet]:
+    learning = RuleLearning(Settings(), jobs, len(updates))
+    learning.start(updates)
+    return sorted(learning.rule_sets(), key=lambda rules: rules.site)
 
 
 def site_updates(site: int) -> list[ClusterUpdate]:
@@ -36,29 +50,52 @@ def updates(monkeypatch: pytest.MonkeyPatch) -> list[ClusterUpdate]:
 
 @pytest.mark.parametrize("jobs", [2, 9])
 def test_processes_learn_what_one_learns(updates: list[ClusterUpdate], jobs: int) -> None:
-    alone = learn_rules(updates, Settings(), 1)
+    alone = learn_rules(updates, 1)
     assert len(alone) == SITES
-    together = learn_rules(updates, Settings(), jobs)
-    assert sorted(together, key=lambda rules: rules.site) == sorted(alone, key=lambda rules: rules.site)
+    assert learn_rules(updates, jobs) == alone
 
 
-def test_shares_are_whole_sites_of_about_equal_size(updates: list[ClusterUpdate]) -> None:
+def test_shares_are_whole_sites_of_about_equal_size_and_the_largest_comes_first(updates: list[ClusterUpdate]) -> None:
     shares = rule_learning._shares(updates, 2)
     sites = [{update.site for update in share} for share in shares]
     assert sites == [{"shop-4.example", "shop-1.example", "shop-0.example"}, {"shop-3.example", "shop-2.example"}]
+    shares = rule_learning._shares(updates, 16)
+    assert [share[0].site for share in shares] == [f"shop-{site}.example" for site in reversed(range(SITES))]
 
 
-def test_share_of_a_process_that_dies_is_learned_by_its_parent(
-    updates: list[ClusterUpdate], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    alone = learn_rules(updates, Settings(), 1)
-    start = rule_learning._Learner.__init__
+@pytest.mark.parametrize("killed", [1, 2])
+def test_shares_of_processes_that_die_are_learned_by_others(updates: list[ClusterUpdate], killed: int) -> None:
+    """By the other process, or by the parent if there is none left."""
+    learning = RuleLearning(Settings(), 2, len(updates))
+    for learner in learning._learners[:killed]:
+        os.kill(learner.pid, signal.SIGKILL)
+    learning.start(updates)
+    found = sorted(learning.rule_sets(), key=lambda rules: rules.site)
+    assert found == learn_rules(updates, 1)
 
-    def start_and_kill(learner: rule_learning._Learner, *args: object) -> None:
-        start(learner, *args)  # type: ignore[arg-type]
-        assert learner._process.pid is not None
-        os.kill(learner._process.pid, signal.SIGKILL)
 
-    monkeypatch.setattr(rule_learning._Learner, "__init__", start_and_kill)
-    together = learn_rules(updates, Settings(), 2)
-    assert sorted(together, key=lambda rules: rules.site) == sorted(alone, key=lambda rules: rules.site)
+def test_processes_end_when_they_are_not_needed(updates: list[ClusterUpdate]) -> None:
+    learning = RuleLearning(Settings(), 2, len(updates))
+    learning.close()
+    assert [learner._process.is_alive() for learner in learning._learners] == [False, False]
+
+
+PATHS = st.sampled_from(["a", "A/../a", "b", "b?", "c#top", "c"])
+MEMBERS = st.builds(
+    lambda path, version, role, since: ClusterMember(
+        f"HTTP://shop.example:80/{path}", (version, 0), "http://shop.example/a", role, since=since
+    ),
+    PATHS, st.integers(1, 3), st.sampled_from(["winner", "duplicate", "gone", "held"]), st.integers(0, 2),
+)  # fmt: skip
+
+
+@given(st.lists(st.lists(MEMBERS, max_size=6), max_size=5))
+def test_rows_are_those_that_the_processor_keeps(batches: list[list[ClusterMember]]) -> None:
+    """Spellings of one URL, late and repeated messages included."""
+    spec = spec_of(Settings(), RULES)
+    tables, processor = TaskTables(MemoryStore(), spec, 0), RulesProcessor()
+    processor.open(tables)
+    processor.process(tables, [ClusterUpdate(site="shop.example", members=tuple(batch)) for batch in batches])
+    kept = {row.url: row for _, row in tables.table("rule_urls").scan()}
+    rows = newest_rows(member for batch in batches for member in batch)
+    assert {row.url: row for row in rows} == kept

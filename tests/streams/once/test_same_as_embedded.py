@@ -15,16 +15,16 @@ from dustream.core.once.contents import COLUMNS_AT_ONCE, Contents, MemorySpool
 from dustream.core.once.matching import stars
 from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
-from dustream.core.rules.processor import RulesProcessor
 from dustream.core.settings import Settings
 from dustream.core.text.extractors import TextSource
 from dustream.core.text.signature import sign
 from dustream.core.winners import Market
-from dustream.schemas.pages import Crawl, Decision
+from dustream.schemas.pages import Crawl, Decision, PageDecision, PairDecision
 from dustream.streams.embedded.engine import EmbeddedEngine
 from dustream.streams.engine.feed import Feed
 from dustream.streams.engine.results import StoredResults, write_outcome
 from dustream.streams.generate import generate
+from dustream.streams.once import rule_learning
 from dustream.streams.once.engine import OnceEngine
 from dustream.streams.once.spool import MEMORY_BYTES_MAX, FileSpool
 from dustream.streams.store.memory import MemoryStore
@@ -112,7 +112,7 @@ def random_crawl(rng: random.Random, urls: list[str], pool: list[str], settings:
     if kind not in ("content", "revisit"):
         return Crawl(url, version, kind, popularity=popularity)  # type: ignore[arg-type]
     page = content(url, version, rng.choice(pool), popularity, with_code=settings.containment == "all")
-    canonical, digest = rng.choice(("self", "none", "other")), rng.choice(("", "", *DIGESTS))
+    canonical, digest = rng.choice(("self", "none", f"{url}/named")), rng.choice(("", "", *DIGESTS))
     return msgspec.structs.replace(page, canonical=canonical, digest=digest)  # type: ignore[arg-type]
 
 
@@ -133,6 +133,13 @@ def random_sends(seed: int, settings: Settings) -> list[Send]:
             on = rng.choice(("group", "site"))
             word = Decision(rng.choice(urls), rng.randrange(60), on, rng.choice((None, 0.0, 0.8)))  # type: ignore[arg-type]
             sends.append(Send(PAGES, word.url, word))
+        elif rng.random() < 0.05:
+            kept = PageDecision(rng.choice(urls), rng.randrange(60), rng.random() < 0.7)
+            sends.append(Send(PAGES, kept.url, kept))
+        elif rng.random() < 0.1:
+            one, other = rng.sample(urls, 2)
+            same = PairDecision(one, rng.randrange(60), other, rng.random() < 0.8)
+            sends.append(Send(PAGES, same.url, same))
         else:
             crawl = random_crawl(rng, urls, pool, settings)
             sends.append(Send(PAGES, crawl.url, crawl))
@@ -229,7 +236,7 @@ def test_a_processor_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, tmp_pat
     def fail(*_: object) -> None:
         raise RuntimeError("no rules today")
 
-    monkeypatch.setattr(RulesProcessor, "at_rest", fail)
+    monkeypatch.setattr(rule_learning, "learned_rules", fail)
     engine = OnceEngine(Settings(), MemorySpool())
     engine.run([Feed(web_sends(4, TextSource()))])
     outcome = write_outcome(engine, tmp_path)

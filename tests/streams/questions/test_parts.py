@@ -7,13 +7,18 @@ import time
 from collections import deque
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dustream.core.groups.rows import EdgeRow
+from dustream.core.vertex import END
 from dustream.streams.cli.terminal import searching, shown
-from dustream.streams.questions.evidence import shortest_way
+from dustream.streams.questions.evidence import GroupEdges, shortest_way
+from dustream.streams.questions.state import StoredRows
 from dustream.streams.questions.word_diff import PASSAGES_MAX, RUN_WORDS_MAX, word_diff
+from dustream.streams.store.memory import MemoryStore
 
 words = st.lists(st.sampled_from(["one", "two", "three", "Four.", "five\n", "六", "日本。"]), max_size=40)
 
@@ -84,6 +89,26 @@ def test_way_is_a_shortest_one(pairs: list[tuple[int, int]], one: int, other: in
     assert len(way) == (0 if distance is None else distance + 1)
     assert all(there in graph[here] for here, there in pairwise(way))
     assert not way or (way[0], way[-1]) == (str(one), str(other))
+
+
+@pytest.mark.parametrize(("singly", "at_once"), [(200, 500_000), (3, 500_000), (3, 4), (0, 500_000)])
+def test_edges_of_a_group_are_the_same_however_they_are_read(
+    singly: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Vertex by vertex, or all at once after some; all at once only if they are not too many."""
+    monkeypatch.setattr("dustream.streams.questions.evidence.READ_SINGLY_MAX", singly)
+    monkeypatch.setattr("dustream.streams.questions.evidence.EDGES_READ_MAX", at_once)
+    store, encode = MemoryStore(), msgspec.msgpack.encode
+    for group in ("0 g", "0 g\1moving", "0 gg"):
+        for number in range(10):
+            for other in (number - 1, number + 1):
+                key = f"edges/{group}{END}{group}{number}{END}{group}{other}"
+                store.put(key.encode(), encode(EdgeRow(0.9 + number / 1000)))
+    found = GroupEdges(StoredRows(store, b"edges/", EdgeRow), "0 g")
+    for number in range(10):
+        expected = {f"0 g{other}": 0.9 + number / 1000 for other in (number - 1, number + 1)}
+        assert found.of(f"0 g{number}") == expected
+    assert found.of("0 g77") == {}
 
 
 def _distance(graph: dict[str, set[str]], one: str, other: str) -> int | None:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from planted_pages import SHORT
+from planted_pages import SHORT, write_events
 
 A, B, C = "https://a.example/chain", "https://b.example/chain?middle=1", "https://c.example/chain/end"
 
@@ -219,3 +219,23 @@ store = RocksStore(Path(sys.argv[1]))
 print("open", flush=True)
 sys.stdin.readline()
 """
+
+
+MENU = "".join(f'<li><a href="/{n}">entry {n} of the menu</a></li>' for n in range(300))
+
+
+def test_pages_with_little_main_text_say_by_what_they_are_compared(ask, tmp_path: Path) -> None:
+    def small(name: str, url: str) -> dict[str, object]:
+        body = f"<h1>{name}</h1><p>Returns the graph of the {name}, with its nodes and edges.</p>"
+        html = f"<html lang=en><body><nav><ul>{MENU}</ul></nav><div class=body>{body}</div></body>"
+        return {"url": url, "fetched_at": "2024-01-01T00:00:00Z", "html": html}
+
+    house, tower, copy = (f"https://a.example/{name}" for name in ("house", "tower", "house?copy"))
+    given = write_events(tmp_path / "web.jsonl", [small("house", house), small("tower", tower), small("house", copy)])
+    assert ask("run", given, "--out", tmp_path / "out", "--jobs", 1, "--quiet").code == 0
+    other = ask("why", house, tower, "--state", tmp_path / "out", "--json").json
+    assert other["measures"]["similarity"] == 0.0 and "menus included" in other["text"]["note"]
+    assert "These differ: “house Returns the graph of the house" in other["text"]["note"]
+    same = ask("why", house, copy, "--state", tmp_path / "out", "--json").json
+    assert same["measures"]["similarity"] == 1.0 and "Both have the same: “house Returns" in same["text"]["note"]
+    assert "menus included" in ask("why", house, tower, "--state", tmp_path / "out").out

@@ -77,6 +77,11 @@ def test_normalize_answers_line_by_line(
         assert said.count("\n") == 2 or "--explain" in arguments
 
 
+def test_normalize_takes_urls_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    run("normalize", "HTTP://Site.com:80/a/../b", "http://site.com/#top")
+    assert capsys.readouterr().out == "http://site.com/b\nhttp://site.com/\n"
+
+
 def test_a_run_learns_rules_that_normalize_and_show_can_use(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

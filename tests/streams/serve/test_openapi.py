@@ -24,7 +24,7 @@ schema = schemathesis.openapi.from_dict(openapi())
 
 
 @schema.parametrize()
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_server_does_what_is_described(case: Any, served: Served) -> None:
     """Statuses, content types and bodies are those described; no request makes the server fail."""
     response = case.call(base_url=served.base)

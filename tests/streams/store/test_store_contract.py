@@ -85,7 +85,7 @@ CHANGES = st.lists(st.tuples(st.binary(max_size=3), st.none() | st.binary(max_si
 
 
 @given(batches=st.lists(CHANGES, max_size=5), prefix=st.binary(max_size=2), after=st.binary(max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_backends_agree(tmp_path_factory: pytest.TempPathFactory, batches: list, prefix: bytes, after: bytes) -> None:
     stores = [make(tmp_path_factory.mktemp("db") / "db") for make in BACKENDS.values()]
     for batch in batches:

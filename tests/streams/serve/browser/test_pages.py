@@ -10,12 +10,11 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from chromium import AXE
+from chromium import follow, next_page, text_of, violations
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support import expected_conditions
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 from served import Served
 from served_web import EVIL, HOSTILE_URL
 
@@ -51,18 +50,6 @@ def address(base: str, view: str) -> str:
     return f"{base}{path}" + (f"?{urlencode(asked)}" if asked else "")
 
 
-def text_of(browser: webdriver.Chrome) -> str:
-    """In one step: a page may be reloading itself."""
-    return str(browser.execute_script("const main = document.querySelector('main'); return main ? main.innerText : ''"))
-
-
-def follow(browser: webdriver.Chrome, by: str, what: str) -> None:
-    """Click a link or button, and wait for the page that it leads to."""
-    page = browser.find_element(By.TAG_NAME, "html")
-    browser.find_element(by, what).click()
-    WebDriverWait(browser, 30).until(expected_conditions.staleness_of(page))
-
-
 def look(browser: webdriver.Chrome, server: Served, view: str) -> str:
     browser.get(address(server.base, view))
     return text_of(browser)
@@ -72,6 +59,10 @@ def look(browser: webdriver.Chrome, server: Served, view: str) -> str:
     ("view", "shown"),
     [
         ("overview", ["339\nURLs known", "110 of 110 pages would go to winners elsewhere", "web.jsonl", "0.90–0.91"]),
+        (
+            "overview",
+            ["Lengths of pages", "lengths at which the partition map cuts", "are duplicates and need no room"],
+        ),
         ("groups", ["https://soft.example/ant", "an error or login page?"]),
         ("different", ["Most different URLs first", "https://soft.example/ant"]),
         ("group", [f"Group {A}", "0.9048", "redirect", "compare"]),
@@ -85,6 +76,7 @@ def look(browser: webdriver.Chrome, server: Served, view: str) -> str:
         ("rules", ["for it:", "https://shop.example/a/5", "Normal form: https://shop.example/a/5, known."]),
         ("tree", ["Made from its 90 URLs"]),
         ("url", [f"a duplicate of {A}", "skip: duplicate", "similarity\n0.9048", "record 1 of", "static: no query"]),
+        ("url", ["History", "present", "Not a duplicate"]),
         ("unknown", ["not known", "fetch: new"]),
         ("decide", ["site mirror-of-it.example", "Release", "Decisions in force"]),
         ("problem", ["This cannot be answered", "<script>"]),
@@ -135,7 +127,10 @@ def test_links_of_hostile_urls_lead_to_what_is_known_of_them(browser: webdriver.
 def test_search_by_url_by_site_and_by_part(browser: webdriver.Chrome, served: Served) -> None:
     for typed, shown in ((B, f"Group {A}"), ("soft.example", "https://soft.example/ant"), ("ANT", "soft.example/ant")):
         look(browser, served, "groups")
-        browser.find_element(By.ID, "group-search").send_keys(typed, Keys.ENTER)
+        field = browser.find_element(By.ID, "group-search")
+        field.clear()  # Chromium may fill in what was typed before
+        with next_page(browser):
+            field.send_keys(typed, Keys.ENTER)
         assert shown in text_of(browser)
 
 
@@ -178,16 +173,6 @@ def test_contrast_names_and_structure(browser: webdriver.Chrome, served: Served,
     assert violations(browser) == []
 
 
-def violations(browser: webdriver.Chrome) -> list[str]:
-    browser.execute_script(AXE.read_text())
-    found = browser.execute_async_script(
-        "const done = arguments[arguments.length - 1];"
-        "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']})"
-        ".then(result => done(result.violations), error => done([{id: String(error), nodes: [{html: ''}]}]))"
-    )
-    return [f"{each['id']}: {each['nodes'][0]['html'][:120]}" for each in found]
-
-
 @pytest.mark.parametrize("view", [name for name in VIEWS if name != "tree"])
 def test_fits_a_phone(browser: webdriver.Chrome, served: Served, view: str) -> None:
     """Nothing but tables, which scroll by themselves, is wider than the screen."""
@@ -223,6 +208,102 @@ def test_split_with_preview_and_undo(browser: webdriver.Chrome, deciding: Served
     follow(browser, By.XPATH, "//button[.='Apply']")
     _await_text(browser, deciding, "of it were held")
     assert deciding.get("/v1/url", u=B).json["role"] == "duplicate"
+
+
+def test_not_a_duplicate_from_the_page_of_a_url_with_preview_and_undo(
+    browser: webdriver.Chrome, deciding: Served
+) -> None:
+    look(browser, deciding, "url")
+    follow(browser, By.XPATH, "//button[starts-with(., 'Not a duplicate')]")
+    assert "The page is kept, although it matches its winner." in text_of(browser)
+    assert violations(browser) == []
+    follow(browser, By.XPATH, "//button[.='Apply']")
+    _await_text(browser, deciding, f"not-duplicate {B}: duplicate of {A} → winner")
+    assert f"not a duplicate: {B}" in text_of(browser)
+    assert violations(browser) == []
+    answer = deciding.get("/v1/url", u=B).json
+    assert (answer["role"], answer["decided"]) == ("winner", "not_duplicate")
+    assert "an operator decided that it is not a duplicate" in look(browser, deciding, "url")
+    follow(browser, By.XPATH, "//button[starts-with(., 'Undo')]")
+    assert "The decision is withdrawn" in text_of(browser)
+    follow(browser, By.XPATH, "//button[.='Apply']")
+    _await_text(browser, deciding, f"undo {B}: winner → duplicate of {A}")
+    assert deciding.get("/v1/url", u=B).json["role"] == "duplicate"
+    assert "Decisions in force\n\nNone." in text_of(browser)
+
+
+def test_two_pages_are_the_same_from_their_page_with_preview_and_undo(
+    browser: webdriver.Chrome, deciding: Served
+) -> None:
+    one, other = "https://shop.example/a/5", "https://shop.example/a/6"
+    browser.get(f"{deciding.base}/pair?{urlencode({'a': one, 'b': other})}")
+    follow(browser, By.XPATH, "//button[starts-with(., 'Same')]")
+    assert "The two pages match from now on, whatever their texts" in text_of(browser)
+    assert violations(browser) == []
+    follow(browser, By.XPATH, "//button[.='Apply']")
+    _await_text(browser, deciding, f"same {one} {other}: ")
+    assert f"same: {one} and {other}" in text_of(browser)
+    assert violations(browser) == []
+    answers = [deciding.get("/v1/url", u=url).json for url in (one, other)]
+    dropped = next(each for each in answers if each["relation"] == "decided")
+    assert {dropped["url"], dropped["winner"]} == {one, other}
+    browser.get(f"{deciding.base}/pair?{urlencode({'a': one, 'b': other})}")
+    assert "that they are the same" in text_of(browser)
+    follow(browser, By.XPATH, "//button[starts-with(., 'Undo')]")
+    assert "The decision is withdrawn" in text_of(browser)
+    follow(browser, By.XPATH, "//button[.='Apply']")
+    _await_text(browser, deciding, f"undo {one} {other}: ")
+    assert deciding.get("/v1/url", u=dropped["url"]).json["relation"] != "decided"
+
+
+def test_a_hostile_page_is_decided_and_listed(browser: webdriver.Chrome, deciding: Served) -> None:
+    look(browser, deciding, "decide")
+    browser.find_element(By.ID, "decide-page").send_keys(HOSTILE_URL)
+    follow(browser, By.XPATH, "//button[.='Preview' and ../input[@value='not_duplicate']]")
+    follow(browser, By.XPATH, "//button[.='Apply']")
+    _await_text(browser, deciding, "not a duplicate:")
+    assert EVIL_URL in text_of(browser)
+    assert browser.find_elements(By.CSS_SELECTOR, "script, img, iframe, b, object, main style") == []
+
+
+def test_rules_are_rejected_pinned_and_left_to_themselves_again(browser: webdriver.Chrome, deciding: Served) -> None:
+    new = "https://shop.example/a/77?sid=1"
+
+    def choose(button: str, told: str) -> None:
+        look(browser, deciding, "rules")
+        follow(browser, By.XPATH, f"//button[starts-with(., '{button}')]")
+        follow(browser, By.XPATH, "//button[.='Apply']")
+        _await_text(browser, deciding, told)
+
+    def normal() -> str:
+        return str(deciding.get("/v1/normalize", u=new).json["normalized"])
+
+    ruled = normal()
+    assert ruled != new
+    choose("Reject", "active → shadow (an operator rejected it)")
+    assert "reject a rule of shop.example" in text_of(browser) and normal() == new
+    assert "rejected" in look(browser, deciding, "rules") and violations(browser) == []
+    choose("Pin", "shadow (an operator rejected it) → active")
+    assert normal() == ruled
+    choose("Undo", "active, as before")
+    choose("Accept", "active, as before")
+    assert "accepted" in look(browser, deciding, "rules") and normal() == ruled
+
+
+def test_a_rule_that_is_not_there_is_refused(deciding: Served) -> None:
+    key = re.search(r'name="key" value="([^"]+)"', deciding.get("/decide").text)
+    assert key is not None
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for fields in (
+        {"action": "pin", "name": "shop.example", "rule": "../../etc"},
+        {"action": "release", "name": "shop.example", "rule": "12"},
+        {"action": "not_duplicate", "name": "no url"},
+        {"action": "same", "name": A},
+        {"action": "same", "name": A, "other": f"{A}#here"},
+        {"action": "release", "name": A, "other": B},
+    ):
+        body = urlencode({"key": key[1], **fields}).encode()
+        assert deciding.send("POST", "/decide", body, form).status == 400
 
 
 def test_form_of_another_site_is_refused(deciding: Served) -> None:

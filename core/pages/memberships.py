@@ -1,11 +1,11 @@
-"""The home of tokens: routes requests to the group that owns a vertex's token.
+"""The home of memberships: routes requests to the group that owns a vertex's membership.
 
-- The highest counter names the owner. A request returned by a group that has passed on the token is parked until the
-  new owner is known.
-- A vertex gets a group with its first edge; most pages never have one. Its token enters the group of the vertex that it
-  matches, and creates a group only if that group cannot be reached.
+- The highest counter names the owner. A request returned by a group that has passed on the membership is parked until
+  the new owner is known.
+- A vertex gets a group with its first edge; most pages never have one. Its membership enters the group of the vertex
+  that it matches, and creates a group only if that group cannot be reached.
 - A dead vertex has a `dying` row until its group confirms that it left.
-- An operator's decision on a group is stored by the group's id, and sent to the group with the token.
+- An operator's decision on a group is stored by the group's id, and sent to the group with the membership.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from dustream.schemas.pages import (
 )
 from dustream.schemas.sites import SiteDecision
 
-ENTER_HOPS_MAX = 4  # tokens on their way that one token may follow
+ENTER_HOPS_MAX = 4  # memberships on their way that one membership may follow
 
 
-class TokenHomes:
-    """The tokens of a task's pages."""
+class MembershipHomes:
+    """The memberships of a task's pages."""
 
     def __init__(
         self, publisher: PagePublisher, site_of: SiteOf, unparked_max: int, send: Callable[[Send], None]
@@ -78,7 +78,7 @@ class TokenHomes:
         if isinstance(request, Hold):  # a delayed Hold must not undo a later decision
             request = Hold(self._pass_from(url))
         if page.owner is not None:
-            self._send(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, request)))
+            self._send(Send("groups", page.owner, Deliver(page.owner, vertex, page.membership_counter, request)))
             return page
         if not page.entering:
             if isinstance(request, Edge | Join):
@@ -95,7 +95,7 @@ class TokenHomes:
         first = request if pass_from is None else Hold(pass_from)
         self._send(Send("groups", owner, Create(owner, vertex, first)))
         if first is not request:
-            self._send(Send("groups", owner, Deliver(owner, vertex, page.token_counter, request)))
+            self._send(Send("groups", owner, Deliver(owner, vertex, page.membership_counter, request)))
         return replace(page, owner=owner)
 
     def bounce(self, message: Bounce) -> None:
@@ -103,7 +103,7 @@ class TokenHomes:
         url = url_of(vertex)
         page = self._pages.get(url)
         if page is not None and is_live(page, vertex):
-            if message.used < page.token_counter:
+            if message.used < page.membership_counter:
                 self._route_and_keep(url, page, vertex, message.request)
             else:
                 self._pages.put(url, self._park(page, vertex, message.request))
@@ -124,7 +124,7 @@ class TokenHomes:
         return replace(page, entering=via)
 
     def _send_after(self, page: PageRow, enter: Enter) -> None:
-        """The token to join is itself entering a group: follow it, unless that leads back to this token."""
+        """The membership to join is itself entering a group: follow it, unless that leads back to this membership."""
         if page.entering == enter.other or enter.hops == ENTER_HOPS_MAX:
             self._give_back(enter, Edge(enter.via, enter.similarity))
         else:
@@ -135,7 +135,7 @@ class TokenHomes:
         self._send(Send("pages", url_of(enter.other), Returned(enter.other, request)))
 
     def returned(self, message: Returned) -> None:
-        """The token is alone again, or creates a group if requests are parked or the vertex it matches is alive."""
+        """The vertex is alone again, or creates a group if requests are parked or the vertex it matches is alive."""
         vertex = message.vertex
         url = url_of(vertex)
         page = self._pages.get(url)
@@ -192,11 +192,11 @@ class TokenHomes:
         page = self._pages.get(url)
         if page is None or not is_live(page, vertex):
             self._sync_dying(message)
-        elif message.counter > page.token_counter:
+        elif message.counter > page.membership_counter:
             now = replace(
                 page,
                 owner=message.owner,
-                token_counter=message.counter,
+                membership_counter=message.counter,
                 standing=message.standing,
                 group_size=message.size,
                 unparking=page.parked_count,
@@ -208,7 +208,7 @@ class TokenHomes:
 
     def _sync_dying(self, message: Sync) -> None:
         dying = self._dying.get(message.vertex)
-        if dying is None or message.counter <= dying.token_counter:
+        if dying is None or message.counter <= dying.membership_counter:
             return
         self._dying.put(message.vertex, DyingRow(message.owner, message.counter))
         if dying.waiting:
@@ -221,10 +221,10 @@ class TokenHomes:
     # Dead vertices
 
     def retire(self, page: PageRow, vertex: str) -> None:
-        """The vertex is dead: its token leaves its group, and its parked requests are answered."""
+        """The vertex is dead: its membership leaves its group, and its parked requests are answered."""
         if page.owner is not None:
-            self._send(Send("groups", page.owner, Deliver(page.owner, vertex, page.token_counter, Leave())))
-            self._dying.put(vertex, DyingRow(page.owner, page.token_counter))
+            self._send(Send("groups", page.owner, Deliver(page.owner, vertex, page.membership_counter, Leave())))
+            self._dying.put(vertex, DyingRow(page.owner, page.membership_counter))
         elif page.entering:
             self._dies_on_the_way(vertex)
         if page.parked_count and not page.unparking:
@@ -235,7 +235,7 @@ class TokenHomes:
         self._dying.put(vertex, DyingRow("", 0, waiting=True))
 
     def _answer_dead(self, vertex: str, request: Request) -> None:
-        """Answer a request for a dead vertex. Only pending joins and entering tokens need an answer."""
+        """Answer a request for a dead vertex. Only pending joins and entering memberships need an answer."""
         if isinstance(request, Join):
             self._send(Send("pages", url_of(request.other), Route(request.other, Dead(vertex))))
         elif isinstance(request, Enter):
@@ -246,8 +246,8 @@ class TokenHomes:
         dying = self._dying.get(vertex)
         if dying is None:
             return
-        if used < dying.token_counter:
-            self._send(Send("groups", dying.owner, Deliver(dying.owner, vertex, dying.token_counter, Leave())))
+        if used < dying.membership_counter:
+            self._send(Send("groups", dying.owner, Deliver(dying.owner, vertex, dying.membership_counter, Leave())))
         else:
             self._dying.put(vertex, replace(dying, waiting=True))
 

@@ -1,5 +1,8 @@
-"""The process that workers are forked from. It imports what they need while the main process imports its own, and has
-no threads, which do not survive a fork."""
+"""Worker processes: how they start, and that they end with their parent and leave Ctrl-C to it.
+
+Those that read or learn are forked from a server, which imports what they need while the main process imports its own,
+and has no threads, which do not survive a fork. Those of an executor are started afresh.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
@@ -43,3 +47,26 @@ def interrupts_ignored() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def follow_parent() -> None:
+    """In a worker: leave Ctrl-C to the parent, and end with it. Otherwise the worker would wait for ever and keep the
+    parent's output files open."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, name="end with parent", daemon=True).start()
+
+
+def worker_executor(workers: int) -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("spawn")
+    executor = ProcessPoolExecutor(workers, mp_context=context, initializer=follow_parent)
+    with interrupts_ignored():
+        for _ in range(workers):
+            executor.submit(int)  # starts a worker if none is idle
+    return executor

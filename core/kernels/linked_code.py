@@ -1,0 +1,103 @@
+"""Compiling functions that only compiled code calls.
+
+numba optimises every function by itself with all that it calls, and turns it into machine code, so that Python could
+call it. A function that only others contain needs neither: it is optimised as a part of them. This holds for our own
+functions and for those of numba that they call, such as `np.zeros`.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dustream.core.kernels.native import Compiler, JITCodeLibrary
+
+
+class _KernelLibrary(JITCodeLibrary):
+    """Code that Python calls."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """numba prepares an optimiser for declarations, too, which are most of a module."""
+        ll_module.data_layout = self._codegen._data_layout
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes, builder = self._codegen._function_pass_manager()  # type: ignore[no-untyped-call]
+                passes.run(function, builder)
+
+
+class _LinkedLibrary(_KernelLibrary):
+    """Code that other libraries link in. It is never run by itself."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
+        self._verify_declare_only_symbols()  # type: ignore[no-untyped-call]
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """None: there is no wrapper for Python."""
+        self._ensure_finalized()  # type: ignore[no-untyped-call]
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        return _NowhereToSetEnvironments
+
+
+class _NowhereToSetEnvironments:
+    """The address of a function's environment is a part of the code that contains the function (`KernelCompiler`)."""
+
+    @staticmethod
+    def set_env(name: str, environment: Any) -> None:
+        pass
+
+
+class InnerCompiler(Compiler):
+    """Compiles a function that only compiled code calls."""
+
+    def compile_extra(self, func: Any) -> Any:
+        codegen = self.state.targetctx.codegen()
+        self.state.library = _LinkedLibrary(codegen, func.__qualname__)  # type: ignore[no-untyped-call]
+        return super().compile_extra(func)  # type: ignore[no-untyped-call]
+
+
+class KernelCompiler(Compiler):
+    """Compiles a function that Python calls, with the environments of the functions that it contains."""
+
+    def compile_extra(self, func: Any) -> Any:
+        codegen = self.state.targetctx.codegen()
+        self.state.library = _KernelLibrary(codegen, func.__qualname__)  # type: ignore[no-untyped-call]
+        self.state.library.enable_object_caching()
+        with libraries_of(_LinkedLibrary, codegen), _no_garbage_collection():
+            result = super().compile_extra(func)  # type: ignore[no-untyped-call]
+        for environment in result._find_referenced_environments():
+            result.library.codegen.set_env(environment.env_name, environment)
+        return result
+
+
+@contextmanager
+def libraries_of(kind: type[JITCodeLibrary], codegen: Any) -> Iterator[None]:
+    """What numba compiles, or loads, in this block is a library of this kind unless its compiler says otherwise."""
+    outer = codegen._library_class
+    codegen._library_class = kind
+    try:
+        yield
+    finally:
+        codegen._library_class = outer
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """The compiler allocates millions of objects that live until it ends: looking through them takes a tenth of the
+    time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

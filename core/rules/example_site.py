@@ -1,0 +1,27 @@
+"""A made-up site with rules of both learners. To learn it runs all of their compiled code: compiles it, or loads it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dustream.core.rules.known_site import RulesSettings, SiteUrlRow, learned_rules
+
+ITEMS_TO_LEARN_FROM: Final = 40  # of each kind
+
+
+def learn_some_rules() -> None:
+    """Of a site whose pages have a session in their URLs, for the pattern tree, or a word within a part of the path,
+    for DustBuster."""
+    sessions = [
+        SiteUrlRow(f"https://site.example/{kind}/item.html?id={item}&session={session}", (session, 0), f"{kind} {item}")
+        for kind in ("article", "product", "review")
+        for item in range(ITEMS_TO_LEARN_FROM)
+        for session in range(item * 5, item * 5 + 3)
+    ]
+    words = [
+        SiteUrlRow(f"https://site.example/{kind}{word}-item{item}", (item, 0), f"{kind} {item} in words")
+        for kind in "abc"
+        for item in range(ITEMS_TO_LEARN_FROM)
+        for word in ("", "-print")
+    ]
+    learned_rules("site.example", sessions + words, RulesSettings())

@@ -1,0 +1,1 @@
+"""The lookup service and the web page in every Kafka worker."""
