@@ -46,7 +46,8 @@ class RestWork:
         except DustreamError as failure:
             self._fail(failure)
         finally:
+            # In this order, so that a reader in another thread never finds the work in neither of the two.
+            tasks.rested |= {tp: sends for tp, sends in rested.items() if tasks.is_open(tp)}
             for tp in due:
                 tasks.resting.pop(tp, None)
-        tasks.rested |= {tp: sends for tp, sends in rested.items() if tasks.is_open(tp)}
         tasks.inboxes.wake()

@@ -66,10 +66,11 @@ class RoundLoop:
         if membership is None or self._group.is_rebalancing:
             return
         round_ = self._writer.new_round()
+        rested = {tp: sends for tp, sends in self._tasks.rested.items() if self._tasks.takes_part(tp)}
         try:
             holes = self._admit(round_)
-            for tp in [tp for tp in self._tasks.rested if self._tasks.takes_part(tp)]:
-                round_.rested(self._tasks.place(tp), self._tasks.rested.pop(tp))
+            for tp, sends in rested.items():
+                round_.rested(self._tasks.place(tp), sends)
             if not round_.is_empty:
                 await self._work(round_)
                 await self._writer.write(round_, membership)
@@ -81,6 +82,9 @@ class RoundLoop:
             self._fail(failure)
         except (KafkaError, OSError, TimeoutError, RuntimeError) as error:
             await self._writer.give_up(round_.touched(), membership, error)
+        finally:
+            for tp in rested:
+                self._tasks.rested.pop(tp, None)  # only now: while it is being written, the worker is not at rest
 
     def _admit(self, round_: Round) -> dict[TP, InRecord]:
         """Take the waiting records into a round, a share of each task; returns the first records after holes."""

@@ -139,7 +139,7 @@ class LookupServer:
         failures = FollowFailures()
         while not self._is_ready:
             try:
-                await asyncio.to_thread(self._source.catch_up)
+                await asyncio.to_thread(self._lookups.catch_up, 0.0)
                 await asyncio.to_thread(self._lookups.renew_digest)
                 self._is_ready = True
             except Exception as error:

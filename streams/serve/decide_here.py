@@ -106,7 +106,7 @@ class Decider:
         deadline = time.monotonic() + SHOWN_WITHIN_S
         while True:
             self._lookups.catch_up(0.0)
-            is_shown = self._lookups.source.seen().settled and self._lookups.source.decisions() != before
+            is_shown = self._lookups.seen().settled and self._lookups.source.decisions() != before
             if is_shown or time.monotonic() > deadline:
                 break
             time.sleep(0.05)

@@ -61,19 +61,23 @@ class Lookups:
         self.source = source
         self._new_digest = new_digest or partial(make_digest, source)
         self._catching_up = Lock()
+        self._reading_rules = Lock()
         self._caught_up_at = time.monotonic()
         self._rule_sets: dict[str, RuleSet] = {}
         self._normalizer = Normalizer()
         self._read_rules()
+        self._seen = self._rules_seen = source.seen()
         started = time.monotonic()
         self.digest: Digest = self._new_digest()
         self._digest_s = time.monotonic() - started
         self._digest_at = time.monotonic()
 
     def _read_rules(self) -> None:
-        found = {rules.site: rules for rules in self.source.rule_sets()}
-        if found != self._rule_sets:
-            self._rule_sets, self._normalizer = found, Normalizer(found.values())
+        """One thread at a time: what an earlier reader found must not replace what a later one found."""
+        with self._reading_rules:
+            found = {rules.site: rules for rules in self.source.rule_sets()}
+            if found != self._rule_sets:
+                self._rule_sets, self._normalizer = found, Normalizer(found.values())
 
     # Following the source
 
@@ -82,12 +86,13 @@ class Lookups:
         if time.monotonic() - self._caught_up_at < interval_s:
             return
         with self._catching_up:
-            before = self.source.seen()
             self.source.catch_up()
             self._caught_up_at = time.monotonic()
             now = self.source.seen()
-            if now != before and now.settled:
+            if now.settled and now != self._rules_seen:
                 self._read_rules()
+                self._rules_seen = now
+            self._seen = now  # last: an answer that claims this position has its rules, too
 
     @property
     def is_digest_due(self) -> bool:
@@ -105,11 +110,9 @@ class Lookups:
 
     def seen(self, min_position: int | str = 0) -> Seen:
         """How far the input is included; catches up if that is less than asked for, which reads files."""
-        seen = self.source.seen()
-        if not seen.has_settled(min_position):
+        if not self._seen.has_settled(min_position):
             self.catch_up(ASKED_CATCH_UP_INTERVAL_S)
-            seen = self.source.seen()
-        return seen
+        return self._seen
 
     # One URL
 

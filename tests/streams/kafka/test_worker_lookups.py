@@ -94,7 +94,11 @@ class Working(Asking):
         return answer.status == 200 and answer.json["settled"] and answer.json["counted_at"] == answer.json["position"]
 
     def log(self) -> str:
-        return self._log.read_text()[-3000:]
+        try:
+            stats = self.get("/v1/stats").text
+        except OSError as error:
+            stats = repr(error)
+        return f"{stats}\n{self._log.read_text()[-3000:]}"
 
 
 class Crew:
@@ -113,12 +117,12 @@ class Crew:
         publish_files(cluster, self.application, [str(given)], folder / "published")
         self.result = folder / "out"
 
-    def wait(self, condition: Callable[[], Any], problem: str) -> None:
+    def wait(self, condition: Callable[[], Any], problem: str, pause_s: float = 0.1) -> None:
         deadline = time.monotonic() + WAIT_S_MAX
         while not condition():
             if time.monotonic() > deadline:
                 raise AssertionError("\n".join([problem, *(worker.log() for worker in self.workers)]))
-            time.sleep(0.1)
+            time.sleep(pause_s)
 
     def settle(self, pages: int) -> None:
         def is_done() -> bool:
@@ -260,15 +264,37 @@ def test_a_write_is_read_back_by_its_offset(crew: Crew) -> None:
     assert {each.status for each in answers} <= {200, 412}
 
 
+def test_a_decision_on_a_rule_is_read_back_by_its_offset(crew: Crew) -> None:
+    """Rules are decided when a task is at rest: an answer that includes the event includes that work."""
+    workers, site = crew.workers, "shop.example"
+    rule = workers[0].get(f"/v1/rules/{site}").json["rules"][0]
+    for number in range(10):
+        decided = None if number % 2 else "reject"
+        made = {"url": f"http://{site}/", "fetched_at": f"2020-01-01T00:00:{number:02}Z", "rule": rule["rewrite"]}
+        place = _send(crew, made | {"decision": f"{decided or 'undo'}_rule"})
+        for worker in workers:
+            answers: list[Reply] = []
+
+            def is_included(worker: Working = worker, place: str = place, answers: list[Reply] = answers) -> bool:
+                answers.append(worker.get(f"/v1/rules/{site}", min_position=place))
+                return answers[-1].status == 200
+
+            crew.wait(is_included, f"decision {number} was never included", pause_s=0.002)
+            assert [each["decision"] for each in answers[-1].json["rules"]] == [decided], number
+
+
 def _publish(crew: Crew, url: str) -> str:
+    return _send(crew, event(url.removeprefix("https://")) | {"text": prose(url)})
+
+
+def _send(crew: Crew, made: dict[str, Any]) -> str:
     """One event by the producer of any client; where Kafka says it is."""
     places: list[str] = []
     producer = Producer(crew.cluster.confluent())
-    body = json.dumps(event(url.removeprefix("https://")) | {"text": prose(url)}).encode()
     producer.produce(
         crew.application.topic(CRAWL_PAGES),
-        body,
-        url.encode(),
+        json.dumps(made).encode(),
+        str(made["url"]).encode(),
         on_delivery=lambda error, message: places.append(f"{message.partition()}:{message.offset()}"),
     )
     producer.flush()
