@@ -102,12 +102,13 @@ class Decider:
         return output.decode(errors="replace").strip() or f"failed with status {process.returncode}"
 
     def _show_effect(self, before: object) -> None:
-        """A follower may need another attempt to see what the process has written: files that replace others."""
+        """A follower may need another attempt to see what the process has written: files that replace others. The
+        decision is looked for first: a state that is settled afterwards includes what follows from it."""
         deadline = time.monotonic() + SHOWN_WITHIN_S
         while True:
+            is_known = self._lookups.source.decisions() != before
             self._lookups.catch_up(0.0)
-            is_shown = self._lookups.seen().settled and self._lookups.source.decisions() != before
-            if is_shown or time.monotonic() > deadline:
+            if (is_known and self._lookups.seen().settled) or time.monotonic() > deadline:
                 break
             time.sleep(0.05)
         self._lookups.renew_digest()

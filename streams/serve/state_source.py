@@ -40,14 +40,14 @@ from dustream.streams.serve.source import (
     WorkersNow,
     read_last_run,
 )
-from dustream.streams.store.extent import open_to_read
+from dustream.streams.store.followed import FollowedStore
 
 FOLLOWERS_READ_MAX = 100  # redirects listed per page of a group
 REDIRECTS_READ_MAX = 1_000  # and per group
 
 
 class StateSource:
-    """A state, followed by a RocksDB secondary instance."""
+    """A state, which a run may be writing."""
 
     is_state = True
     _state: ReadableState
@@ -56,7 +56,7 @@ class StateSource:
         self.path = path
         self._log_folder = tempfile.mkdtemp(prefix="dustream-serve-")
         try:
-            self._store = open_to_read(state_folder(path), follow_in=Path(self._log_folder))
+            self._store = FollowedStore(state_folder(path), Path(self._log_folder))
             self._state = StoredState(self._store, read_settings(self._store, path))
         except StateMismatch:
             shutil.rmtree(self._log_folder, ignore_errors=True)

@@ -45,7 +45,7 @@ def read_extent(path: Path) -> Extent:
 
 def require_whole(path: Path, expected: Extent, store: RocksStore) -> int:
     """The number of batches in a store; StateMismatch if some are missing."""
-    found = int(store.get(BATCHES_KEY) or b"0")
+    found = count_batches(store)
     if found < expected.batches:
         raise StateMismatch(
             f"the state in {path} has lost something: it had {expected.batches:,} batches, and {found:,} are found. "
@@ -54,14 +54,17 @@ def require_whole(path: Path, expected: Extent, store: RocksStore) -> int:
     return found
 
 
+def count_batches(store: RocksStore) -> int:
+    return int(store.get(BATCHES_KEY) or b"0")
+
+
 _REMEDY = "restore the folder from a copy, or use a fresh --state and run the inputs again"
 
 
-def open_to_read(path: Path, *, follow_in: Path | None = None) -> RocksStore:
-    """The state in a folder, checked for lost batches, opened read-only; with `follow_in`, a store that can catch up
-    with the run that writes it."""
+def open_to_read(path: Path) -> RocksStore:
+    """The state in a folder, checked for lost batches, opened read-only."""
     expected = read_extent(path)
-    store = RocksStore(path, read_only=follow_in is None, follow_in=follow_in)
+    store = RocksStore(path, read_only=True)
     try:
         require_whole(path, expected, store)
     except StateMismatch:

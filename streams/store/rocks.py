@@ -19,8 +19,7 @@ BLOOM_BITS_PER_KEY = 10  # most lookups are for URLs never seen: one unnecessary
 
 
 class RocksStore:
-    """RocksDB in a folder. One process may write; others may open it read-only meanwhile, or follow it: `catch_up`
-    then shows what was written since. A follower keeps its log files in a folder of its own."""
+    """RocksDB in a folder. One process may write; others may read it meanwhile, or follow it (followed.py)."""
 
     def __init__(self, path: Path, *, read_only: bool = False, follow_in: Path | None = None) -> None:
         self._path = path
@@ -60,7 +59,9 @@ class RocksStore:
     def scan(self, prefix: bytes = b"", after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         # the least key greater than `after` is `after` with a zero byte
         start = max(prefix, after + b"\0") if after else prefix
-        end = _end_of(prefix)
+        return self._between(start, _end_of(prefix))
+
+    def _between(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         bound = ReadOptions()
         if end is not None:
             # without it, the iterator would step over all deleted rows that follow, also of other tables
@@ -87,13 +88,6 @@ class RocksStore:
         """Make all writes so far survive a power failure."""
         try:
             self._open_db.flush_wal(True)
-        except Exception as error:
-            raise self._failure(error) from error
-
-    def catch_up(self) -> None:
-        """Of a follower: show what the writer has written since."""
-        try:
-            self._open_db.try_catch_up_with_primary()
         except Exception as error:
             raise self._failure(error) from error
 
