@@ -24,10 +24,12 @@ from dustream.streams.serve.source import LookupSource, Seen
 
 
 class WorkerCounts(Struct, kw_only=True):
-    """The counts of the URLs of some tasks, and the names of what is held. `position`: input that they include."""
+    """The counts of the URLs of some tasks, and the names of what is held. `position`: input that they include;
+    `settled`: with all that follows from it."""
 
     version: str
     position: list[int]
+    settled: bool
     partitions: list[int]
     counting: Counting
     held_groups: list[str]
@@ -57,14 +59,14 @@ class OwnCounts:
         """Takes as long as reading all statuses, if they are to be counted."""
         with self._counting:
             wait_s = max(DIGEST_INTERVAL_S, self._took_s / DIGEST_SHARE_MAX)
-            position, places = self._position(), self._places()
-            version = msgspec.json.encode((position, places)).decode()
+            seen, places = self._standing.seen, self._places()
+            version = msgspec.json.encode((seen.position, seen.settled, places)).decode()
             kept = self._kept
             is_same_tasks = kept is not None and kept.partitions == [partition for partition, _ in places]
             is_fresh = time.monotonic() - self._counted_at_s < wait_s
             if kept is None or (kept.version != version and not (is_same_tasks and is_fresh)):
                 started = time.monotonic()
-                kept = self._kept = self._count(version, position, [partition for partition, _ in places])
+                kept = self._kept = self._count(version, seen, [partition for partition, _ in places])
                 self._encoded = _ENCODER.encode(kept)
                 self._counted_at_s = time.monotonic()
                 self._took_s = self._counted_at_s - started
@@ -74,12 +76,6 @@ class OwnCounts:
         """For another worker; empty if it knows this version."""
         return b"" if self.current().version == known.decode() else self._encoded
 
-    def _position(self) -> list[int]:
-        position = self._standing.seen.position
-        if not isinstance(position, list) or not position:
-            raise Unavailable("this worker has not asked the others yet how far they are")
-        return position
-
     def _places(self) -> list[tuple[int, list[int]]]:
         """The partitions held here, with the positions of the copies that are counted."""
         held, partitions = self._state.held(), range(self._state.settings.partitions)
@@ -88,11 +84,14 @@ class OwnCounts:
         found = {(name, at): each.copied for (name, at), each in progress.items() if name in names}
         return [(at, [found.get((name, at), -1) for name in names]) for at in partitions if ("pages", at) in found]
 
-    def _count(self, version: str, position: list[int], partitions: Iterable[int]) -> WorkerCounts:
+    def _count(self, version: str, seen: Seen, partitions: Iterable[int]) -> WorkerCounts:
+        if not isinstance(seen.position, list) or not seen.position:
+            raise Unavailable("this worker has not asked the others yet how far they are")
         state, held = self._state, self._state.held()
         counts = WorkerCounts(
             version=version,
-            position=position,
+            position=seen.position,
+            settled=seen.settled,
             partitions=list(partitions),
             counting=Counting(),
             held_groups=[],
@@ -143,7 +142,7 @@ class AllCounts:
 
     def digest(self, source: LookupSource) -> Digest:
         """Of everything; Unavailable unless every task is counted once."""
-        settled, parts = source.seen().settled, [self._own.current(), *self._others()]
+        parts = [self._own.current(), *self._others()]
         partitions = sorted(partition for each in parts for partition in each.partitions)
         if partitions != list(range(self._state.settings.partitions)):
             raise Unavailable("tasks are moving: not all pages can be counted")
@@ -155,7 +154,8 @@ class AllCounts:
         pages = [sum(counts) for counts in zip(*(each.homes for each in parts), strict=True)]
         self.load = Tier2Load(pages, imbalance(pages), sum(each.remapped for each in parts))
         position = [min(offsets) for offsets in zip(*(each.position for each in parts), strict=True)]
-        seen = Seen(position, settled and position == source.seen().position, position)
+        settled = all(each.settled and each.position == position for each in parts)
+        seen = Seen(position, settled, position)
         return digest_of(source, seen, whole, _alarms(whole, parts))
 
     def _others(self) -> list[WorkerCounts]:
