@@ -1,7 +1,8 @@
 # Each target sets up what it needs in .venv, from a fresh clone.
 #   make demo    run the main job embedded, on a generated web
-#   make test    all tests; those of the Kafka engine need Java 17 and Maven, those of the web page Chromium: installed on Debian, as root
-#   make test-quick   those without a broker that take less than ten seconds each
+#   make test    the tests; those of the Kafka engine need Java 17 and Maven, those of the web page Chromium: installed on Debian, as root
+#   make test-slow    the large rounds of tests, which make test leaves out
+#   make test-quick   those without a broker and the model
 #   make test-lowest   those without a broker, with the lowest versions of packages that pyproject.toml allows
 #   make check   ruff, mypy --strict
 #   make model   many more random histories through the real processors, and each rule disabled once
@@ -18,7 +19,7 @@ RUN := $(VENV)/.run-ready
 DEV := $(VENV)/.dev-ready
 TYPES := $(VENV)/types
 
-.PHONY: demo test test-quick test-lowest test-kafka kafka-tools browser-tools screenshots chaos fuzz model check format bench bench-kafka schemas reference lock clean help
+.PHONY: demo test test-slow test-quick test-lowest test-kafka kafka-tools browser-tools screenshots chaos fuzz model check format bench bench-kafka schemas reference lock clean help
 
 help:
 	@sed -n '1,/^$$/s/^#  *//p' Makefile
@@ -50,16 +51,19 @@ BESIDE := tests/streams/kafka tests/model
 BESIDE_SAYS := $(VENV)/tests-beside.txt
 test: $(DEV) kafka-tools browser-tools
 	@echo "the tests on a real Kafka broker, and of the model, run beside the others (so far: $(BESIDE_SAYS))"
-	@$(BIN)/pytest -o cache_dir=.pytest_cache/beside $(BESIDE) >$(BESIDE_SAYS) 2>&1 & beside=$$!; \
+	@$(BIN)/pytest -m "not slow" -o cache_dir=.pytest_cache/beside $(BESIDE) >$(BESIDE_SAYS) 2>&1 & beside=$$!; \
 	trap 'kill $$beside; wait $$beside; exit 130' INT TERM; \
-	$(BIN)/pytest $(BESIDE:%=--ignore=%); others=$$?; \
+	$(BIN)/pytest -m "not slow" $(BESIDE:%=--ignore=%); others=$$?; \
 	echo "tests on a real Kafka broker, and of the model:"; wait $$beside; beside=$$?; cat $(BESIDE_SAYS); \
 	[ $$others = 0 ] || echo "FAILED: the tests without a broker (above)"; \
 	[ $$beside = 0 ] || echo "FAILED: the tests on a real Kafka broker, or of the model"; \
 	[ $$others = 0 ] && [ $$beside = 0 ]
 
+test-slow: $(DEV) kafka-tools browser-tools
+	$(BIN)/pytest -m slow
+
 test-quick: $(DEV)
-	$(BIN)/pytest -m "not kafka and not slow"
+	$(BIN)/pytest -m "not kafka and not model and not slow"
 
 # Machine code of another numba is kept apart from that beside the source.
 LOWEST := .venv-lowest

@@ -20,6 +20,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests get their markers by where they are."""
     for item in items:
-        for folder, marker in (("streams/kafka", "kafka"), ("model", "slow"), ("streams/embedded", "slow")):
+        for folder, marker in (("streams/kafka", "kafka"), ("model", "model")):
             if item.path.is_relative_to(TESTS / folder):
                 item.add_marker(marker)

@@ -81,6 +81,7 @@ URLS = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.dictionaries(URLS, st.integers(0, 5), min_size=2, max_size=40), st.integers(2, 4))
 @settings(max_examples=150)
 def test_as_many_rules_are_induced_as_pair_by_pair(known: dict[str, int], fan_out: int) -> None:

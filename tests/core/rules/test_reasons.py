@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,8 @@ from dustream.core.urls.sites import site_of
 from dustream.core.urls.standard import standard_form
 from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, SubstringRewrite, UrlRule
 from dustream.streams.generate.planted_sites import ShopUrl, shop_crawls
+
+SHOPS_QUICK = 4
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,13 @@ def crawled(known: dict[str, ShopUrl]) -> Crawled:
     return Crawled(known, learned_rules("shop.com", rows, RulesSettings()))
 
 
+def _shops(count: int) -> list[Any]:
+    """Most of them are for `make test-slow`."""
+    return [pytest.param(number, marks=[pytest.mark.slow] if number >= SHOPS_QUICK else []) for number in range(count)]
+
+
 @pytest.mark.parametrize("changed_percent", [0, 5, 20])
-@pytest.mark.parametrize("number", range(16))
+@pytest.mark.parametrize("number", _shops(16))
 def test_a_shop_crawled_four_times_keeps_its_savings(number: int, changed_percent: int) -> None:
     """On the same URLs, the rules after a crawl save at least 95 % of what the rules before it would have saved."""
     crawls = [crawled(known) for known in shop_crawls(number, changed_percent=changed_percent)]
@@ -54,7 +62,7 @@ def test_a_shop_crawled_four_times_keeps_its_savings(number: int, changed_percen
         assert after.saved_by(after.rules) >= 0.95 * after.saved_by(before.rules)
 
 
-@pytest.mark.parametrize("number", range(24))
+@pytest.mark.parametrize("number", _shops(24))
 def test_no_rule_of_a_shop_turns_round(number: int) -> None:
     crawls = [crawled(known) for known in shop_crawls(number)]
     for before, after in pairwise(crawls):

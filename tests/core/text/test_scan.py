@@ -400,6 +400,7 @@ def test_roles_of_a_value_do_not_depend_on_what_came_before(values: list[str]) -
     ]
 
 
+@pytest.mark.slow
 def test_mutated_pages_stay_within_bounds() -> None:
     """With numba's bounds checks on, in a process of its own; compiled without optimisation, which is quicker."""
     env = os.environ | {"NUMBA_OPT": "0", "DUSTREAM_DATA": os.devnull}

@@ -97,7 +97,7 @@ def expected(pages: dict[int, PageSignature], page: PageSignature, tau: float = 
 # ---- what is found
 
 
-@pytest.mark.parametrize("tau", [0.05, 0.5, 0.8, 0.9, 1.0])
+@pytest.mark.parametrize("tau", [pytest.param(0.05, marks=pytest.mark.slow), 0.5, 0.8, 0.9, 1.0])
 def test_matches_are_those_of_brute_force(tau: float) -> None:
     pages = families(seed=3, count=60, members_max=6)
     index = filled(pages, tau)

@@ -66,7 +66,9 @@ def test_counts_of_rejected_records_survive_a_second_run(tmp_path: Path) -> None
     assert told["reason"].startswith("120 more records")
 
 
-@pytest.mark.parametrize(("count", "said"), [(3, "first 3 lines"), (5_000, "first 1,000 lines")])
+@pytest.mark.parametrize(
+    ("count", "said"), [(3, "first 3 lines"), pytest.param(5_000, "first 1,000 lines", marks=pytest.mark.slow)]
+)
 def test_a_map_that_fits_no_record_is_said(tmp_path: Path, count: int, said: str) -> None:
     (tmp_path / "x.jsonl").write_bytes(GOOD * count)
     done = dustream("run", tmp_path / "x.jsonl", "--out", tmp_path / "out", "--once", "--map", "fetched_at=t")

@@ -186,6 +186,7 @@ def test_a_small_change_is_settled_as_the_settings_say(options: list[str], way: 
     assert json.loads(done.stdout)["roles"] == {"duplicate": 1, "winner": 1}
 
 
+@pytest.mark.slow
 def test_the_summary_tells_how_pages_lie_in_tier_2(tmp_path: Path) -> None:
     pages = b"".join(page(f"https://a.example/{name}", f"{name} " * (40 + 3 * name)) for name in range(20))
     dustream("run", "-", "--out", tmp_path, "--partitions", "4", stdin=pages)
@@ -238,6 +239,7 @@ def test_compare_says_what_it_took_a_name_for(tmp_path: Path) -> None:
     assert empty.returncode == 2 and b"no status.jsonl" in empty.stderr
 
 
+@pytest.mark.slow
 def test_map_learned_from_a_sample_gives_the_same_outcome(tmp_path: Path) -> None:
     web, cells = tmp_path / "web.jsonl", tmp_path / "map.bin"
     dustream("generate", "--pages", 300, "--out", web)

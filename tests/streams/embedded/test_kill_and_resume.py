@@ -70,7 +70,7 @@ def kill_when_under_way(web: Path, out: Path, jobs: int, delay_s: float) -> bool
     return not finished
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_killed_run_resumes_to_the_same_results(web: Path, tmp_path: Path, jobs: int) -> None:
     calm, disturbed = tmp_path / "calm", tmp_path / "disturbed"
     undisturbed = json.loads(subprocess.run(command(web, calm, 1), check=True, capture_output=True).stdout)
