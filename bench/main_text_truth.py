@@ -45,6 +45,10 @@ DOCUMENTATION_ONE_IN = {
     "A_dolphinscheduler_zh_en": 15,
     "B_recrawl_flink": 271,
 }
+# A headline before the body element, where other templates of the same site have it inside.
+_HEADLINE_BEFORE = re.compile(
+    r'<div class="header">(?:(?!<div class="contentContainer").)*<div class="contentContainer"[^>]*>\Z', re.S
+)
 MARK = "qqbodyboundaryqq"
 
 
@@ -118,6 +122,14 @@ def body_range(page: str, name: str) -> tuple[int, int] | None:
                     return found.end(), found.end() + each.start()
             return None
     return None
+
+
+def body_with_headline(truth: Truth) -> str:
+    """The body element, and the headline if the template has it right before that element."""
+    page = truth.page.decode()
+    before = page[: page.index(truth.body)]
+    headline = _HEADLINE_BEFORE.search(before)
+    return (before[headline.start() :] if headline else "") + truth.body
 
 
 def marked(truth: Truth) -> bytes:

@@ -26,6 +26,7 @@ from main_text_peers import PEERS
 from main_text_stages import main_text_stages
 from main_text_truth import (
     articles,
+    body_with_headline,
     documentation,
     quad_shingles,
     scored,
@@ -359,14 +360,17 @@ def print_pairs(folder: Path, threshold: float = 0.8) -> None:
 
 
 def print_body_pairs(folder: Path, threshold: float = 0.9) -> dict[str, dict[str, Any]]:
-    """Pairs by main text against pairs by the body element of the site's templates, pages with an empty body left out.
-    The model has learned from some of these pages."""
+    """Pairs by main text against pairs by the body element of the site's templates, with its headline; pages with an
+    empty body are left out. The model has learned from some of these pages."""
     measured: dict[str, dict[str, Any]] = {}
     print(f"pairs at {threshold} by main text, against those by the body element: recall, precision")
     for site, one_in in BODY_PAIRS_ONE_IN.items():
         truths = list(islice(documentation(folder, site, one_in), BODY_PAIRS_PAGES))
-        sets = [(shingle_set(visible(truth.body)), shingle_array(sign_page(truth.page).shingles)) for truth in truths]
-        sets = [pair for pair in sets if len(pair[0])]
+        sets = [
+            (shingle_set(visible(body_with_headline(truth))), shingle_array(sign_page(truth.page).shingles))
+            for truth in truths
+            if len(shingle_set(visible(truth.body)))
+        ]
         body, main = (near_pairs(list(each), threshold) for each in zip(*sets, strict=True))
         recall, precision = len(body & main) / max(1, len(body)), len(body & main) / max(1, len(main))
         measured[site] = {"pages": len(sets), "pairs by body": len(body), "recall": recall, "precision": precision}
