@@ -16,12 +16,19 @@ HISTORIES = 2_000
 HISTORIES_PER_TEST = 200
 BIG_HISTORIES = 20
 WALKED_HISTORIES = 40
+HISTORIES_QUICK = 1_000
 REAL_INDEX_HISTORIES = 20
 _SITE_RULE = "a page lost under a hold is not held"
 REPRESENTATIVE_HISTORIES = 300
 
 
-@pytest.mark.parametrize("first", range(0, HISTORIES, HISTORIES_PER_TEST))
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(first, marks=[pytest.mark.slow] if first >= HISTORIES_QUICK else [])
+        for first in range(0, HISTORIES, HISTORIES_PER_TEST)
+    ],
+)
 def test_random_histories(first: int) -> None:
     crashes = 0
     for seed in range(first, first + HISTORIES_PER_TEST):

@@ -207,7 +207,7 @@ def test_worker_that_missed_a_generation_reads_its_state_again(ground: Playgroun
     ground.check()
 
 
-@pytest.mark.parametrize("moment", ["before-transaction", "inside-transaction"])
+@pytest.mark.parametrize("moment", ["before-transaction", pytest.param("inside-transaction", marks=pytest.mark.slow)])
 def test_worker_stopped_around_a_commit_cannot_commit_when_it_wakes(ground: Playground, moment: str) -> None:
     ground.write(words(LINES))
     sleeper = ground.start("a", "--session-timeout", "2", "--stop", moment, "2")
@@ -239,6 +239,7 @@ def test_worker_that_is_slow_to_let_go_writes_nothing_of_what_went_to_another(gr
     ground.check()
 
 
+@pytest.mark.slow
 def test_partitions_move_between_three_workers(ground: Playground) -> None:
     for worker in "abc":
         ground.start(worker)

@@ -427,6 +427,7 @@ def test_cluster_lists_groups_as_a_state_does(site: Site, capsys: pytest.Capture
     assert in_state and in_state <= ask("--bootstrap", site.cluster.bootstrap, "--name", site.application.name)
 
 
+@pytest.mark.slow
 def test_chaos(cluster: KafkaCluster, broker: Broker, tmp_path: Path) -> None:
     plan = Plan(pages=200, workers=2, kills=2, pauses=1, broker_kills=1, seed=7, partitions=2, gap_s_max=4)
     report = run_chaos(plan, broker, tmp_path)
