@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.core.containment.sketch import ASK, CODE, POST, Terms
+from dustream.core.kernels.arrays import copy_into
 from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.hash_slots import home
 
@@ -90,6 +91,33 @@ def _note_all(
                 ids, sizes, masks, owners[i], kinds[i], owners[j], kinds[j], sign, found, count
             )  # fmt: skip
     return found, count
+
+
+@kernel
+def candidate_pairs(
+    sizes: Links, masks: Masks, owners: Links, terms: Terms, kinds: Kinds, order: Numbers, term_cap: int, code_cap: int
+) -> Numbers:
+    """The candidates among all pages at once, as an index has them once all are posted: per candidate and term the
+    page's number × the number of pages + the container's. `owners` has the page of each term, `order` the terms
+    ascending."""
+    found, count, start = np.empty(1024, dtype=np.int64), 0, 0
+    while start < len(order):
+        end = start + 1
+        while end < len(order) and terms[order[end]] == terms[order[start]]:
+            end += 1
+        if end - start <= (code_cap if kinds[order[start]] & CODE else term_cap):
+            if count + (end - start) ** 2 > len(found):
+                larger = np.empty(2 * (count + (end - start) ** 2), dtype=np.int64)
+                copy_into(larger, found[:count])
+                found = larger
+            for one in order[start:end]:
+                for other in order[start:end]:
+                    page, container = owners[one], owners[other]
+                    if one != other and _is_candidate(sizes, masks, page, kinds[one], container, kinds[other]):
+                        found[count] = np.int64(page) * len(sizes) + container
+                        count += 1
+        start = end
+    return found[:count]
 
 
 @kernel
@@ -192,6 +220,20 @@ def _rehash(heads: Links, links: Links, link_terms: Terms, used: int) -> int:
     for link in range(used, len(links)):
         links[link, _OWNER], links[link, _NEXT] = _NONE, link + 1
     return used
+
+
+def summed(changes: Changes) -> Changes:
+    """One row for each pair, ascending, with the sum of its changes; none where that is 0."""
+    if not len(changes):
+        return changes
+    rows = changes[np.lexsort((changes[:, 1], changes[:, 0]))]
+    is_first = np.ones(len(rows), dtype=np.bool_)
+    is_first[1:] = (rows[1:, 0] != rows[:-1, 0]) | (rows[1:, 1] != rows[:-1, 1])
+    sums = np.add.reduceat(rows[:, 2], np.flatnonzero(is_first))
+    pairs = rows[is_first]
+    pairs[:, 2] = sums
+    changed: Changes = pairs[sums != 0]
+    return changed
 
 
 class CandidateIndex:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dustream.core.containment.candidate_index import CODE_CAP, TERM_CAP, CandidateIndex, Changes
+from dustream.core.containment.candidate_index import CODE_CAP, TERM_CAP, CandidateIndex, Changes, summed
 from dustream.core.containment.rows import SERIAL_BITS, PostedPages, page_id, row_key, without
 from dustream.core.processor import Send, Table, TaskState
 from dustream.schemas.containment import ContainmentMessage, Post, Postings, Unpost
@@ -80,12 +80,10 @@ class ContainmentProcessor:
 
 def _proposals(changes: Changes) -> Iterator[Send]:
     """One message per tier-2 partition, with the sum of the changes of each pair."""
-    pairs, inverse = np.unique(changes[:, :2], axis=0, return_inverse=True)
-    sums = np.bincount(inverse.reshape(-1), weights=changes[:, 2], minlength=len(pairs)).astype(np.int64)
-    pairs, sums = pairs[sums != 0], sums[sums != 0]
+    pairs = summed(changes)
     homes = pairs[:, 0] >> SERIAL_BITS
     for home in np.unique(homes).tolist():
-        mine, signs = pairs[homes == home], sums[homes == home]
+        mine = pairs[homes == home]
         for start in range(0, len(mine), PAIRS_MAX):
-            part, change = mine[start : start + PAIRS_MAX], signs[start : start + PAIRS_MAX]
-            yield Send("tier2", home, Propose(part[:, 0].tobytes(), part[:, 1].tobytes(), change.tobytes()))
+            columns = mine[start : start + PAIRS_MAX].T
+            yield Send("tier2", home, Propose(*(column.tobytes() for column in columns)))

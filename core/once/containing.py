@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.containment.candidate_index import CandidateIndex, Changes
+from dustream.core.containment.candidate_index import CODE_CAP, TERM_CAP, candidate_pairs
 from dustream.core.containment.sketch import (
     code_kinds,
     code_terms,
@@ -19,14 +19,12 @@ from dustream.core.containment.sketch import (
 from dustream.core.kernels.compile import kernel
 from dustream.core.once.contents import Contents
 from dustream.core.pages.rows import PageRow
+from dustream.core.similarity import intersection_size
 from dustream.core.text.repeatability import repeatability
-from dustream.core.text.shingles import common_shingles
 from dustream.core.tier2.containers import ContainmentRules
 from dustream.core.vertex import vertex_name
 from dustream.core.winners import Markets
 from dustream.schemas.pages import Verdict
-
-PAGES_AT_ONCE = 4_096
 
 Ints = NDArray[np.int64]
 
@@ -50,7 +48,6 @@ class Containing:
         self._posted = [each for each in posted if self._is_looked_at(each.content)]
         self._numbers = np.array([each.content for each in self._posted], dtype=np.int64)
         self._orders: dict[int, tuple[bytes, ...]] = {}
-        self._index = CandidateIndex()
 
     def found(self) -> Iterator[tuple[str, int, Verdict]]:
         """The verdicts on contained pages: URL, market, verdict."""
@@ -67,38 +64,35 @@ class Containing:
 
     def _candidates(self) -> dict[int, dict[int, float]]:
         """By page: the pages that contain enough of it, and the share of each."""
-        changes = [self._changes(first) for first in range(0, len(self._posted), PAGES_AT_ONCE)]
-        if not changes:
+        if not self._posted:
             return {}
-        pairs, inverse = np.unique(np.concatenate([each[:, :2] for each in changes]), axis=0, return_inverse=True)
-        sums = np.bincount(inverse.reshape(-1), weights=np.concatenate([each[:, 2] for each in changes]))
-        pairs = pairs[sums > 0]
-        shares = np.empty(len(pairs), dtype=np.float64)
-        _shares_into(self._starts, self._shingles, self._numbers[pairs], shares)
+        pages, containers = np.divmod(np.unique(self._pairs()), len(self._posted))
+        contents = self._numbers[pages], self._numbers[containers]
+        shares = _shares(self._starts, self._shingles, *contents, self._rules.share_min)
+        enough = shares >= self._rules.share_min
         found: dict[int, dict[int, float]] = {}
-        for (page, container), share in zip(pairs.tolist(), shares.tolist(), strict=True):
-            if share >= self._rules.share_min:
-                found.setdefault(page, {})[container] = share
+        for page, container, share in zip(
+            pages[enough].tolist(), containers[enough].tolist(), shares[enough].tolist(), strict=True
+        ):
+            found.setdefault(page, {})[container] = share
         return found
 
-    def _changes(self, first: int) -> Changes:
-        """Post some pages to the index and return the changes."""
-        numbers = self._numbers[first : first + PAGES_AT_ONCE]
+    def _pairs(self) -> Ints:
+        """Pages that share a term that is not common, as `candidate_pairs` returns them."""
+        numbers = self._numbers
         starts, ends = self._starts[numbers], self._starts[numbers + 1]
         rows, counts, masks = sketches_of(self._shingles, starts, ends)
-        terms, kinds = [], []
-        for at, (number, count) in enumerate(zip(numbers.tolist(), counts.tolist(), strict=True)):
-            terms.append(rows[at, :count])
-            kinds.append(shingle_kinds(count))
-            code = self._contents.codes.get(number)
-            if code:
+        is_term = np.arange(rows.shape[1]) < counts[:, np.newaxis]
+        owners = np.repeat(np.arange(len(numbers), dtype=np.int32), counts)
+        kinds = np.broadcast_to(shingle_kinds(rows.shape[1]), rows.shape)[is_term]
+        columns = [(owners, rows[is_term], kinds)]
+        for page, number in enumerate(numbers.tolist()):
+            if code := self._contents.codes.get(number):
                 runs = code_terms(code)
-                terms.append(runs)
-                kinds.append(code_kinds(runs.size))
-                counts[at] += runs.size
-        ids = np.arange(first, first + len(numbers), dtype=np.int64)
-        sizes = (ends - starts).astype(np.int32)
-        return self._index.post(ids, sizes, masks, counts, np.concatenate(terms), np.concatenate(kinds))
+                columns.append((np.full(runs.size, page, dtype=np.int32), runs, code_kinds(runs.size)))
+        owners, terms, kinds = (np.concatenate(each) for each in zip(*columns, strict=True))
+        order, sizes = np.argsort(terms, kind="stable"), (ends - starts).astype(np.int32)
+        return candidate_pairs(sizes, masks, owners, terms, kinds, order, TERM_CAP, CODE_CAP)
 
     def _contained(self, candidates: dict[int, dict[int, float]], market: int) -> Iterator[tuple[int, Verdict]]:
         """From the best page to the worst: each is contained in the kept page that has the largest share of it, if that
@@ -137,8 +131,15 @@ class Containing:
 
 
 @kernel
-def _shares_into(starts: Ints, shingles: NDArray[np.uint64], pairs: Ints, shares: NDArray[np.float64]) -> None:
-    for i in range(len(pairs)):
-        page, container = pairs[i]
+def _shares(
+    starts: Ints, shingles: NDArray[np.uint64], pages: Ints, containers: Ints, share_min: float
+) -> NDArray[np.float64]:
+    """The share of each page that its container has; any smaller number where it is certainly below `share_min`."""
+    shares = np.empty(len(pages), dtype=np.float64)
+    for i in range(len(pages)):
+        page, container = pages[i], containers[i]
         mine = shingles[starts[page] : starts[page + 1]]
-        shares[i] = common_shingles(mine, shingles[starts[container] : starts[container + 1]]) / mine.size
+        needed = max(0, int(share_min * mine.size) - 1)  # one less: a share is decided by division, which may round
+        common = intersection_size(mine, shingles[starts[container] : starts[container + 1]], needed)
+        shares[i] = common / mine.size
+    return shares

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dustream.core.containment.candidate_index import CandidateIndex
+from dustream.core.containment.candidate_index import CandidateIndex, candidate_pairs, summed
 from dustream.core.containment.sketch import ASK, CODE, POST, code_terms, sketch_of
 
 TERM_CAP, CODE_CAP = 3, 2
@@ -118,3 +118,29 @@ def test_a_code_adds_runs_of_its_characters() -> None:
     assert sketch.terms.size == 30 + 16 and (sketch.kinds[30:] & CODE).all() and not (sketch.kinds[:30] & CODE).any()
     assert set(code_terms(code[:8]).tolist()) <= set(code_terms(code[:9]).tolist()), "a run is the same in every code"
     assert code_terms("abc").size == 0
+
+
+@given(st.lists(PAGES, min_size=1, max_size=20))
+@settings(max_examples=300)
+def test_all_pages_at_once_give_what_brute_force_gives(pages: list[Page]) -> None:
+    terms = np.array([term for page in pages for term in page.terms], dtype=np.uint64)
+    pairs = candidate_pairs(
+        np.array([page.size for page in pages], dtype=np.int32),
+        np.array([words(page.bits(ASK)) + words(page.bits(POST)) for page in pages], dtype=np.uint64),
+        np.repeat(np.arange(len(pages), dtype=np.int32), [len(page.terms) for page in pages]),
+        terms,
+        np.array([page.kind(term) for page in pages for term in page.terms], dtype=np.uint8),
+        np.argsort(terms, kind="stable"),
+        TERM_CAP,
+        CODE_CAP,
+    )
+    assert Counter(divmod(pair, len(pages)) for pair in pairs.tolist()) == by_brute_force(dict(enumerate(pages)))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from((1, -1)))))
+def test_sums_of_changes_have_one_row_per_pair_in_order(changes: list[tuple[int, int, int]]) -> None:
+    sums = Counter[tuple[int, int]]()
+    for one, other, sign in changes:
+        sums[one, other] += sign
+    rows = summed(np.array(changes, dtype=np.int64).reshape(-1, 3)).tolist()
+    assert rows == [[*pair, total] for pair, total in sorted(sums.items()) if total]
