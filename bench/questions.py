@@ -1,8 +1,9 @@
 """How long `status`, `why` and `groups` take on a state of a million pages: `python bench/questions.py [--pages N]`.
 
 The state's rows are written directly, as the engine would: 4 of 10 pages in groups of four, a tenth of all in one chain
-in which every page matches its two neighbours, the rest alone. Signatures are short and equal: no answer reads many of
-them. Commands run in processes of their own; their processor seconds and peak memory count, start-up included.
+in which every page matches its two neighbours, the rest alone. Signatures are short, and equal within a group: no
+answer reads many of them. Commands run in processes of their own; their processor seconds and peak memory count,
+start-up included.
 """
 
 from __future__ import annotations
@@ -48,11 +49,13 @@ class Filler:
         count = self._settings.partitions
         self._tasks = {spec.name: [TaskTables(self._store, spec, n) for n in range(count)] for spec in specs}
         self._statuses = View("duplicate.status", compacted=True, store=self._store)
-        self._signature = sign("a few words only, the same of all pages")
+        self._signature = sign("")
         self._numbers = [0] * count
 
     def add(self, number: int, members: range) -> None:
         """A page, and if it is the first of its group, the group."""
+        if number == members[0]:
+            self._signature = sign(f"a few words only, the same of all pages of group {number}")
         name, eldest = vertex(number), vertex(members[0])
         owner, alone = group_key(0, eldest), len(members) == 1
         standing, verdict = Standing(url(members[0]), alone), Verdict(url(members[0]), SIMILARITY, False)
