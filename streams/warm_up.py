@@ -96,8 +96,11 @@ def _pages_of_bytes() -> list[CrawlEvent]:
 
 
 def compare_some_pages() -> None:
-    """Find the duplicates among synthetic signatures as they arrive."""
-    EmbeddedEngine(pipeline(SETTINGS), MemoryStore()).run([_feed(_some_signed_pages())])
+    """Find the duplicates among synthetic signatures as they arrive; then some pages leave, and more of a crowd
+    come: what is done only when the first pages are at rest."""
+    engine = EmbeddedEngine(pipeline(SETTINGS), MemoryStore())
+    engine.run([_feed(_some_signed_pages())])
+    engine.run([_feed((*some_deaths(), *a_crowd(CROWD + 1)))])
 
 
 def compare_some_pages_at_once() -> None:
@@ -125,11 +128,17 @@ def some_families() -> Iterable[Crawl]:
         yield Crawl(_url(family, 1), 2, "gone")
 
 
-def a_crowd() -> Iterable[Crawl]:
+def some_deaths() -> Iterable[Crawl]:
+    """Of all pages of half of the families."""
+    for family in range(0, FAMILIES, 2):
+        yield from (Crawl(_url(family, copy), 3, "gone") for copy in range(COPIES + 1))
+
+
+def a_crowd(begin: int = 0) -> Iterable[Crawl]:
     """Pages with one template, of which only the last one has a match; one dies."""
     common = [*range(10**6, 10**6 + SHINGLES)]
-    for number in range(CROWD + 1):
-        first = 10**7 + OWN * min(number, CROWD - 1) + number // CROWD
+    for number in range(begin, begin + CROWD + 1):
+        first = 10**7 + OWN * min(number, begin + CROWD - 1) + number // (begin + CROWD)
         signature = _signature([*common, *range(first, first + OWN)])
         yield Crawl(f"https://crowd-{number}.example/", 1, "content", signature=signature)
     yield Crawl("https://crowd-1.example/", 2, "gone")
