@@ -66,7 +66,7 @@ class Lookups:
         self._rule_sets: dict[str, RuleSet] = {}
         self._normalizer = Normalizer()
         self._read_rules()
-        self._seen = self._rules_seen = source.seen()
+        self._seen = source.seen()
         started = time.monotonic()
         self.digest: Digest = self._new_digest()
         self._digest_s = time.monotonic() - started
@@ -89,10 +89,9 @@ class Lookups:
             self.source.catch_up()
             self._caught_up_at = time.monotonic()
             now = self.source.seen()
-            if now.settled and now != self._rules_seen:
+            if now.settled and now != self._seen:
                 self._read_rules()
-                self._rules_seen = now
-            self._seen = now  # last: an answer that claims this position has its rules, too
+            self._seen = now  # last: an answer that claims this position has its rules, and a failure is tried again
 
     @property
     def is_digest_due(self) -> bool:

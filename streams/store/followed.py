@@ -1,6 +1,6 @@
 """A state that a run may be writing: `catch_up` shows what was written since.
 
-It is RocksDB's secondary instance, of which three things were found by test. A point lookup may return an old value
+It is RocksDB's secondary instance, of which two things were found by test. A point lookup may return an old value
 from a memtable that the writer has flushed, where an iterator finds the latest: so everything is read by iterators.
 After a writer has ended or another one has begun, the last batches may be missing, and remain so however often it
 catches up: so it is opened anew if it has fewer batches than EXTENT.json says, or than it had.
