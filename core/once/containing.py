@@ -18,7 +18,7 @@ from dustream.core.containment.sketch import (
 )
 from dustream.core.kernels.compile import kernel
 from dustream.core.once.contents import Contents
-from dustream.core.pages.rows import PageRow
+from dustream.core.once.rows import Rows
 from dustream.core.similarity import intersection_size
 from dustream.core.text.repeatability import repeatability
 from dustream.core.tier2.containers import ContainmentRules
@@ -33,19 +33,19 @@ class Posted(NamedTuple):
     """A page that is not a duplicate in some market."""
 
     url: str
-    row: PageRow
     content: int
 
 
 class Containing:
-    """The containment search. Pages are numbered by their index in `posted`."""
+    """The containment search. Pages are numbered by their index in `_posted`."""
 
-    def __init__(self, posted: list[Posted], contents: Contents, markets: Markets, rules: ContainmentRules) -> None:
+    def __init__(self, rows: Rows, contents: Contents, markets: Markets, rules: ContainmentRules) -> None:
         self._starts, self._shingles = contents.sets()
         self._contents = contents
         self._markets = markets
         self._rules = rules
-        self._posted = [each for each in posted if self._is_looked_at(each.content)]
+        self._rows = rows
+        self._posted = [Posted(*each) for each in rows.kept_contents() if self._is_looked_at(each[1])]
         self._numbers = np.array([each.content for each in self._posted], dtype=np.int64)
         self._orders: dict[int, tuple[bytes, ...]] = {}
 
@@ -114,15 +114,17 @@ class Containing:
         return Verdict(self._posted[container].url, share, exact=False, contained=True, code_share=code_share)
 
     def _is_winner(self, page: int, market: int) -> bool:
-        return self._posted[page].row.verdicts[market].winner == self._posted[page].url
+        url = self._posted[page].url
+        return self._rows[url].verdicts[market].winner == url
 
     def _may_be_contained(self, page: int) -> bool:
-        row = self._posted[page].row
+        row = self._rows[self._posted[page].url]
         return row.standing is not None and row.standing.alone and not row.kept
 
     def _order(self, page: int, market: int) -> bytes:
         if page not in self._orders:
-            url, row, content = self._posted[page]
+            url, content = self._posted[page]
+            row = self._rows[url]
             vertex = vertex_name(row.first_seen_ms, url, row.epoch)
             size = int(self._starts[content + 1] - self._starts[content])
             keys = self._markets.keys(url, row, vertex)

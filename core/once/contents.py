@@ -91,6 +91,11 @@ class Contents:
         """The start of each content's shingles, with a last entry for the end; and all shingles."""
         return np.array(self._ends, dtype=np.int64), self._spool.all()
 
+    def lengths(self) -> NDArray[np.int64]:
+        """The number of shingles of each content."""
+        ends = np.array(self._ends, dtype=np.int64)
+        return ends[1:] - ends[:-1]
+
     def columns(self) -> Columns:
         if self._new:
             self._take_new()

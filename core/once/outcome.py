@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
-from msgspec.structs import replace
 
 from dustream.core.once.contents import Contents
 from dustream.core.once.decided import DecidedPairs, joined
 from dustream.core.once.fold import Fold, FoldedPage
 from dustream.core.once.matching import MatchGraph, Sets, first_copies, match_graph, ranked_winners, sets_between
+from dustream.core.once.rows import Grouped, Rows, bare_row
 from dustream.core.pages.resolution import REDIRECT_HOPS_MAX, resolution
-from dustream.core.pages.rows import PageRow
 from dustream.core.vertex import vertex_name
 from dustream.core.winners import Markets
 from dustream.schemas.pages import Resolution, Standing, Verdict
 
-Rows = dict[str, PageRow]
-"""The rows of `pages`, with the fields that others can see."""
+PAGES_AT_ONCE = 500_000  # whose names and keys are in memory
 
 
 class Grouping:
@@ -47,23 +46,20 @@ class Grouping:
         graph = match_graph(keys, distinct[~bare[distinct]], self._sets, self._ratio)
         self._graph: MatchGraph = graph._replace(roots=joined(graph.roots, self._same))
 
-    def rows(self) -> Rows:
-        """The rows of content pages in the order in which the pages first appeared."""
-        roots = self._graph.roots[self._firsts]
-        _, groups, sizes = np.unique(roots, return_inverse=True, return_counts=True)
-        itself = len(self._markets.names)
-        found: Rows = {}
-        members: list[list[int]] = [[] for _ in range(len(sizes))]
-        is_alone = (sizes == 1)[groups].tolist()
-        for number, (url, alone, group) in enumerate(zip(self._urls, is_alone, groups.tolist(), strict=True)):
-            if alone:
-                found[url] = self._row(url, Standing(url, True), (Verdict(url),) * itself)
-            else:
-                members[group].append(number)
-        found.update(self._grouped([some for some in members if some]))
-        return found
+    def grouped(self) -> Iterator[dict[str, Grouped]]:
+        """The pages in groups of several; some whole groups at once."""
+        _, groups, sizes = np.unique(self._graph.roots[self._firsts], return_inverse=True, return_counts=True)
+        together = np.flatnonzero(sizes[groups] > 1)
+        together = together[np.argsort(groups[together], kind="stable")]
+        ends = np.flatnonzero(np.diff(groups[together], append=-1)) + 1
+        numbers, bounds = together.tolist(), [0, *ends.tolist()]
+        begin = 0
+        while begin < len(ends):
+            end = max(begin + 1, int(np.searchsorted(ends, bounds[begin] + PAGES_AT_ONCE, side="right")))
+            yield dict(self._grouped([numbers[one:other] for one, other in pairwise(bounds[begin : end + 1])]))
+            begin = end
 
-    def _grouped(self, groups: list[list[int]]) -> Iterator[tuple[str, PageRow]]:
+    def _grouped(self, groups: list[list[int]]) -> Iterator[tuple[str, Grouped]]:
         numbers = [number for group in groups for number in group]
         names = {number: self._vertex(self._urls[number]) for number in numbers}
         verdicts = list(zip(*self._verdicts(numbers, names), strict=True))
@@ -71,7 +67,7 @@ class Grouping:
         for group in groups:
             standing = self._standing(group, names)
             for number in group:
-                yield self._urls[number], self._row(self._urls[number], standing, verdicts[at])
+                yield self._urls[number], Grouped(standing, verdicts[at])
                 at += 1
 
     def _standing(self, group: list[int], names: dict[int, str]) -> Standing:
@@ -105,49 +101,12 @@ class Grouping:
         page = self._fold.pages[url]
         return vertex_name(page.first_seen_ms, url, page.epoch)
 
-    def _row(self, url: str, standing: Standing, verdicts: tuple[Verdict, ...]) -> PageRow:
-        page = self._fold.pages[url]
-        return PageRow(
-            page.version,
-            page.first_seen_ms,
-            "content",
-            page.epoch,
-            1,
-            popularity=page.popularity,
-            canonical=page.canonical,
-            found_at=page.found_at,
-            revisit=page.revisit,
-            standing=standing,
-            verdicts=verdicts,
-            truncated=page.truncated,
-            size=page.size,
-            length=int(self._sets.ends[page.content] - self._sets.starts[page.content]),
-            kept=self._fold.is_kept(url),
-        )
 
-
-def other_rows(fold: Fold, rows: Rows, hops_max: int = REDIRECT_HOPS_MAX) -> Iterator[tuple[str, PageRow]]:
-    """The rows of pages without their own content, once those with content are known."""
+def ways(fold: Fold, rows: Rows, hops_max: int = REDIRECT_HOPS_MAX) -> Iterator[tuple[str, Resolution | None]]:
+    """Where each redirect leads, once the rows of pages with content are known."""
     for url, page in fold.pages.items():
-        if page.kind != "content":
-            upstream = _way(page.target, fold.pages, rows, hops_max) if page.kind == "redirect" else None
-            yield url, _bare_row(page, upstream)
-
-
-def _bare_row(page: FoldedPage, upstream: Resolution | None) -> PageRow:
-    return PageRow(
-        page.version,
-        page.first_seen_ms,
-        page.kind,
-        page.epoch,
-        1,
-        popularity=page.popularity,
-        found_at=page.found_at,
-        revisit=page.revisit,
-        target=page.target,
-        via=page.via,
-        upstream=upstream,
-    )
+        if page.kind == "redirect":
+            yield url, _way(page.target, fold.pages, rows, hops_max)
 
 
 def _way(url: str, pages: dict[str, FoldedPage], rows: Rows, hops_max: int) -> Resolution | None:
@@ -160,14 +119,6 @@ def _way(url: str, pages: dict[str, FoldedPage], rows: Rows, hops_max: int) -> R
         path.append(page.target)
         page = pages.get(page.target)
     end = path[-1]
-    known = rows.get(end) if page is None or page.kind == "content" else _bare_row(page, None)
+    known = rows.get(end) if page is None or page.kind == "content" else bare_row(page, None)
     way = resolution(end, known, hops_max)
     return None if way is None else Resolution(tuple(path), way.end, way.standing, way.verdicts)
-
-
-def with_contained(rows: Rows, found: Iterable[tuple[str, int, Verdict | None]], markets: int) -> None:
-    """Add containment verdicts to the rows, by market."""
-    for url, market, verdict in found:
-        row = rows[url]
-        before = row.contained or (None,) * markets
-        rows[url] = replace(row, contained=(*before[:market], verdict, *before[market + 1 :]))

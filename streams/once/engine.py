@@ -10,13 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from msgspec.structs import replace
-
 from dustream.core.errors import BadSetting, stop_if_fatal
-from dustream.core.once.containing import Containing, Posted
+from dustream.core.once.containing import Containing
 from dustream.core.once.contents import Contents, Spool
 from dustream.core.once.fold import Fold
-from dustream.core.once.outcome import Grouping, Rows, other_rows, with_contained
+from dustream.core.once.outcome import Grouping, ways
+from dustream.core.once.rows import Rows
 from dustream.core.pages.decisions import rule_update
 from dustream.core.pages.resolution import REDIRECT_HOPS_MAX
 from dustream.core.pages.site_pages import SitePages
@@ -133,9 +132,9 @@ class OnceEngine:
     # Computation
 
     def _settle(self) -> None:
-        rows: Rows = {}
         self._learning = RuleLearning(self._settings, self._jobs, len(self._fold.pages))
         self._fold.settle()
+        rows = Rows(self._fold, self._contents.lengths(), len(self._markets.names))
         for name, step in (
             ("match", self._match),
             ("containment", self._contain),
@@ -151,28 +150,27 @@ class OnceEngine:
 
     def _match(self, rows: Rows) -> None:
         if len(self._contents):
-            rows |= Grouping(self._fold, self._contents, self._markets, self._settings.group_size_max).rows()
+            grouping = Grouping(self._fold, self._contents, self._markets, self._settings.group_size_max)
+            for found in grouping.grouped():
+                rows.add_groups(found)
 
     def _contain(self, rows: Rows) -> None:
-        rules, pages = containment_rules(self._settings), self._fold.pages
-        if rules is None or not rows:
-            return
-        posted = [
-            Posted(url, row, pages[url].content)
-            for url, row in rows.items()
-            if any(verdict.winner == url for verdict in row.verdicts)
-        ]
-        found = Containing(posted, self._contents, self._markets, rules).found()
-        with_contained(rows, found, len(self._markets.names))
+        rules = containment_rules(self._settings)
+        if rules is not None and len(self._contents):
+            for url, market, verdict in Containing(rows, self._contents, self._markets, rules).found():
+                rows.add_contained(url, market, verdict)
 
     def _resolve(self, rows: Rows) -> None:
-        rows |= other_rows(self._fold, rows)
+        for url, way in ways(self._fold, rows):
+            rows.add_way(url, way)
 
     def _hold_sites(self, rows: Rows) -> None:
         sites = SitePages(site_of, len(self._markets.names))
         sites.open(TaskTables(MemoryStore(), spec_of(self._settings, PAGES), 0))
         for url, row in rows.items():
-            rows[url] = sites.counted(url, None, row)
+            counted = sites.counted(url, None, row)
+            if counted.lost:
+                rows.set_lost(url, counted.lost, counted.site_held)
         words = [
             SiteDecision(site_of(each.url), each.version, each.pass_from is not None)
             for each in self._fold.site_decisions
@@ -183,9 +181,8 @@ class OnceEngine:
         newest = {send.message.site: send.message for send in sends if isinstance(send.message, Alarm)}
         self._alarms += [alarm for alarm in newest.values() if alarm.kind == "site_held"]
         held = {send.message.site: send.message.markets for send in sends if isinstance(send.message, SiteHeld)}
-        for url, row in rows.items() if held else ():
-            if row.lost:
-                rows[url] = replace(row, site_held=row.lost & held.get(site_of(url), 0))
+        for url in rows if held else ():
+            rows.hold(url, held.get(site_of(url), 0))
 
     def _publish(self, rows: Rows) -> None:
         names = self._markets.names
