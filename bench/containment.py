@@ -65,7 +65,7 @@ class Outcome(NamedTuple):
 
 def outcome(events: Sequence[CrawlEvent], settings: Settings) -> Outcome:
     crawls = take_in(events, settings.text_source).crawls
-    engine = OnceEngine(msgspec.structs.replace(settings, site_share_max=1.0), MemorySpool())
+    engine = OnceEngine(msgspec.structs.replace(settings, site_share_max=1.0), MemorySpool)
     engine.run([Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])])
     shingles = {crawl.url: shingle_array(crawl.signature.shingles) for crawl in crawls if crawl.signature is not None}
     return Outcome({status.url: status for status in engine.statuses()}, shingles)

@@ -70,7 +70,7 @@ def by_stream(ready: list[Feed]) -> list[Any]:
 
 
 def at_once(ready: list[Feed]) -> list[Any]:
-    engine = OnceEngine(SETTINGS, MemorySpool())
+    engine = OnceEngine(SETTINGS, MemorySpool)
     engine.run(ready)
     return list(engine.statuses())
 

@@ -72,7 +72,7 @@ def feeds(shape: str, count: int) -> Iterator[Feed]:
 def measure(shape: str, count: int) -> list[Any]:
     """A row of the table."""
     with tempfile.TemporaryDirectory() as folder:
-        engine = OnceEngine(SETTINGS, FileSpool(Path(folder)))
+        engine = OnceEngine(SETTINGS, lambda: FileSpool(Path(folder)))
         made = time.process_time()
         ready = list(feeds(shape, count))
         started = time.process_time()

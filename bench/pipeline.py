@@ -98,15 +98,14 @@ def run_once(pages: list[CrawlEvent]) -> Result:
     begun: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         started = time.process_time()
-        spool = FileSpool(Path(folder))
         on_stage = lambda stage: begun.__setitem__(stage, time.process_time())  # noqa: E731
-        engine = OnceEngine(Settings(threshold=THRESHOLD), spool, on_stage=on_stage)
+        engine = OnceEngine(Settings(threshold=THRESHOLD), lambda: FileSpool(Path(folder)), on_stage=on_stage)
         feed = Signed(stages)
         engine.run(feed.feeds(pages))
         ended = time.process_time()
         groups = {status.url: status.group or status.url for status in engine.statuses()}
         seconds = begun["rules"] - started + time.process_time() - ended
-        spool.close()
+        engine.close()
     stages |= {"fold": begun["match"] - started - stages[TAKE_IN], "match": begun["containment"] - begun["match"]}
     stages |= {"sites, statuses": begun["rules"] - begun["containment"], "and then rules": ended - begun["rules"]}
     sets = feed.sets()

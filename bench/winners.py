@@ -66,7 +66,7 @@ def read(name: str) -> list[Crawl]:
 
 def statuses(crawls: list[Crawl]) -> Iterator[DuplicateStatus]:
     markets = tuple(Market(name=name, criteria=criteria) for name, criteria in ORDERS.items())
-    engine = OnceEngine(Settings(containment="off", site_share_max=1, markets=markets), MemorySpool())
+    engine = OnceEngine(Settings(containment="off", site_share_max=1, markets=markets), MemorySpool)
     engine.run([Feed([Send(PAGES, crawl.url, crawl) for crawl in crawls])])
     return engine.statuses()
 

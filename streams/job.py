@@ -159,13 +159,9 @@ def _run_once(request: RunRequest, paths: list[str], watcher: Watcher) -> RunSum
             f"{kept} is the state of an earlier run, which the results beside it belong to: with --once use another "
             "--out, or leave --once out to continue from that state"
         )
-    spool = FileSpool(request.out)
-    try:
-        engine = OnceEngine(request.settings, spool, jobs=request.jobs, on_stage=watcher.settling)
-        with closing(engine):
-            return _Run(request, paths, MemoryStore(), lambda: engine, engine, watcher).run()
-    finally:
-        spool.close()
+    new_spool = partial(FileSpool, request.out)
+    with closing(OnceEngine(request.settings, new_spool, jobs=request.jobs, on_stage=watcher.settling)) as engine:
+        return _Run(request, paths, MemoryStore(), lambda: engine, engine, watcher).run()
 
 
 class Engine(Protocol):

@@ -108,7 +108,7 @@ def compare_some_pages() -> None:
 
 def compare_some_pages_at_once() -> None:
     """Find the same duplicates directly."""
-    OnceEngine(SETTINGS, MemorySpool()).run([_feed(_some_signed_pages())])
+    OnceEngine(SETTINGS, MemorySpool).run([_feed(_some_signed_pages())])
 
 
 def _some_signed_pages() -> Iterable[Crawl]:

@@ -28,12 +28,29 @@ from dustream.schemas.pages import Verdict
 
 Ints = NDArray[np.int64]
 
+PAGES_AT_ONCE = 16_384
+TERMS_AT_ONCE = 8_000_000
+
 
 class Posted(NamedTuple):
     """A page that is not a duplicate in some market."""
 
     url: str
     content: int
+
+
+class _Terms(NamedTuple):
+    """Terms of some pages, ascending; the page of each, and its kind."""
+
+    owners: NDArray[np.int32]
+    terms: NDArray[np.uint64]
+    kinds: NDArray[np.uint8]
+
+    def between(self, low: np.uint64, high: np.uint64 | None) -> _Terms:
+        """Those from `low` on and below `high`."""
+        start = np.searchsorted(self.terms, low)
+        end = len(self.terms) if high is None else np.searchsorted(self.terms, high)
+        return _Terms(self.owners[start:end], self.terms[start:end], self.kinds[start:end])
 
 
 class Containing:
@@ -68,7 +85,7 @@ class Containing:
             return {}
         pages, containers = np.divmod(np.unique(self._pairs()), len(self._posted))
         contents = self._numbers[pages], self._numbers[containers]
-        shares = _shares(self._starts, self._shingles, *contents, self._rules.share_min)
+        shares = self._shares(*contents)
         enough = shares >= self._rules.share_min
         found: dict[int, dict[int, float]] = {}
         for page, container, share in zip(
@@ -77,22 +94,49 @@ class Containing:
             found.setdefault(page, {})[container] = share
         return found
 
+    def _shares(self, pages: Ints, containers: Ints) -> NDArray[np.float64]:
+        shares = np.empty(len(pages), dtype=np.float64)
+        for start in range(0, len(pages), PAGES_AT_ONCE):
+            some = slice(start, start + PAGES_AT_ONCE)
+            columns = self._starts, self._shingles, pages[some], containers[some]
+            shares[some] = _shares(*columns, self._rules.share_min)
+            self._contents.release()
+        return shares
+
     def _pairs(self) -> Ints:
-        """Pages that share a term that is not common, as `candidate_pairs` returns them."""
+        """Pages that share a term that is not common, as `candidate_pairs` returns them. Terms are looked at in ranges,
+        so that the orders of all terms need not be in memory together."""
         numbers = self._numbers
+        sizes = (self._starts[numbers + 1] - self._starts[numbers]).astype(np.int32)
+        masks = np.empty((len(numbers), 4), dtype=np.uint64)
+        parts = [self._terms(start, masks) for start in range(0, len(numbers), PAGES_AT_ONCE)]
+        ranges = 1 + sum(len(part.terms) for part in parts) // TERMS_AT_ONCE
+        found = []
+        for number in range(ranges):
+            low, high = (np.uint64(each * (2**64 - 1) // ranges) for each in (number, number + 1))
+            some = [part.between(low, high if number + 1 < ranges else None) for part in parts]
+            owners, terms, kinds = (np.concatenate(column) for column in zip(*some, strict=True))
+            order = np.argsort(terms, kind="stable")
+            found.append(candidate_pairs(sizes, masks, owners, terms, kinds, order, TERM_CAP, CODE_CAP))
+        return np.concatenate(found)
+
+    def _terms(self, start: int, masks: NDArray[np.uint64]) -> _Terms:
+        """Of PAGES_AT_ONCE pages from `start` on, whose masks are filled in."""
+        numbers = self._numbers[start : start + PAGES_AT_ONCE]
         starts, ends = self._starts[numbers], self._starts[numbers + 1]
-        rows, counts, masks = sketches_of(self._shingles, starts, ends)
+        rows, counts, masks[start : start + len(numbers)] = sketches_of(self._shingles, starts, ends)
+        self._contents.release()
         is_term = np.arange(rows.shape[1]) < counts[:, np.newaxis]
-        owners = np.repeat(np.arange(len(numbers), dtype=np.int32), counts)
+        owners = np.repeat(np.arange(start, start + len(numbers), dtype=np.int32), counts)
         kinds = np.broadcast_to(shingle_kinds(rows.shape[1]), rows.shape)[is_term]
         columns = [(owners, rows[is_term], kinds)]
-        for page, number in enumerate(numbers.tolist()):
+        for page, number in enumerate(numbers.tolist(), start):
             if code := self._contents.codes.get(number):
                 runs = code_terms(code)
                 columns.append((np.full(runs.size, page, dtype=np.int32), runs, code_kinds(runs.size)))
         owners, terms, kinds = (np.concatenate(each) for each in zip(*columns, strict=True))
-        order, sizes = np.argsort(terms, kind="stable"), (ends - starts).astype(np.int32)
-        return candidate_pairs(sizes, masks, owners, terms, kinds, order, TERM_CAP, CODE_CAP)
+        order = np.argsort(terms, kind="stable")
+        return _Terms(owners[order], terms[order], kinds[order])
 
     def _contained(self, candidates: dict[int, dict[int, float]], market: int) -> Iterator[tuple[int, Verdict]]:
         """From the best page to the worst: each is contained in the kept page that has the largest share of it, if that

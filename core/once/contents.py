@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from array import array
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -18,15 +21,20 @@ COLUMNS_AT_ONCE = 1_024
 
 
 class Spool(Protocol):
-    """Sequential storage for shingles, by far the largest part of a signature and seldom read."""
+    """Sequential storage for 64-bit words, which may be too many for memory."""
 
-    def append(self, shingles: bytes) -> None: ...
+    def append(self, words: bytes) -> None: ...
 
     def piece(self, start: int, end: int) -> bytes:
         """The bytes from `start` to `end`."""
 
     def all(self) -> NDArray[np.uint64]:
-        """All shingles appended."""
+        """All words appended."""
+
+    def release(self) -> None:
+        """May drop from memory what `all` returned; it is read again when it is needed."""
+
+    def close(self) -> None: ...
 
 
 class MemorySpool:
@@ -35,14 +43,20 @@ class MemorySpool:
     def __init__(self) -> None:
         self._data = bytearray()
 
-    def append(self, shingles: bytes) -> None:
-        self._data += shingles
+    def append(self, words: bytes) -> None:
+        self._data += words
 
     def piece(self, start: int, end: int) -> bytes:
         return bytes(self._data[start:end])
 
     def all(self) -> NDArray[np.uint64]:
         return np.frombuffer(bytearray(self._data), dtype=np.uint64)  # writable like a mapped file: one array type
+
+    def release(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 class Columns(NamedTuple):
@@ -59,25 +73,25 @@ class Columns(NamedTuple):
 class Contents:
     """Signatures by number, from 0."""
 
-    def __init__(self, threshold: float, spool: Spool) -> None:
+    def __init__(self, threshold: float, new_spool: Callable[[], Spool]) -> None:
         self.ratio = threshold_ratio(threshold)
         self._bands, self._rows = bands_for(threshold)
-        self._spool = spool
-        self._ends = [0]
+        self._shingles, self._keys = new_spool(), new_spool()
+        self._ends = array("q", (0,))
         self._new: list[PageSignature] = []
         self.codes: dict[int, str] = {}  # feature codes by content number
         self.languages: list[str] = []
-        self._parts: list[tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.bool_]]] = []
+        self._parts: list[tuple[NDArray[np.uint64], NDArray[np.bool_]]] = []
 
     def __len__(self) -> int:
         return len(self._ends) - 1
 
     def add(self, signature: PageSignature) -> int:
         shingles, ends, new = signature.shingles, self._ends, self._new
-        self._spool.append(shingles)
+        self._shingles.append(shingles)
         ends.append(ends[-1] + shingle_count(shingles))
         new.append(signature)
-        self.languages.append(signature.lang)
+        self.languages.append(sys.intern(signature.lang))
         if signature.code:
             self.codes[len(ends) - 2] = signature.code
         if len(new) == COLUMNS_AT_ONCE:
@@ -85,11 +99,11 @@ class Contents:
         return len(ends) - 2
 
     def shingle_bytes(self, number: int) -> bytes:
-        return self._spool.piece(self._ends[number] * SHINGLE_BYTES, self._ends[number + 1] * SHINGLE_BYTES)
+        return self._shingles.piece(self._ends[number] * SHINGLE_BYTES, self._ends[number + 1] * SHINGLE_BYTES)
 
     def sets(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """The start of each content's shingles, with a last entry for the end; and all shingles."""
-        return np.array(self._ends, dtype=np.int64), self._spool.all()
+        return np.array(self._ends, dtype=np.int64), self._shingles.all()
 
     def lengths(self) -> NDArray[np.int64]:
         """The number of shingles of each content."""
@@ -99,13 +113,23 @@ class Contents:
     def columns(self) -> Columns:
         if self._new:
             self._take_new()
-        keys, hashes, bare = (np.concatenate(column) for column in zip(*self._parts, strict=True))
-        return Columns(keys, hashes, bare, *self.sets())
+        hashes, bare = (np.concatenate(column) for column in zip(*self._parts, strict=True))
+        return Columns(self._keys.all().reshape(-1, self._bands), hashes, bare, *self.sets())
+
+    def release(self) -> None:
+        """Keep within bounds what `sets` and `columns` have mapped into memory."""
+        self._shingles.release()
+        self._keys.release()
+
+    def close(self) -> None:
+        self._shingles.close()
+        self._keys.close()
 
     def _take_new(self) -> None:
         """Reduce new signatures to bands, which take a fifth of the size of MinHashes."""
         minhashes = np.frombuffer(b"".join([each.minhash for each in self._new]), dtype="<u4")
         hashes = content_words([each.content_hash for each in self._new])
         keys, bare = page_keys(minhashes.reshape(len(self._new), -1).copy(), hashes, self._bands, self._rows)
-        self._parts.append((keys[:, : self._bands].copy(), hashes, bare))
+        self._keys.append(keys[:, : self._bands].tobytes())
+        self._parts.append((hashes, bare))
         self._new = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
@@ -137,7 +138,7 @@ class Fold:
 
     def _update(self, page: FoldedPage, crawl: Crawl) -> None:
         page.version = max(page.version, crawl.version)
-        page.canonical, page.truncated = crawl.canonical, crawl.truncated
+        page.canonical, page.truncated = sys.intern(crawl.canonical), crawl.truncated
         _note_popularity(page, crawl)
         if crawl.kind != "revisit" and finds_same(page, crawl):
             self.counts["unchanged"] += 1
@@ -158,8 +159,8 @@ class Fold:
             return
         page.kind = "unknown" if crawl.kind == "revisit" else crawl.kind
         page.epoch = page.found_at = page.first_at = crawl.version
-        page.target, page.via = crawl.target or "", crawl.via
-        page.canonical, page.truncated = crawl.canonical, crawl.truncated
+        page.target, page.via = crawl.target or "", sys.intern(crawl.via)
+        page.canonical, page.truncated = sys.intern(crawl.canonical), crawl.truncated
         page.content, page.content_hash, page.size = NO_CONTENT, b"", crawl.size
         page.first_digest = page.last_digest = crawl.digest
         page.revisit, page.revisit_digest = "", ""

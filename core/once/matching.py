@@ -34,7 +34,7 @@ OnRows = Callable[[], None]
 """Called after every ROWS_AT_ONCE rows: may release mapped memory, or raise an error to stop."""
 
 ALONE = -1  # in its bucket
-ROWS_AT_ONCE = 16_384
+ROWS_AT_ONCE = 4_096
 NOBODY = -1
 CORE_SAMPLE_MAX = 512
 CROWD_MIN = 128  # components in one bucket

@@ -17,7 +17,7 @@ from dustream.core.vertex import vertex_name
 from dustream.core.winners import Markets
 from dustream.schemas.pages import Resolution, Standing, Verdict
 
-PAGES_AT_ONCE = 500_000  # whose names and keys are in memory
+PAGES_AT_ONCE = 100_000  # whose names and keys are in memory
 
 
 class Grouping:
@@ -28,6 +28,7 @@ class Grouping:
         self._markets = markets
         self._group_size_max = group_size_max
         self._ratio = contents.ratio
+        self._release = contents.release
         self._urls = [url for url, page in fold.pages.items() if page.kind == "content"]
         present = np.array([fold.pages[url].content for url in self._urls], dtype=np.int64)
         columns = contents.columns()
@@ -43,7 +44,7 @@ class Grouping:
             starts, ends = np.concatenate((starts, starts[own])), np.concatenate((ends, ends[own]))
         self._sets: Sets = sets_between(starts, ends, columns.shingles)
         distinct = np.unique(self._firsts)
-        graph = match_graph(keys, distinct[~bare[distinct]], self._sets, self._ratio)
+        graph = match_graph(keys, distinct[~bare[distinct]], self._sets, self._ratio, on_rows=self._release)
         self._graph: MatchGraph = graph._replace(roots=joined(graph.roots, self._same))
 
     def grouped(self) -> Iterator[dict[str, Grouped]]:
@@ -88,7 +89,8 @@ class Grouping:
     def _market_verdicts(self, numbers: Sequence[int], keys: list[bytes]) -> list[Verdict]:
         ranked = np.array(sorted(range(len(numbers)), key=keys.__getitem__), dtype=np.int64)
         firsts = self._firsts[np.array(numbers, dtype=np.int64)]
-        found = ranked_winners(firsts, ranked, self._graph, self._sets, self._ratio, same=self._same)
+        graph, sets, release = self._graph, self._sets, self._release
+        found = ranked_winners(firsts, ranked, graph, sets, self._ratio, on_rows=release, same=self._same)
         verdicts = []
         for number, best, similarity in zip(numbers, found.winners.tolist(), found.similarities.tolist(), strict=True):
             winner = numbers[best]

@@ -16,8 +16,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from dustream.streams.resident import release, release_some
+
 FILE_BYTES_MULTIPLE: Final = 1 << 16  # of the page sizes of all systems in use
-RESIDENT_BYTES_MAX: Final = 512 << 20
 _MAP_FIXED: Final = 0x10
 _FAILED: Final = ctypes.c_void_p(-1).value
 
@@ -53,20 +54,7 @@ class MappedFiles:
             raise OSError(number, os.strerror(number), str(path))
 
     def release_some(self) -> None:
-        """Let go of the pages in memory if mapped files of this process take more than RESIDENT_BYTES_MAX."""
-        if self.words.nbytes > RESIDENT_BYTES_MAX and _mapped_bytes() > RESIDENT_BYTES_MAX:
-            self.release()
+        release_some(self._room)
 
     def release(self) -> None:
-        """Let go of the pages in memory; they are read again when they are needed."""
-        if hasattr(mmap, "MADV_DONTNEED"):
-            self._room.madvise(mmap.MADV_DONTNEED)
-
-
-def _mapped_bytes() -> int:
-    """Of mapped files in memory; 0 where the system does not tell."""
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[2]) * mmap.PAGESIZE
-    except OSError:
-        return 0
+        release(self._room)

@@ -47,7 +47,7 @@ class OnceEngine:
     def __init__(
         self,
         settings: Settings,
-        spool: Spool,
+        new_spool: Callable[[], Spool],
         *,
         jobs: int = 1,
         on_stage: Callable[[str], None] = lambda stage: None,
@@ -61,7 +61,7 @@ class OnceEngine:
         self._jobs = jobs
         self._on_stage = on_stage
         self._markets = Markets(settings.markets)
-        self._contents = Contents(settings.threshold, spool)
+        self._contents = Contents(settings.threshold, new_spool)
         self._fold = Fold(self._contents, ByAnchor(settings.anchor_distance))
         self._letters: list[DeadLetter] = []
         self._statuses: dict[str, DuplicateStatus] = {}
@@ -214,7 +214,8 @@ class OnceEngine:
             self.seconds["rules"] = self.seconds.get("rules", 0.0) + time.perf_counter() - started
 
     def close(self) -> None:
-        """End processes that are left over if the run was interrupted."""
+        """Remove temporary files, and end processes that are left over if the run was interrupted."""
+        self._contents.close()
         if self._learning is not None:
             self._learning.close()
 

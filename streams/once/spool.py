@@ -1,5 +1,5 @@
-"""Shingles in memory or, if there are many, in an unnamed temporary file, which the OS caches and which vanishes with
-the process."""
+"""64-bit words in memory or, if there are many, in an unnamed temporary file, which the OS caches and which vanishes
+with the process."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dustream.streams.folders import make_folder
+from dustream.streams.resident import release_some
 
 MEMORY_BYTES_MAX = 1 << 26  # up to this nothing is written to the file
 BUFFER_BYTES = 1 << 22  # written to the file at once
 
 
 class FileSpool:
-    """Appends to a temporary file in `folder` once the shingles exceed the memory limit."""
+    """Appends to a temporary file in `folder` once the words exceed the memory limit."""
 
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
@@ -27,10 +28,11 @@ class FileSpool:
         self._held_bytes = 0
         self._held_bytes_max = MEMORY_BYTES_MAX
         self._written_bytes = 0
+        self._mapped: mmap.mmap | None = None
 
-    def append(self, shingles: bytes) -> None:
-        self._held.append(shingles)
-        self._held_bytes += len(shingles)
+    def append(self, words: bytes) -> None:
+        self._held.append(words)
+        self._held_bytes += len(words)
         if self._held_bytes > self._held_bytes_max:
             self._write()
             self._held_bytes_max = BUFFER_BYTES
@@ -43,7 +45,13 @@ class FileSpool:
         if not self._written_bytes:
             return np.frombuffer(bytearray().join(self._held), dtype=np.uint64)  # writable, like a mapped file
         self._write()
-        return np.frombuffer(mmap.mmap(self._file.fileno(), self._written_bytes), dtype=np.uint64)
+        if self._mapped is None or len(self._mapped) != self._written_bytes:
+            self._mapped = mmap.mmap(self._file.fileno(), self._written_bytes)
+        return np.frombuffer(self._mapped, dtype=np.uint64)
+
+    def release(self) -> None:
+        if self._mapped is not None:
+            release_some(self._mapped)
 
     def close(self) -> None:
         self._file.close()

@@ -114,7 +114,7 @@ def test_a_crowd_finds_what_bands_alone_find(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_all_at_once_finds_the_same_components(seed: int) -> None:
     rng, both = random.Random(seed), Both(0.9)
-    contents = Contents(0.9, MemorySpool())
+    contents = Contents(0.9, MemorySpool)
     pages = [mixed(rng, number) if rng.random() < 0.4 else near_miss(number) for number in range(PAGES)]
     pages = list({page.content_hash: page for page in pages}.values())
     for number, page in enumerate(pages):

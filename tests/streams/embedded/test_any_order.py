@@ -90,7 +90,7 @@ def embedded(log: list[Any], partitions: int, at_once: int) -> dict[str, Any]:
 
 
 def once(log: list[Any]) -> dict[str, Any]:
-    engine = OnceEngine(SETTINGS, MemorySpool())
+    engine = OnceEngine(SETTINGS, MemorySpool)
     engine.run(_feeds(log, 50))
     return outcome(list(engine.statuses()))
 

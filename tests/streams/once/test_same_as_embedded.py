@@ -41,7 +41,7 @@ def outcomes(sends: list[Send], settings: Settings, folder: Path) -> tuple[dict[
     store = MemoryStore()
     EmbeddedEngine(pipeline(settings), store).run(feeds)
     kept = StoredResults(store, settings.partitions)
-    once = OnceEngine(settings, MemorySpool())
+    once = OnceEngine(settings, MemorySpool)
     once.run(feeds)
     counted = kept.fetch_counts(), once.fetch_counts()
     assert counted[0] == counted[1]
@@ -183,7 +183,7 @@ def test_nothing_to_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [COLUMNS_AT_ONCE - 1, COLUMNS_AT_ONCE, COLUMNS_AT_ONCE + 1])
 def test_as_many_contents_as_are_taken_at_once(count: int) -> None:
-    contents = Contents(0.9, MemorySpool())
+    contents = Contents(0.9, MemorySpool)
     one, other = sign("one two three four five six"), sign("seven eight nine")
     for number in range(count):
         contents.add(one if number % 2 else other)
@@ -200,21 +200,36 @@ def test_shingles_in_a_file_or_in_memory(
     monkeypatch.setattr("dustream.streams.once.spool.MEMORY_BYTES_MAX", memory_bytes_max)
     monkeypatch.setattr("dustream.streams.once.spool.BUFFER_BYTES", memory_bytes_max)
     sends = web_sends(4, TextSource())
-    spool, memory = FileSpool(tmp_path), MemorySpool()
-    engines = OnceEngine(Settings(), memory), OnceEngine(Settings(), spool)
+    monkeypatch.setattr("dustream.streams.resident.RESIDENT_BYTES_MAX", 0)  # everything is dropped all the time
+    engines = OnceEngine(Settings(), MemorySpool), OnceEngine(Settings(), lambda: FileSpool(tmp_path))
     for engine in engines:
         engine.run([Feed(sends)])
-    assert spool.piece(8, 80) == memory.piece(8, 80) == memory.all()[1:10].tobytes()
-    spool.close()
+        engine.close()
     assert len(stars.signatures) == 1  # type: ignore[attr-defined]  # compiled once for both
     one, other = ([msgspec.json.encode(each) for each in engine.statuses()] for engine in engines)
     assert one == other and len(one) > 300
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("memory_bytes_max", [0, 1 << 10])
+def test_words_are_read_while_more_are_appended(
+    memory_bytes_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dustream.streams.once.spool.MEMORY_BYTES_MAX", memory_bytes_max)
+    monkeypatch.setattr("dustream.streams.once.spool.BUFFER_BYTES", memory_bytes_max)
+    spool, memory = FileSpool(tmp_path), MemorySpool()
+    for number in range(300):
+        for each in (spool, memory):
+            each.append(bytes([number % 256]) * 8)
+        if number % 100 == 0:
+            assert spool.all().tobytes() == memory.all().tobytes()
+    assert spool.piece(8, 80) == memory.piece(8, 80) == memory.all()[1:10].tobytes()
+    spool.close()
+
+
 def test_representatives_need_the_way_there() -> None:
     with pytest.raises(BadSetting, match="leave --once out"):
-        OnceEngine(Settings(small_changes="representative"), MemorySpool())
+        OnceEngine(Settings(small_changes="representative"), MemorySpool)
 
 
 def test_a_word_on_a_site_counts_though_it_is_held_at_first(tmp_path: Path) -> None:
@@ -237,7 +252,7 @@ def test_a_processor_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, tmp_pat
         raise RuntimeError("no rules today")
 
     monkeypatch.setattr(rule_learning, "learned_rules", fail)
-    engine = OnceEngine(Settings(), MemorySpool())
+    engine = OnceEngine(Settings(), MemorySpool)
     engine.run([Feed(web_sends(4, TextSource()))])
     outcome = write_outcome(engine, tmp_path)
     assert outcome.rejected == 1 and outcome.groups > 30
