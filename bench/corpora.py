@@ -17,18 +17,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import re
-import resource
 import shutil
-import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +32,7 @@ from corpora_peers import SHINGLE_WORDS, THRESHOLD, WORD
 from numpy.typing import NDArray
 from result_files import Table, write_result
 from text import DATA, rows
+from watched import watched
 
 import dustream
 
@@ -94,44 +88,14 @@ def write_corpus(path: Path, texts: Iterator[str], count: int | None) -> None:
 def measured(name: str, command: list[str], folder: Path, limit_s: float | None = None) -> Measured | None:
     """Run a command that writes the ids it keeps, one a line, to its last argument; None if it fails, or takes longer
     than a limit."""
-    kept, peaks = folder / "kept.txt", [0, 0]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    started = time.perf_counter()
-    process = subprocess.Popen([*command, str(kept)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(0.05):
-            now = [memory_kb(pid) for pid in descendants(process.pid)]
-            peaks[:] = [max(peak, sum(each)) for peak, each in zip(peaks, zip(*now, strict=True), strict=True)]
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    output = output_of(process, limit_s)
-    seconds = time.perf_counter() - started
-    done.set()
-    watcher.join()
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if process.returncode:
-        why = f"failed: {output.decode(errors='replace')[-600:]}" if output is not None else f"took over {limit_s:,} s"
+    kept = folder / "kept.txt"
+    found = watched([*command, str(kept)], limit_s)
+    if found.output is None or found.status:
+        why = f"took over {limit_s:,} s" if found.output is None else f"failed: {found.output[-600:]}"
         print(f"{name} {why}", file=sys.stderr)
         return None
-    cpu = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
-    return Measured(
-        name, seconds, cpu, peaks[0] >> 10, peaks[1] >> 10, [int(line) for line in kept.read_text().split()]
-    )
-
-
-def output_of(process: subprocess.Popen[bytes], limit_s: float | None) -> bytes | None:
-    """What a process prints until it ends; None if it is killed at the limit."""
-    try:
-        return process.communicate(timeout=limit_s)[0]
-    except subprocess.TimeoutExpired:
-        for pid in reversed(descendants(process.pid)):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        process.communicate()
-        return None
+    ids = [int(line) for line in kept.read_text().split()]
+    return Measured(name, found.seconds, found.cpu_seconds, found.peak_mb, found.anonymous_mb, ids)
 
 
 def stored(name: str, command: list[str], args: argparse.Namespace) -> Measured | None:
@@ -145,26 +109,6 @@ def stored(name: str, command: list[str], args: argparse.Namespace) -> Measured 
         path.write_text(json.dumps(found))
         print(found[:-1], flush=True)
     return found
-
-
-def descendants(pid: int) -> list[int]:
-    found, at = [pid], 0
-    while at < len(found):
-        with suppress(OSError):  # a process may end at any moment
-            for task in Path(f"/proc/{found[at]}/task").glob("*/children"):
-                found += map(int, task.read_text().split())
-        at += 1
-    return found
-
-
-def memory_kb(pid: int) -> tuple[int, int]:
-    """Resident memory of a process, and how much of it is no mapped file."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0, 0
-    found = dict(re.findall(r"^(VmRSS|RssAnon):\s+(\d+)", status, re.M))
-    return int(found.get("VmRSS", 0)), int(found.get("RssAnon", 0))
 
 
 def commands(corpus: Path, folder: Path, args: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:

@@ -4,6 +4,7 @@ worst."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from dustream.core.containment.sketch import (
     sketches_of,
 )
 from dustream.core.kernels.compile import kernel
-from dustream.core.once.contents import Contents
+from dustream.core.once.contents import Contents, Spool
 from dustream.core.once.rows import Rows
 from dustream.core.similarity import intersection_size
 from dustream.core.text.repeatability import repeatability
@@ -29,7 +30,7 @@ from dustream.schemas.pages import Verdict
 Ints = NDArray[np.int64]
 
 PAGES_AT_ONCE = 16_384
-TERMS_AT_ONCE = 8_000_000
+TERMS_AT_ONCE = 2_000_000
 
 
 class Posted(NamedTuple):
@@ -39,18 +40,34 @@ class Posted(NamedTuple):
     content: int
 
 
-class _Terms(NamedTuple):
-    """Terms of some pages, ascending; the page of each, and its kind."""
+class _Terms:
+    """The terms of pages in parts, each ascending, with the page and the kind of each term. Kept in a spool: there are
+    many of a page."""
 
-    owners: NDArray[np.int32]
-    terms: NDArray[np.uint64]
-    kinds: NDArray[np.uint8]
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._sizes: list[int] = []
 
-    def between(self, low: np.uint64, high: np.uint64 | None) -> _Terms:
-        """Those from `low` on and below `high`."""
-        start = np.searchsorted(self.terms, low)
-        end = len(self.terms) if high is None else np.searchsorted(self.terms, high)
-        return _Terms(self.owners[start:end], self.terms[start:end], self.kinds[start:end])
+    def __len__(self) -> int:
+        return sum(self._sizes)
+
+    def add(self, owners: NDArray[np.int32], terms: NDArray[np.uint64], kinds: NDArray[np.uint8]) -> None:
+        order = np.argsort(terms, kind="stable")
+        self._spool.append(terms[order].tobytes())
+        self._spool.append((owners[order].astype(np.uint64) << np.uint64(8) | kinds[order]).tobytes())
+        self._sizes.append(len(terms))
+
+    def ranges(self, count: int) -> Iterator[tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.uint8]]]:
+        """Owners, terms and kinds, by ranges of terms that have about equally many in the first part."""
+        words, ends = self._spool.all(), 2 * np.cumsum(self._sizes)
+        parts = [words[end - 2 * size : end].reshape(2, size) for end, size in zip(ends, self._sizes, strict=True)]
+        cuts = parts[0][0][[self._sizes[0] * number // count for number in range(1, count)]]
+        bounds = [[0, *np.searchsorted(part[0], cuts).tolist(), part.shape[1]] for part in parts]
+        for number in range(count):
+            some = [part[:, of[number] : of[number + 1]] for part, of in zip(parts, bounds, strict=True)]
+            terms, packed = np.concatenate(some, axis=1)
+            yield (packed >> np.uint64(8)).astype(np.int32), terms, packed.astype(np.uint8)
+            self._spool.release()
 
 
 class Containing:
@@ -109,19 +126,21 @@ class Containing:
         numbers = self._numbers
         sizes = (self._starts[numbers + 1] - self._starts[numbers]).astype(np.int32)
         masks = np.empty((len(numbers), 4), dtype=np.uint64)
-        parts = [self._terms(start, masks) for start in range(0, len(numbers), PAGES_AT_ONCE)]
-        ranges = 1 + sum(len(part.terms) for part in parts) // TERMS_AT_ONCE
-        found = []
-        for number in range(ranges):
-            low, high = (np.uint64(each * (2**64 - 1) // ranges) for each in (number, number + 1))
-            some = [part.between(low, high if number + 1 < ranges else None) for part in parts]
-            owners, terms, kinds = (np.concatenate(column) for column in zip(*some, strict=True))
-            order = np.argsort(terms, kind="stable")
-            found.append(candidate_pairs(sizes, masks, owners, terms, kinds, order, TERM_CAP, CODE_CAP))
+        spooled = self._contents.new_spool()
+        with closing(spooled):
+            terms = _Terms(spooled)
+            for start in range(0, len(numbers), PAGES_AT_ONCE):
+                terms.add(*self._terms(start, masks))
+            found = [
+                candidate_pairs(sizes, masks, *columns, np.argsort(columns[1], kind="stable"), TERM_CAP, CODE_CAP)
+                for columns in terms.ranges(1 + len(terms) // TERMS_AT_ONCE)
+            ]
         return np.concatenate(found)
 
-    def _terms(self, start: int, masks: NDArray[np.uint64]) -> _Terms:
-        """Of PAGES_AT_ONCE pages from `start` on, whose masks are filled in."""
+    def _terms(
+        self, start: int, masks: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.uint8]]:
+        """The owners, terms and kinds of PAGES_AT_ONCE pages from `start` on, whose masks are filled in."""
         numbers = self._numbers[start : start + PAGES_AT_ONCE]
         starts, ends = self._starts[numbers], self._starts[numbers + 1]
         rows, counts, masks[start : start + len(numbers)] = sketches_of(self._shingles, starts, ends)
@@ -135,8 +154,7 @@ class Containing:
                 runs = code_terms(code)
                 columns.append((np.full(runs.size, page, dtype=np.int32), runs, code_kinds(runs.size)))
         owners, terms, kinds = (np.concatenate(each) for each in zip(*columns, strict=True))
-        order = np.argsort(terms, kind="stable")
-        return _Terms(owners[order], terms[order], kinds[order])
+        return owners, terms, kinds
 
     def _contained(self, candidates: dict[int, dict[int, float]], market: int) -> Iterator[tuple[int, Verdict]]:
         """From the best page to the worst: each is contained in the kept page that has the largest share of it, if that

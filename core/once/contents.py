@@ -76,6 +76,7 @@ class Contents:
     def __init__(self, threshold: float, new_spool: Callable[[], Spool]) -> None:
         self.ratio = threshold_ratio(threshold)
         self._bands, self._rows = bands_for(threshold)
+        self.new_spool = new_spool
         self._shingles, self._keys = new_spool(), new_spool()
         self._ends = array("q", (0,))
         self._new: list[PageSignature] = []

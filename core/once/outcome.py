@@ -53,11 +53,12 @@ class Grouping:
         together = np.flatnonzero(sizes[groups] > 1)
         together = together[np.argsort(groups[together], kind="stable")]
         ends = np.flatnonzero(np.diff(groups[together], append=-1)) + 1
-        numbers, bounds = together.tolist(), [0, *ends.tolist()]
+        bounds = np.concatenate(([0], ends))
         begin = 0
         while begin < len(ends):
             end = max(begin + 1, int(np.searchsorted(ends, bounds[begin] + PAGES_AT_ONCE, side="right")))
-            yield dict(self._grouped([numbers[one:other] for one, other in pairwise(bounds[begin : end + 1])]))
+            some = bounds[begin : end + 1].tolist()
+            yield dict(self._grouped([together[one:other].tolist() for one, other in pairwise(some)]))
             begin = end
 
     def _grouped(self, groups: list[list[int]]) -> Iterator[tuple[str, Grouped]]:

@@ -201,6 +201,9 @@ def test_shingles_in_a_file_or_in_memory(
     monkeypatch.setattr("dustream.streams.once.spool.BUFFER_BYTES", memory_bytes_max)
     sends = web_sends(4, TextSource())
     monkeypatch.setattr("dustream.streams.resident.RESIDENT_BYTES_MAX", 0)  # everything is dropped all the time
+    monkeypatch.setattr("dustream.core.once.containing.TERMS_AT_ONCE", 1 + memory_bytes_max)
+    monkeypatch.setattr("dustream.core.once.containing.PAGES_AT_ONCE", 10 + memory_bytes_max)
+    monkeypatch.setattr("dustream.core.once.outcome.PAGES_AT_ONCE", 10 + memory_bytes_max)
     engines = OnceEngine(Settings(), MemorySpool), OnceEngine(Settings(), lambda: FileSpool(tmp_path))
     for engine in engines:
         engine.run([Feed(sends)])
