@@ -9,8 +9,9 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, cast
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 import pyarrow as pa
@@ -20,37 +21,47 @@ import zstandard
 
 from dustream.core.errors import UnreadableInput
 from dustream.streams.dedupe.csv_rows import CsvFile, CsvHeader, CsvRecord
+from dustream.streams.dedupe.pool import ahead
 from dustream.streams.dedupe.rows import BATCH_BYTES_MAX, LINE_BYTES_MAX, json_lines, naming, record_batches
 from dustream.streams.dedupe.shards import METADATA_NAMES, Shard, compression, files_under, shard_format
 from dustream.streams.dedupe.verdicts import VERDICTS_FILE
 
+Row = TypeVar("Row")
 Output = Literal["kept", "dropped", "annotated"]
 OUTPUTS: Final[tuple[Output, ...]] = ("kept", "dropped", "annotated")
 ANNOTATIONS: Final = ("role", "cluster", "winner", "similarity", "relation", "reason")
 PREFIX: Final = "dedupe_"
+BLOCK_ROWS: Final = 256
 ROW_GROUP_BYTES_MAX: Final = 8 * BATCH_BYTES_MAX
 
 
-def filter_shard(shard: Shard, out: Path, outputs: list[Output]) -> None:
-    """Write one shard's rows to OUT/kept, OUT/dropped or OUT/annotated, by the verdicts in OUT."""
+class FilterTask(NamedTuple):
+    """What to write of a shard."""
+
+    shard: Shard
+    output: Output
+
+
+def filter_shard(task: FilterTask, out: Path, jobs: int = 1) -> None:
+    """Write one shard's rows to OUT/kept, OUT/dropped or OUT/annotated, by the verdicts in OUT. With several jobs, rows
+    are read in another thread."""
+    shard, output = task
     verdicts = pq.read_table(out / VERDICTS_FILE, filters=[("file", "==", shard.name)])
-    format = shard_format(shard.path)
-    for output in outputs:
-        target = out / output / shard.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f"{target.name}.{os.getpid()}.part")
-        try:
-            with naming(shard.path):
-                write = {"jsonl": _write_lines, "csv": _write_records}.get(format, _write_batches)
-                rows = write(shard.path, verdicts, output, part)
-            if rows != len(verdicts):
-                raise UnreadableInput(
-                    f"{shard.path} has {rows:,} rows, and {len(verdicts):,} when it was signed: it has changed, "
-                    "deduplicate it again"
-                )
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
+    target = out / output / shard.name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        with naming(shard.path):
+            write = {"jsonl": _write_lines, "csv": _write_records}.get(shard_format(shard.path), _write_batches)
+            rows = write(shard.path, verdicts, output, part, jobs)
+        if rows != len(verdicts):
+            raise UnreadableInput(
+                f"{shard.path} has {rows:,} rows, and {len(verdicts):,} when it was signed: it has changed, "
+                "deduplicate it again"
+            )
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _mask(verdicts: pa.Table, output: Output) -> pa.Array:
@@ -79,9 +90,9 @@ def _chosen(path: str, verdicts: pa.Table, output: Output, rows: list[int]) -> I
         yield _annotated(batch, verdicts, at) if output == "annotated" else batch.filter(keep.slice(at, len(batch)))
 
 
-def _write_batches(path: str, verdicts: pa.Table, output: Output, target: Path) -> int:
+def _write_batches(path: str, verdicts: pa.Table, output: Output, target: Path, jobs: int) -> int:
     rows = [0]
-    batches = _chosen(path, verdicts, output, rows)
+    batches = ahead(_chosen(path, verdicts, output, rows), jobs)
     format = shard_format(path)
     schema = _schema(path, format, verdicts, output)
     if format == "parquet":
@@ -137,7 +148,7 @@ def _gathered(batches: Iterator[pa.RecordBatch], schema: pa.Schema, rows_max: in
 # JSON lines
 
 
-def _write_lines(path: str, verdicts: pa.Table, output: Output, target: Path) -> int:
+def _write_lines(path: str, verdicts: pa.Table, output: Output, target: Path, jobs: int) -> int:
     """Lines are written as they are; annotations are added before the last brace, and those of an earlier run
     replaced."""
     keep = _mask(verdicts, output).to_numpy(zero_copy_only=False)
@@ -145,7 +156,7 @@ def _write_lines(path: str, verdicts: pa.Table, output: Output, target: Path) ->
     with ExitStack() as stack:
         file = stack.enter_context(_opened(target, compression(path)))
         added = _annotation_lines(verdicts) if output == "annotated" else None
-        for line in json_lines(path):
+        for line in _in_blocks(json_lines(path), jobs):
             if count < len(keep):
                 if added is not None:
                     file.write(_with_fields(line.content, next(added)) + b"\n")
@@ -155,14 +166,14 @@ def _write_lines(path: str, verdicts: pa.Table, output: Output, target: Path) ->
     return count
 
 
-def _write_records(path: str, verdicts: pa.Table, output: Output, target: Path) -> int:
+def _write_records(path: str, verdicts: pa.Table, output: Output, target: Path, jobs: int) -> int:
     """Records are written as they are; annotations are added at the end of those that have all fields."""
     keep = _mask(verdicts, output).to_numpy(zero_copy_only=False)
     count, records = 0, CsvFile(path, LINE_BYTES_MAX)
     annotated = _AnnotatedCsv(records.header, verdicts) if output == "annotated" else None
     with _opened(target, compression(path)) as file:
         file.write((annotated.header if annotated is not None else records.header.content) + b"\n")
-        for record in records:
+        for record in _in_blocks(iter(records), jobs):
             if count < len(keep):
                 if annotated is not None:
                     file.write(annotated.record(record) + b"\n")
@@ -170,6 +181,12 @@ def _write_records(path: str, verdicts: pa.Table, output: Output, target: Path) 
                     file.write(record.content + b"\n")
             count += 1
     return count
+
+
+def _in_blocks(rows: Iterator[Row], jobs: int) -> Iterator[Row]:
+    """The rows. They come from another thread in blocks: handing each over would take longer than reading it."""
+    blocks = iter(lambda: list(islice(rows, BLOCK_ROWS)), [])
+    return chain.from_iterable(ahead(blocks, jobs))
 
 
 class _AnnotatedCsv:

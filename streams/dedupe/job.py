@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dustream.core.errors import BadInput, BadSetting, UnreadableInput
-from dustream.streams.dedupe.filtered import OUTPUTS, Output, copy_metadata, filter_shard
+from dustream.streams.dedupe.filtered import OUTPUTS, FilterTask, Output, copy_metadata, filter_shard
 from dustream.streams.dedupe.index import check_index, save_index
 from dustream.streams.dedupe.pool import in_processes, in_threads
 from dustream.streams.dedupe.run_state import is_run_state, sign_state
@@ -271,9 +271,8 @@ class _Job:
             shutil.rmtree(out / output, ignore_errors=True)
         write_verdicts(corpus, verdicts, out, json_lines=request.json_lines)
         shards = [Shard(each.path, each.name) for each in summary.inputs]
-        watcher.stage("filter", len(shards) if request.outputs else 0)
-        tasks = shards if request.outputs else []
-        for _ in filter_shards(tasks, out, request.outputs, self._jobs):
+        watcher.stage("filter", len(shards) * len(request.outputs))
+        for _ in filter_shards(shards, out, request.outputs, self._jobs):
             watcher.step()
         write_metadata(summary, request.inputs, out, request.outputs)
         write_summary(summary, out)
@@ -281,7 +280,9 @@ class _Job:
 
 def filter_shards(shards: list[Shard], out: Path, outputs: list[Output], jobs: int) -> Iterator[None]:
     """Write these shards' rows."""
-    return beside(partial(filter_shard, out=out, outputs=outputs), shards, [each.path for each in shards], jobs)
+    tasks = [FilterTask(shard, output) for shard in shards for output in outputs]
+    each = max(1, jobs // max(1, len(tasks)))
+    return beside(partial(filter_shard, out=out, jobs=each), tasks, [task.shard.path for task in tasks], jobs)
 
 
 def write_metadata(summary: DedupeSummary, inputs: list[str], out: Path, outputs: list[Output]) -> None:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dustream.core.errors import DustreamError
 from dustream.streams.engine.worker_processes import worker_executor
@@ -21,6 +21,7 @@ Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 
 TASKS_IN_FLIGHT_PER_JOB = 2
+ITEMS_AHEAD = 2
 
 
 _own = threading.local()
@@ -59,6 +60,23 @@ def in_threads(work: Callable[[Task], Outcome], tasks: Iterable[Task], jobs: int
             yield in_flight.popleft().result()
     finally:
         stop.set()
+        executor.shutdown(cancel_futures=True)
+
+
+def ahead(items: Iterable[Task], jobs: int) -> Iterator[Task]:
+    """The items; with several jobs, some of them are made in another thread before they are asked for."""
+    if jobs <= 1:
+        yield from items
+        return
+    end, iterator = object(), iter(items)
+    executor = ThreadPoolExecutor(1)
+    waiting: deque[Future[Any]] = deque(executor.submit(next, iterator, end) for _ in range(ITEMS_AHEAD))
+    try:
+        while (item := waiting.popleft().result()) is not end:
+            waiting.append(executor.submit(next, iterator, end))
+            check_stopped()
+            yield item
+    finally:
         executor.shutdown(cancel_futures=True)
 
 

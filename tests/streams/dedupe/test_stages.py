@@ -7,7 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,8 +17,11 @@ import pytest
 from corpora import corpus_rows, dedupe, roles, text, tree, verdicts, write_lines, write_parquet
 
 import dustream
+from dustream.core.errors import UnreadableInput
 from dustream.streams.cli.main import main
-from dustream.streams.dedupe import job, shards, signatures
+from dustream.streams.dedupe import filtered, job, shards, signatures
+from dustream.streams.dedupe.job import filter_shards
+from dustream.streams.dedupe.stages import read_summary, shards_of
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "dedupe_stages.sh"
 
@@ -87,6 +92,45 @@ def test_a_large_file_of_lines_is_signed_in_parts(
     assert dedupe(source, "--out", tmp_path / "parts", "--write-kept", "--jobs", "3") == 0
     assert verdicts(tmp_path / "whole") == verdicts(tmp_path / "parts")
     assert (tmp_path / "whole" / "summary.json").read_bytes() == (tmp_path / "parts" / "summary.json").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl"])
+def test_one_file_is_read_in_another_thread_than_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    rows = corpus_rows(120)
+    if name == "a.parquet":
+        source = write_parquet(tmp_path / name, rows, row_group_size=16)
+    else:
+        source = write_lines(tmp_path / name, rows)
+    monkeypatch.setattr(filtered, "BLOCK_ROWS", 7)
+    writing = threading.get_ident()
+    readers: set[int] = set()
+    read = getattr(filtered, "record_batches" if name == "a.parquet" else "json_lines")
+
+    def watched(*arguments: object) -> Iterator[object]:
+        for item in read(*arguments):
+            readers.add(threading.get_ident())
+            yield item
+
+    monkeypatch.setattr(filtered, read.__name__, watched)
+    everything = "--write-kept", "--write-dropped", "--quiet"
+    assert dedupe(source, "--out", tmp_path / "one", *everything) == 0
+    assert readers == {writing}
+    assert dedupe(source, "--out", tmp_path / "four", *everything, "--jobs", "4") == 0
+    assert len(readers) == 3  # one for each output
+    assert tree(tmp_path / "one") == tree(tmp_path / "four")
+
+
+def test_a_file_that_changed_is_not_filtered_by_several_jobs_either(tmp_path: Path) -> None:
+    source = write_lines(tmp_path / "a.jsonl", corpus_rows(60))
+    assert dedupe("sign", source, "--out", tmp_path / "work") == 0
+    assert dedupe("match", tmp_path / "work") == 0
+    assert dedupe("resolve", tmp_path / "work", "--out", tmp_path / "out", "--quiet") == 0
+    write_lines(source, corpus_rows(61))
+    with pytest.raises(UnreadableInput, match="has changed"):
+        list(filter_shards(shards_of(read_summary(tmp_path / "out")), tmp_path / "out", ["kept"], 4))
+    assert [*(tmp_path / "out" / "kept").iterdir()] == []
 
 
 def test_a_large_file_is_signed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
