@@ -60,7 +60,7 @@ def measured(count: int, jobs: int, folder: Path) -> list[object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("counts", type=int, nargs="+", metavar="PAGES")
+    parser.add_argument("counts", type=int, nargs="*", metavar="PAGES", default=[100_000, 1_000_000, 5_000_000])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=Path("/tmp/dustream-crawl"))
     args = parser.parse_args()

@@ -15,6 +15,7 @@ BENCHMARKS = (
     "scanner",
     "extractors",
     "clock",
+    "crawl_memory",
     "pipeline",
     "once",
     "search",
