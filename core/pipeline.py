@@ -69,14 +69,17 @@ TOPICS = (
 )
 
 
-def pipeline(settings: Settings, partition_map: PartitionMap | None = None) -> Topology:
+def pipeline(
+    settings: Settings, partition_map: PartitionMap | None = None, shingle_cache_bytes: int = SHINGLE_CACHE_BYTES
+) -> Topology:
     """The topology for these settings; without a map learned from a sample, tier 2 uses the default map."""
     cells = partition_map or default_map(settings.partitions, settings.threshold)
     require_fitting(cells, settings)
     markets = Markets(settings.markets)
     pages = partial(PagesProcessor, cells, markets, site_of, small_changes=_small_changes(settings))
     rules_of_containment = containment_rules(settings)
-    tier2 = partial(Tier2Processor, markets, partial(_search, settings), containment=rules_of_containment)
+    search = partial(_search, settings, shingle_cache_bytes)
+    tier2 = partial(Tier2Processor, markets, search, containment=rules_of_containment)
     groups = partial(GroupsProcessor, group_size_max=settings.group_size_max)
     count = settings.partitions
     sites = partial(SitesProcessor, count, share_max=settings.site_share_max, pages_min=settings.site_pages_min)
@@ -127,6 +130,6 @@ def _specs(tables: Mapping[str, Any]) -> tuple[TableSpec, ...]:
     return tuple(TableSpec(name, row) for name, row in tables.items())
 
 
-def _search(settings: Settings, shingles_of: ShinglesOf) -> CrowdedIndex:
+def _search(settings: Settings, shingle_cache_bytes: int, shingles_of: ShinglesOf) -> CrowdedIndex:
     indexes = settings.partitions * (2 + len(settings.markets))  # per partition: entries, visitors, winners by market
-    return CrowdedIndex(settings.threshold, shingles_of, shingle_cache_bytes_max=SHINGLE_CACHE_BYTES // indexes)
+    return CrowdedIndex(settings.threshold, shingles_of, shingle_cache_bytes_max=shingle_cache_bytes // indexes)

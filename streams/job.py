@@ -43,6 +43,7 @@ from dustream.streams.store.base import Store
 from dustream.streams.store.memory import MemoryStore
 
 STATE_FOLDER = "state"  # under --out
+MEMORY_MB, MEMORY_MB_MIN = 224, 8  # for caches
 ALARMS_SHOWN = 10  # in the summary; all are in alarms.jsonl
 
 
@@ -59,6 +60,8 @@ class RunRequest:
     field_map: dict[str, str] = field(default_factory=dict)
     partition_map: bytes | None = None
     """A map as `dustream partitions --out` writes it, for a fresh state; otherwise the default map is used."""
+    memory_mb: int = MEMORY_MB
+    """For caches: shingle sets, RocksDB; without a state, what is held before it is written to temporary files."""
 
 
 class RunProgress(NamedTuple):
@@ -137,15 +140,18 @@ def run_job(request: RunRequest, watcher: Watcher | None = None) -> RunSummary:
     """Run the job; on the same state again, only new input is processed."""
     if request.jobs < 1:
         raise BadSetting(f"--jobs {request.jobs}: use 1 or more")
+    if request.memory_mb < MEMORY_MB_MIN:
+        raise BadSetting(f"--memory {request.memory_mb}: use {MEMORY_MB_MIN} or more (megabytes)")
     watcher = watcher or Watcher()
     paths = expand_paths(request.inputs, watcher.passed_over)
     make_folder(request.out)  # fail early, not when the results are written
     if request.state is None:
         return _run_once(request, paths, watcher)
-    store = open_state(request.state, request.settings)
+    memory_bytes = request.memory_mb << 20
+    store = open_state(request.state, request.settings, memory_bytes * 3 // 7)
     try:
         cells = state_map(store, request.settings, request.partition_map, request.state)
-        topology = pipeline(request.settings, cells)
+        topology = pipeline(request.settings, cells, memory_bytes * 4 // 7)
         open_engine = partial(EmbeddedEngine, topology, store, on_open=watcher.opening)
         results = StoredResults(store, request.settings.partitions)
         return _Run(request, paths, store, open_engine, results, watcher).run()
@@ -159,7 +165,7 @@ def _run_once(request: RunRequest, paths: list[str], watcher: Watcher) -> RunSum
             f"{kept} is the state of an earlier run, which the results beside it belong to: with --once use another "
             "--out, or leave --once out to continue from that state"
         )
-    new_spool = partial(FileSpool, request.out)
+    new_spool = partial(FileSpool, request.out, (request.memory_mb << 20) * 2 // 7)
     with closing(OnceEngine(request.settings, new_spool, jobs=request.jobs, on_stage=watcher.settling)) as engine:
         return _Run(request, paths, MemoryStore(), lambda: engine, engine, watcher).run()
 

@@ -77,6 +77,13 @@ def add_parser(subparsers: Any) -> None:
         metavar="N",
         help="processes that parse and sign pages (default: all cores)",
     )
+    parser.add_argument(
+        "--memory",
+        type=int,
+        metavar="MB",
+        help="for caches, in all (default 224): shingle sets and RocksDB's blocks and write buffer; with --once, "
+        "what is held before it is written to temporary files",
+    )
     add_settings(parser)
     kept = parser.add_mutually_exclusive_group()
     kept.add_argument("--state", type=Path, metavar="DIR", help="where the state is kept (default: OUT/state)")
@@ -178,7 +185,7 @@ def run(args: argparse.Namespace) -> int:
     import msgspec
 
     from dustream.streams.cli.terminal import say_unread
-    from dustream.streams.job import STATE_FOLDER, RunRequest, run_job
+    from dustream.streams.job import MEMORY_MB, STATE_FOLDER, RunRequest, run_job
     from dustream.streams.readers import parse_field_map
 
     request = RunRequest(
@@ -189,6 +196,7 @@ def run(args: argparse.Namespace) -> int:
         jobs=args.jobs,
         field_map=parse_field_map(args.map),
         partition_map=read_map(args.partition_map),
+        memory_mb=MEMORY_MB if args.memory is None else args.memory,
     )
     watcher = TerminalWatcher(show_bar=not args.quiet and sys.stderr.isatty())
     for folder in filter(_is_result, map(Path, args.inputs)):

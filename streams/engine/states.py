@@ -14,11 +14,12 @@ from dustream.core.tier2.partition_map import PartitionMap, default_map, map_fro
 from dustream.streams.engine.state_rows import MAP_KEY, STATE_FORMAT, STATE_KEY, StateHeader
 from dustream.streams.store.base import Store
 from dustream.streams.store.extent import MeasuredStore
+from dustream.streams.store.rocks import MEMORY_BYTES
 
 
-def open_state(path: Path, settings: Settings) -> MeasuredStore:
+def open_state(path: Path, settings: Settings, memory_bytes: int = MEMORY_BYTES) -> MeasuredStore:
     """The state in a folder, new or made with the same settings."""
-    store = MeasuredStore(path)
+    store = MeasuredStore(path, memory_bytes=memory_bytes)
     row = store.get(STATE_KEY)
     header = StateHeader(STATE_FORMAT, settings.fingerprint(), settings)
     if row is None:

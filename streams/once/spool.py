@@ -21,12 +21,12 @@ BUFFER_BYTES = 1 << 22  # written to the file at once
 class FileSpool:
     """Appends to a temporary file in `folder` once the words exceed the memory limit."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, memory_bytes_max: int = MEMORY_BYTES_MAX) -> None:
         make_folder(folder)
         self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - closed by close()
         self._held: list[bytes] = []
         self._held_bytes = 0
-        self._held_bytes_max = MEMORY_BYTES_MAX
+        self._held_bytes_max = memory_bytes_max
         self._written_bytes = 0
         self._mapped: mmap.mmap | None = None
 
@@ -35,7 +35,7 @@ class FileSpool:
         self._held_bytes += len(words)
         if self._held_bytes > self._held_bytes_max:
             self._write()
-            self._held_bytes_max = BUFFER_BYTES
+            self._held_bytes_max = min(self._held_bytes_max, BUFFER_BYTES)
 
     def piece(self, start: int, end: int) -> bytes:
         self._write()

@@ -19,7 +19,7 @@ from msgspec import Struct
 from dustream.core.errors import DiskFailure, StateMismatch
 from dustream.streams.disk import describe
 from dustream.streams.store.base import Change
-from dustream.streams.store.rocks import RocksStore
+from dustream.streams.store.rocks import MEMORY_BYTES, RocksStore
 
 EXTENT_FILE = "EXTENT.json"
 BATCHES_KEY = b"meta/batches"
@@ -76,11 +76,13 @@ def open_to_read(path: Path) -> RocksStore:
 class MeasuredStore:
     """A RocksDB store that numbers its batches and records how many are synced."""
 
-    def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, path: Path, *, memory_bytes: int = MEMORY_BYTES, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._path = path
         self._clock = clock
         expected = read_extent(path)
-        self._store = RocksStore(path)
+        self._store = RocksStore(path, memory_bytes=memory_bytes)
         try:
             self._batches = require_whole(path, expected, self._store)
         except StateMismatch:

@@ -13,15 +13,16 @@ from dustream.streams.disk import describe
 from dustream.streams.folders import make_folder
 from dustream.streams.store.base import Change
 
-WRITE_BUFFER_BYTES = 32 << 20
-BLOCK_CACHE_BYTES = 64 << 20
+MEMORY_BYTES = 96 << 20  # for the write buffer, a third, and the block cache
 BLOOM_BITS_PER_KEY = 10  # most lookups are for URLs never seen: one unnecessary disk read in a hundred
 
 
 class RocksStore:
     """RocksDB in a folder. One process may write; others may read it meanwhile, or follow it (followed.py)."""
 
-    def __init__(self, path: Path, *, read_only: bool = False, follow_in: Path | None = None) -> None:
+    def __init__(
+        self, path: Path, *, read_only: bool = False, follow_in: Path | None = None, memory_bytes: int = MEMORY_BYTES
+    ) -> None:
         self._path = path
         self._db: Rdict | None = None
         if (read_only or follow_in) and not (path / "CURRENT").exists():
@@ -33,7 +34,7 @@ class RocksStore:
         if follow_in is not None:
             access = AccessType.secondary(str(follow_in))
         try:
-            self._db = Rdict(str(path), options=_options(), access_type=access)
+            self._db = Rdict(str(path), options=_options(memory_bytes), access_type=access)
         except Exception as error:
             raise StateMismatch(_explain(path, str(error))) from error
 
@@ -110,15 +111,15 @@ def _end_of(prefix: bytes) -> bytes | None:
     return head[:-1] + bytes([head[-1] + 1]) if head else None
 
 
-def _options() -> Options:
+def _options(memory_bytes: int) -> Options:
     options = Options(raw_mode=True)
     options.create_if_missing(True)
-    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    options.set_write_buffer_size(memory_bytes // 3)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_keep_log_file_num(2)
     table = BlockBasedOptions()
     table.set_bloom_filter(BLOOM_BITS_PER_KEY, False)
-    table.set_block_cache(Cache(BLOCK_CACHE_BYTES))
+    table.set_block_cache(Cache(memory_bytes - memory_bytes // 3))
     options.set_block_based_table_factory(table)
     return options
 

@@ -185,3 +185,19 @@ def _group(leader: int) -> set[int]:
             if int(session) == leader and state != "Z":
                 found.add(int(entry.name))
     return found
+
+
+@MODES
+def test_less_memory_for_caches_changes_nothing(tmp_path: Path, mode: list[str]) -> None:
+    web = tmp_path / "web.jsonl"
+    assert dustream("generate", "--pages", 400, "--out", web).returncode == 0
+    for memory in ((), ("--memory", 8)):
+        assert dustream("run", web, "--out", tmp_path / f"out{len(memory)}", *mode, *memory).returncode == 0
+    assert summary(tmp_path / "out0")["state_hash"] == summary(tmp_path / "out2")["state_hash"]
+
+
+def test_too_little_memory_is_refused(tmp_path: Path) -> None:
+    page = tmp_path / "page.jsonl"
+    page.write_bytes(GOOD)
+    done = dustream("run", page, "--out", tmp_path / "out", "--memory", 1)
+    assert done.returncode == 2 and "--memory 1: use 8 or more (megabytes)" in done.stderr

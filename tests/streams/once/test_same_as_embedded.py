@@ -197,14 +197,12 @@ def test_shingles_in_a_file_or_in_memory(
     memory_bytes_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of them in the file, all but the last few kilobytes, none."""
-    monkeypatch.setattr("dustream.streams.once.spool.MEMORY_BYTES_MAX", memory_bytes_max)
-    monkeypatch.setattr("dustream.streams.once.spool.BUFFER_BYTES", memory_bytes_max)
     sends = web_sends(4, TextSource())
     monkeypatch.setattr("dustream.streams.resident.RESIDENT_BYTES_MAX", 0)  # everything is dropped all the time
     monkeypatch.setattr("dustream.core.once.containing.TERMS_AT_ONCE", 1 + memory_bytes_max)
     monkeypatch.setattr("dustream.core.once.containing.PAGES_AT_ONCE", 10 + memory_bytes_max)
     monkeypatch.setattr("dustream.core.once.outcome.PAGES_AT_ONCE", 10 + memory_bytes_max)
-    engines = OnceEngine(Settings(), MemorySpool), OnceEngine(Settings(), lambda: FileSpool(tmp_path))
+    engines = OnceEngine(Settings(), MemorySpool), OnceEngine(Settings(), lambda: FileSpool(tmp_path, memory_bytes_max))
     for engine in engines:
         engine.run([Feed(sends)])
         engine.close()
@@ -215,12 +213,8 @@ def test_shingles_in_a_file_or_in_memory(
 
 
 @pytest.mark.parametrize("memory_bytes_max", [0, 1 << 10])
-def test_words_are_read_while_more_are_appended(
-    memory_bytes_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dustream.streams.once.spool.MEMORY_BYTES_MAX", memory_bytes_max)
-    monkeypatch.setattr("dustream.streams.once.spool.BUFFER_BYTES", memory_bytes_max)
-    spool, memory = FileSpool(tmp_path), MemorySpool()
+def test_words_are_read_while_more_are_appended(memory_bytes_max: int, tmp_path: Path) -> None:
+    spool, memory = FileSpool(tmp_path, memory_bytes_max), MemorySpool()
     for number in range(300):
         for each in (spool, memory):
             each.append(bytes([number % 256]) * 8)
