@@ -123,6 +123,7 @@ class Contents:
         self._keys.release()
 
     def close(self) -> None:
+        """Give back the memory and the files of shingles and keys."""
         self._shingles.close()
         self._keys.close()
 

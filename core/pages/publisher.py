@@ -183,7 +183,7 @@ class PagePublisher:
         now = replace(now, status_counter=now.status_counter + 1, unsaid=False)
         published = status(now, seen)
         self._send(Send("duplicate.status", url, published))
-        self._updates.add(self._site_of(url), now, published)
+        self._updates.add(self._site_of(url), now.first_seen_ms, published)
         return now
 
 

@@ -104,11 +104,6 @@ def since_of(page: PageRow) -> int:
     return page.first_seen_ms if page.kind == "unknown" else page.epoch
 
 
-def has_changed(page: PageRow) -> bool:
-    """Whether the page was something else when it was first fetched."""
-    return since_of(page) > page.first_seen_ms
-
-
 def bare(page: PageRow) -> PageRow:
     """The page without its state: the fields kept whatever it becomes."""
     return PageRow(

@@ -8,7 +8,7 @@ from itertools import islice, starmap
 from msgspec.structs import replace
 
 from dustream.core.pages.resolution import effective, resolution, verdicts_of
-from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, has_changed, since_of
+from dustream.core.pages.rows import UNKNOWN_VERSION, PageRow, since_of
 from dustream.core.processor import Send
 from dustream.core.winners import canonical_class
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
@@ -155,8 +155,9 @@ class ClusterUpdates:
         self._members_max = members_max
         self._statuses: dict[str, dict[str, tuple[DuplicateStatus, bool]]] = {}
 
-    def add(self, site: str, page: PageRow, status: DuplicateStatus) -> None:
-        self._statuses.setdefault(site, {})[status.url] = status, has_changed(page)
+    def add(self, site: str, first_seen_ms: int, status: DuplicateStatus) -> None:
+        """`first_seen_ms`: of the page, which was something else then if its present state is younger."""
+        self._statuses.setdefault(site, {})[status.url] = status, status.since > first_seen_ms
 
     def drain(self) -> Iterator[Send]:
         for site, statuses in self._statuses.items():

@@ -159,6 +159,7 @@ class OnceEngine:
         if rules is not None and len(self._contents):
             for url, market, verdict in Containing(rows, self._contents, self._markets, rules).found():
                 rows.add_contained(url, market, verdict)
+        self._contents.close()  # nobody needs shingles after this
 
     def _resolve(self, rows: Rows) -> None:
         for url, way in ways(self._fold, rows):
@@ -194,10 +195,11 @@ class OnceEngine:
             if holds_group(url, row):
                 self._alarms.append(Alarm(kind="group_held", group=url, size=row.group_size))
 
-    def _learn(self, rows: Rows) -> None:
+    def _learn(self, _: Rows) -> None:
         updates = ClusterUpdates()
         for url, said in self._statuses.items():
-            updates.add(site_of(url), rows[url], said)
+            updates.add(site_of(url), self._fold.pages[url].first_seen_ms, said)
+        self._fold.pages.clear()  # nobody needs them after this
         messages = [send.message for send in updates.drain()]
         messages += [rule_update(decision, site_of(decision.url)) for decision in self._fold.rule_decisions]
         self.messages[RULES] = len(messages)

@@ -54,6 +54,8 @@ class FileSpool:
             release_some(self._mapped)
 
     def close(self) -> None:
+        """Give back memory and file, as soon as nobody has the words any more."""
+        self._held, self._mapped = [], None
         self._file.close()
 
     def _write(self) -> None:
