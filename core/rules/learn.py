@@ -480,13 +480,40 @@ def by_site(known: Iterable[SiteUrl]) -> Iterator[tuple[str, list[SiteUrl]]]:
 def tree_proposals(tree: PatternTree, settings: CandidateSettings) -> tuple[int, list[Proposal]]:
     """The deployable rules of the pattern tree, each as wide as its evidence reaches; and how many were constructed."""
     candidates = candidate_rules(tree, settings)
-    index = EvidenceIndex(tree.training)
+    trials = _Trials(tree.training)
     proposals: list[Proposal] = []
     for rule in _selected(tree, one_way(tree, candidates.qualified, settings), settings):
-        for pattern, operations in _widths(tree, rule, index, settings):
-            for part in _parts(index, pattern, operations, settings):
-                proposals += _tightened(index, part, settings)
+        for pattern, operations in _widths(tree, rule, trials, settings):
+            if trials.is_new("width", pattern, operations):
+                for part in _parts(trials.index, pattern, operations, settings):
+                    proposals += _tightened(trials, part, settings)
     return candidates.raw, _distinct(proposals)
+
+
+class _Trials:
+    """Rules over one training set: the same rule is found at many nodes, but worked out once."""
+
+    def __init__(self, training: TrainingSet) -> None:
+        self.index = EvidenceIndex(training)
+        self._evidence: dict[tuple[object, ...], Evidence] = {}
+        self._seen: set[tuple[object, ...]] = set()
+
+    def is_new(self, what: str, pattern: Pattern, operations: Operations) -> bool:
+        """Whether this is asked for the first time of the rule."""
+        seen, rule = self._seen, (what, *_rule_key(pattern, operations))
+        return rule not in seen and seen.add(rule) is None
+
+    def evidence(self, pattern: Pattern, operations: Operations) -> Evidence:
+        rule = _rule_key(pattern, operations)
+        if rule not in self._evidence:
+            rows = matching_rows(self.index.training, pattern)
+            self._evidence[rule] = self.index.evidence(rows, operations)
+        return self._evidence[rule]
+
+
+def _rule_key(pattern: Pattern, operations: Operations) -> tuple[object, ...]:
+    kinds, codes, excluded = pattern
+    return tuple(kinds), tuple(codes), excluded, operations.copied.tobytes(), operations.fixed.tobytes()
 
 
 def _selected(tree: PatternTree, candidates: list[Candidate], settings: CandidateSettings) -> list[Candidate]:
@@ -500,7 +527,7 @@ def _selected(tree: PatternTree, candidates: list[Candidate], settings: Candidat
 
 
 def _widths(
-    tree: PatternTree, rule: Candidate, index: EvidenceIndex, settings: CandidateSettings
+    tree: PatternTree, rule: Candidate, trials: _Trials, settings: CandidateSettings
 ) -> Iterator[tuple[Pattern, Operations]]:
     """The rule itself, and the same writes under the tests of the ancestor where most URLs support it.
 
@@ -519,7 +546,7 @@ def _widths(
         kinds[changed], codes[changed] = node.kinds[changed], node.codes[changed]
         kept = tuple(pair for pair in node.excluded if pair in ancestor.excluded or pair[0] in changed)
         pattern = Pattern(kinds.tolist(), codes.tolist(), kept)
-        evidence = index.evidence(matching_rows(tree.training, pattern), operations)
+        evidence = trials.evidence(pattern, operations)
         is_supported = evidence.support >= settings.coverage_min * evidence.reached
         if is_qualified(evidence, settings) and evidence.gain > best_gain and is_supported:
             best, best_gain = pattern, evidence.gain
@@ -570,10 +597,11 @@ def _parts(
     yield from _parts(index, pattern, without(operations, [only.key]), settings)
 
 
-def _tightened(index: EvidenceIndex, part: _Part, settings: CandidateSettings) -> Iterator[Proposal]:
+def _tightened(trials: _Trials, part: _Part, settings: CandidateSettings) -> Iterator[Proposal]:
     """The rule with the pattern of the URLs that support it, and no wider: its effect elsewhere is unknown. If it leads
     too many of them to unknown URLs, also the narrower rules that land."""
-    training, (pattern, operations, supporting) = index.training, part
+    index, (pattern, operations, supporting) = trials.index, part
+    training = index.training
     kinds, codes = summary(training.values, supporting, training.decimal)
     written = set(_changed_keys(operations, kinds, codes).tolist())
     for k, key in enumerate(training.keys):
@@ -583,7 +611,9 @@ def _tightened(index: EvidenceIndex, part: _Part, settings: CandidateSettings) -
             kinds[k] = Kind.DIGITS if training.decimal[codes[k]] else Kind.SOME
             codes[k] = 0
     tight = Pattern(kinds.tolist(), codes.tolist(), pattern.excluded)
-    evidence = index.evidence(matching_rows(training, tight), operations)
+    if not trials.is_new("tight", tight, operations):
+        return
+    evidence = trials.evidence(tight, operations)
     patterns = [tight] if settings.lands(evidence) else [tight, *landing_values(index, tight, operations, settings)]
     for each in patterns:
         rewrite, rows = rewrite_of(training, each, operations), matching_rows(training, each)
@@ -592,7 +622,7 @@ def _tightened(index: EvidenceIndex, part: _Part, settings: CandidateSettings) -
             yield Proposal(
                 rewrite,
                 "tree",
-                index.evidence(rows, operations).gain,
+                trials.evidence(each, operations).gain,
                 training.places[rows],
                 landed=np.where(landed >= 0, training.places[np.maximum(landed, 0)], -1),
             )
@@ -670,7 +700,6 @@ class Judge:
         self._ends: dict[str, str] = {}
         self._made: set[int] = set()
         self._stray: set[int] = set()  # what rules lead to where nothing is known, or to other pages
-        self._left: tuple[list[int], SearchedTexts] | None = None
         self._spread = np.zeros(0, np.int64)
         self._sized = bool(np.any((known.sizes[:, 0] >= 0) & (known.clusters < 0)))
         places = int(np.count_nonzero(self._is_there()))
@@ -960,13 +989,24 @@ class Judge:
             return there
         find = proposal.rewrite.find if isinstance(proposal.rewrite, SubstringRewrite) else ""
         if proposal.places is None:
-            if self._left is None:
-                left = self.remaining()[0].tolist()
-                self._left = left, SearchedTexts([urls[place] for place in left])
-            left, texts = self._left
-            return [left[i] for i in texts.containing(find)]
+            return self._containing(find)
         made = sorted((place for place in self._made if find in urls[place]), key=urls.__getitem__)
         return [place for place in dict.fromkeys([*proposal.places.tolist(), *made]) if place in self._occupied]
+
+    def _containing(self, find: str) -> list[int]:
+        """Where URLs are left that contain a text, in the order of the URLs. Only known URLs are searched together:
+        those that rules have made are few."""
+        urls, (places, texts) = self._table.urls, self._searched
+        known = [places[i] for i in texts.containing(find) if places[i] in self._occupied]
+        made = np.unique(self._at[~self._marked(self._known.places)[self._at]]).tolist()
+        found = [place for place in made if find in urls[place]]
+        return sorted([*known, *found], key=urls.__getitem__) if found else known
+
+    @cached_property
+    def _searched(self) -> tuple[list[int], SearchedTexts]:
+        """The places of the known URLs, in the order of their text; and the texts."""
+        places = list(dict.fromkeys(self._known.places.tolist()))
+        return places, SearchedTexts([self._table.urls[place] for place in places])
 
     def _accepted_end(self, url: str) -> str:
         """Where the accepted rules lead. Many proposals make the same URLs."""
@@ -1014,7 +1054,6 @@ class Judge:
         self._clusters = current_clusters(self._at.astype(np.uint64), self._clusters, *self._known.ages)
         targets = changes.targets.tolist()
         self._made.update(targets)
-        self._left = None
         self._occupied.difference_update(changes.sources.tolist())
         self._occupied.update(targets)
 

@@ -87,7 +87,7 @@ class PatternTree:
         size = self.training.size
         if not size:
             return None
-        kinds, codes = summary(self.training.values, self._all_rows, self.training.decimal)
+        kinds, codes = summary(self.training.values, self.training.all_rows, self.training.decimal)
         return Node(0, -1, 0, 0, size, kinds, codes, (), -1, ())
 
     @cached_property
@@ -113,15 +113,11 @@ class PatternTree:
         return 1 + int(self.grown.places[:, DEPTH].max()) if self.training.size else 0
 
     def rows(self, node: Node) -> Ints:
-        return self.grown.order[node.start : node.end] if node.id else self._all_rows
+        return self.grown.order[node.start : node.end] if node.id else self.training.all_rows
 
     def is_ancestor(self, above: Node, below: Node) -> bool:
         """Whether `above` is a proper ancestor of `below`."""
         return above.id < below.id and above.start <= below.start and below.end <= above.end
-
-    @cached_property
-    def _all_rows(self) -> Ints:
-        return np.arange(self.training.size, dtype=np.int32)
 
 
 def build_pattern_tree(training: TrainingSet) -> PatternTree:

@@ -34,8 +34,11 @@ TESTS_MAX: Final = 1_024
 TEXT_CHARS_MAX: Final = 4_096
 WRITERS_KEPT_MAX: Final = 1_024
 """Sets of keys for which a rule is kept worked out."""
+ALL_ROWS_MAX: Final = 512
+"""Up to so many rows are looked at sooner than it is found out which of them have a rare value."""
 
 _KEY: Final = re.compile(r"(?:scheme|userinfo|port|ext|#|(?:host|path)_\d{1,4}|[?;][^\x00-\x1f]*)", re.ASCII)
+_IS: Final = int(Kind.IS)
 _KIND_OF_TEST: Final[dict[str, Kind]] = {test: kind for kind, test in TEST_OF_KIND.items()}
 
 
@@ -371,14 +374,27 @@ def matching_rows(training: TrainingSet, pattern: Pattern) -> Ints:
     """The rows that pass the tests of a pattern."""
     kinds = np.array(pattern.kinds, np.int8)
     excluded = np.array([pair for pair in pattern.excluded if kinds[pair[0]] > Kind.IS], np.int32).reshape(-1, 2)
-    rows: Ints = _matching_rows(training.values, training.decimal, kinds, np.array(pattern.codes, np.int32), excluded)
+    codes, rows = np.array(pattern.codes, np.int32), _rarest_rows(training, pattern)
+    matching: Ints = _matching_rows(training.values, training.decimal, kinds, codes, excluded, rows)
+    return matching
+
+
+def _rarest_rows(training: TrainingSet, pattern: Pattern) -> Ints:
+    """The rows to look at: those with the rarest of the values that a pattern asks for; all rows if they are few."""
+    rows = training.all_rows
+    if len(rows) > ALL_ROWS_MAX:
+        for key, kind in enumerate(pattern.kinds):
+            if kind == _IS:
+                rows = min(rows, training.rows_with(key, pattern.codes[key]), key=len)
     return rows
 
 
 @kernel
-def _matching_rows(values: Ints, decimal: npt.NDArray[np.bool_], kinds: Kinds, codes: Ints, excluded: Ints) -> Ints:
+def _matching_rows(
+    values: Ints, decimal: npt.NDArray[np.bool_], kinds: Kinds, codes: Ints, excluded: Ints, looked_at: Ints
+) -> Ints:
     """Key by key over the rows that are left: after a few keys those are few."""
-    rows = np.arange(values.shape[1]).astype(np.int32)
+    rows = looked_at.copy()
     for key in range(len(kinds)):
         if kinds[key] == Kind.ANY:
             continue
