@@ -76,6 +76,17 @@ class EvidenceIndex:
         )
         return Evidence(*counts.tolist())
 
+    def evidence_of_slices(self, order: Ints, bounds: Ints, copied: Ints, fixed: Ints) -> npt.NDArray[np.int64]:
+        """The fields of Evidence of each rule: what rewriting a slice of the order does."""
+        training = self.training
+        counts: npt.NDArray[np.int64] = _evidence_of_slices(
+            _Known(
+                training.values, training.slots, training.hashes, training.clusters, training.avoid, training.repeated,
+                training.ages.since, training.ages.changed, self._marks,
+            ), order, bounds, copied, fixed,
+        )  # fmt: skip
+        return counts
+
     def supporting_rows(self, rows: Ints, operations: Operations) -> Ints:
         """Those of the rows that the operations change and that then have the URL of a duplicate of theirs."""
         training = self.training
@@ -188,6 +199,33 @@ def _evidence_counts(
     like_pairs = (counts * (counts - 1) // 2).sum()
     gain = len(changed) - (len(known) - len(met))
     return np.array([pairs, pairs - like_pairs, support, false, forbidden, gain, reached, len(changed), unknown])
+
+
+class _Known(NamedTuple):
+    """The columns of a training set that evidence is counted by, and `EvidenceIndex._marks`."""
+
+    values: Ints
+    slots: Ints
+    hashes: Hashes
+    clusters: Ints
+    avoid: Bools
+    repeated: Bools
+    since: Times
+    changed_at: Times
+    marks: npt.NDArray[np.int8]
+
+
+@kernel
+def _evidence_of_slices(known: _Known, order: Ints, bounds: Ints, copied: Ints, fixed: Ints) -> npt.NDArray[np.int64]:
+    counts = np.zeros((len(bounds), 9), np.int64)
+    for rule in range(len(bounds)):
+        rows = order[bounds[rule, 0] : bounds[rule, 1]]
+        rewritten = _rewritten_hashes(known.hashes, known.values, rows, copied[rule], fixed[rule])
+        counts[rule] = _evidence_counts(
+            rows, rewritten, known.slots, known.hashes, known.clusters, known.avoid, known.repeated, known.since,
+            known.changed_at, known.marks,
+        )  # fmt: skip
+    return counts
 
 
 @inner
