@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -106,6 +106,7 @@ from dustream.core.rules.rewrite import (
     coded_rewrite,
     is_allowed,
     matching_rows,
+    replaced,
     rewrite_of,
     rewriter,
     rule_id,
@@ -131,6 +132,7 @@ EXAMPLES_MAX: Final = 3
 ROUNDS_MAX: Final = 4
 ONE_VALUE_URLS_MIN: Final = 20
 
+Column = TypeVar("Column", bound=npt.NDArray[Any])
 Method = Literal["both", "tree", "dust", "fanout"]
 
 
@@ -500,8 +502,9 @@ class _Trials:
 
     def is_new(self, what: str, pattern: Pattern, operations: Operations) -> bool:
         """Whether this is asked for the first time of the rule."""
-        seen, rule = self._seen, (what, *_rule_key(pattern, operations))
-        return rule not in seen and seen.add(rule) is None
+        before = len(self._seen)
+        self._seen.add((what, *_rule_key(pattern, operations)))
+        return len(self._seen) > before
 
     def evidence(self, pattern: Pattern, operations: Operations) -> Evidence:
         rule = _rule_key(pattern, operations)
@@ -618,14 +621,14 @@ def _tightened(trials: _Trials, part: _Part, settings: CandidateSettings) -> Ite
     for each in patterns:
         rewrite, rows = rewrite_of(training, each, operations), matching_rows(training, each)
         if rewrite.writes:
-            landed = index.rows_at(rewritten_hashes(training, rows, operations))
-            yield Proposal(
-                rewrite,
-                "tree",
-                trials.evidence(each, operations).gain,
-                training.places[rows],
-                landed=np.where(landed >= 0, training.places[np.maximum(landed, 0)], -1),
-            )
+            gain, landed = trials.evidence(each, operations).gain, landed_places(index, rows, operations)
+            yield Proposal(rewrite, "tree", gain, training.places[rows], landed=landed)
+
+
+def landed_places(index: EvidenceIndex, rows: Ints, operations: Operations) -> Places:
+    """The place of the known URL that each row becomes; −1 if there is none."""
+    landed = index.rows_at(rewritten_hashes(index.training, rows, operations))
+    return np.where(landed >= 0, index.training.places[np.maximum(landed, 0)], -1)
 
 
 def _changed_keys(operations: Operations, kinds: npt.NDArray[np.int8], codes: Ints) -> Ints:
@@ -685,6 +688,12 @@ class _Tried(NamedTuple):
     is_safe: bool
 
 
+def _in_words(rule: UrlRule) -> UrlRule:
+    """The rule as regular expression and as text, which take longer to write than many proposals to judge."""
+    pattern, replacement = rule_regex(rule.rewrite)
+    return replace(rule, pattern=pattern, replacement=replacement, text=describe(rule))
+
+
 class Judge:
     """The known URLs as the accepted rules leave them: where each entry is now."""
 
@@ -698,6 +707,7 @@ class Judge:
         self._accepted = SiteRules(site, ())
         self._accepted_ids: set[str] = set()
         self._ends: dict[str, str] = {}
+        self._columns: dict[str, Any] = {}
         self._made: set[int] = set()
         self._stray: set[int] = set()  # what rules lead to where nothing is known, or to other pages
         self._spread = np.zeros(0, np.int64)
@@ -775,6 +785,9 @@ class Judge:
     @property
     def _ranks(self) -> Ranks:
         """By place: what the page there says of itself."""
+        return self._column("ranks", self._ranks_by_place)
+
+    def _ranks_by_place(self) -> Ranks:
         ranks = np.full(len(self._table.urls), CANONICAL_PLACES["none"], np.int8)
         ranks[self._known.places] = self._known.ranks
         return ranks
@@ -792,7 +805,18 @@ class Judge:
 
     def _is_avoided(self) -> Bools:
         """By place."""
-        return self._marked(self._known.places[self._known.avoid])
+        return self._column("avoided", lambda: self._marked(self._known.places[self._known.avoid]))
+
+    def _is_known(self) -> Bools:
+        """By place: whether the URL there was seen."""
+        return self._column("known", lambda: self._marked(self._known.places))
+
+    def _column(self, name: str, make: Callable[[], Column]) -> Column:
+        """What does not change but for the places that come to the table; callers do not write to it."""
+        column = self._columns.get(name)
+        if column is None or len(column) < len(self._table.urls):
+            column = self._columns[name] = make()
+        return column
 
     def may_have_dust(self) -> bool:
         """Whether substring rules can be found; decided by the duplicates alone, so that a large site with few of them
@@ -856,7 +880,7 @@ class Judge:
                 continue
             rule, changes, is_safe = found
             if is_safe:
-                yield rule
+                yield _in_words(rule)
                 self._accepted_ids.add(rule.id)
                 self._accepted = self._accepted.followed_by(replace(rule, stage="active"))
                 self._ends.clear()
@@ -864,7 +888,7 @@ class Judge:
             elif not self._stray.issuperset(changes.sources.tolist()):
                 # It is not applied, so the rules after it meet the URLs without it.
                 self._stray.update(changes.sources.tolist())
-                yield replace(rule, stage="shadow")
+                yield _in_words(replace(rule, stage="shadow"))
 
     def has_accepted(self, rule: UrlRule) -> bool:
         """Whether the URLs were rewritten by the rule."""
@@ -874,7 +898,7 @@ class Judge:
         """Why the rule must not be applied; empty if few enough URLs land wrong or unknown. Where targets are known,
         few enough pages must do so, too: a page under many URLs shows agreement many times, and a page without a known
         target shows only once that the rule may be wrong."""
-        is_seen = self._marked(self._known.places)
+        is_seen = self._is_known()
         targets, meeting = np.unique(changes.targets), np.unique(changes.targets[ways == MEETS])
         landing = self._settings.landing.with_targets_seen(int(np.count_nonzero(is_seen[targets])), len(targets))
         reason = evidence_of(rule).reason(landing)
@@ -905,16 +929,20 @@ class Judge:
     def _ranks_of(self, changes: Changes) -> tuple[int, int]:
         """What the pages say of themselves before and after the changes."""
         ranks = self._ranks
-        there = changes.targets[self._marked(self._known.places)[changes.targets]]
+        there = changes.targets[self._is_known()[changes.targets]]
         return rank_of(ranks[changes.sources]), rank_of(ranks[there])
 
     def _proposed(self, rewrite: Rewrite, like: Proposal) -> Proposal:
-        """The rule as a proposal with the gain of another; of a pattern rule, with the URLs that match it."""
+        """The rule as a proposal with the gain of another; of a pattern rule, with the URLs that match it and what they
+        become."""
         proposal = Proposal(rewrite, like.learner, like.gain, None, like.right, like.wrong)
         coded = coded_rewrite(self.trained_on, rewrite) if isinstance(rewrite, PatternRewrite) else None
         if coded is None:
             return proposal
-        return proposal._replace(places=self.trained_on.places[matching_rows(self.trained_on, coded[0])])
+        pattern, operations = coded
+        rows = matching_rows(self.trained_on, pattern)
+        landed = landed_places(EvidenceIndex(self.trained_on), rows, operations)
+        return proposal._replace(places=self.trained_on.places[rows], landed=landed)
 
     def _tried(self, proposal: Proposal, stage: RuleStage) -> _Tried | None:
         """The rule with its evidence, and what it changes; None if it is not accepted."""
@@ -946,7 +974,7 @@ class Judge:
         if len(places) < self._gain_min:
             return None
         targets = self._direct_targets(proposal, run, places)
-        step, urls = self._step(run), self._table.urls
+        step, urls = self._step(proposal.rewrite, run), self._table.urls
         ends = []
         slow = np.flatnonzero(targets < 0)
         for place in places[slow].tolist():
@@ -973,12 +1001,13 @@ class Judge:
 
     def _are_composed(self, run: PatternRewriter, places: Places, targets: Places) -> Bools:
         """Which of the targets have the pairs that the rule makes in the order in which it writes them."""
-        own, other = self._table.structure_of(places), self._table.structure_of(targets)
-        pairs, which = np.unique(np.stack((own, other)), axis=1, return_inverse=True)
         keys = self._table.keys
-        written = [run.writer_of(keys[one]) for one in pairs[0].tolist()]
-        same = [w is not None and w.makes(keys[to]) for w, to in zip(written, pairs[1].tolist(), strict=True)]
-        composed: Bools = np.array(same, np.bool_)[which.reshape(-1)]
+        pairs = self._table.structure_of(places) * np.int64(len(keys)) + self._table.structure_of(targets)
+        distinct, which = np.unique(pairs, return_inverse=True)
+        ways = [divmod(pair, len(keys)) for pair in distinct.tolist()]
+        written = [(run.writer_of(keys[one]), to) for one, to in ways]
+        same = [writer is not None and writer.makes(keys[to]) for writer, to in written]
+        composed: Bools = np.array(same, np.bool_)[which]
         return composed
 
     def _reached(self, proposal: Proposal) -> list[int]:
@@ -998,7 +1027,7 @@ class Judge:
         those that rules have made are few."""
         urls, (places, texts) = self._table.urls, self._searched
         known = [places[i] for i in texts.containing(find) if places[i] in self._occupied]
-        made = np.unique(self._at[~self._marked(self._known.places)[self._at]]).tolist()
+        made = np.unique(self._at[~self._is_known()[self._at]]).tolist()
         found = [place for place in made if find in urls[place]]
         return sorted([*known, *found], key=urls.__getitem__) if found else known
 
@@ -1029,10 +1058,11 @@ class Judge:
             seen.append(after)
         return seen[-1]
 
-    def _step(self, run: Rewriter) -> Callable[[str], str | None]:
-        """`run.apply`, but for rules by key on URLs that are taken apart already: by the table, or the step before."""
+    def _step(self, rewrite: Rewrite, run: Rewriter) -> Callable[[str], str | None]:
+        """`run.apply`, but URLs of the table are in standard form, and need not be taken apart for rules by key; nor
+        those of the step before."""
         if not isinstance(run, PatternRewriter):
-            return run.apply
+            return self._substring_step(rewrite)
         last = Taken("", (), ())
 
         def step(url: str) -> str | None:
@@ -1043,6 +1073,16 @@ class Judge:
                 return None
             last = writer.write(taken)
             return None if last.url == url else last.url
+
+        return step
+
+    def _substring_step(self, rewrite: Rewrite) -> Callable[[str], str | None]:
+        assert isinstance(rewrite, SubstringRewrite)
+
+        def step(url: str) -> str | None:
+            after = replaced(rewrite, url)
+            standard = None if after is None else self._table.standard(after)
+            return None if standard == url else standard
 
         return step
 
@@ -1079,7 +1119,7 @@ class Judge:
 
     def _ways(self, changes: Changes) -> Ways:
         """How the URLs at the changed places land. Held-out targets are not counted: their content is hidden."""
-        seen, others = self._marked(self._known.places), self._marked(self._known.others)
+        seen, others = self._is_known(), self._marked(self._known.others)
         now = self._clusters_at(changes)
         there = self._is_there()
         there[changes.sources] = False
@@ -1133,15 +1173,14 @@ class Judge:
         return places, clusters
 
     def _rule(self, proposal: Proposal, changes: Changes, ways: Ways) -> UrlRule:
-        """With its evidence."""
-        pattern, replacement = rule_regex(proposal.rewrite)
+        """With its evidence, not yet in words."""
         by_size = self._is_by_size(proposal)
         landing = Landing(proposal.right, 0, proposal.wrong) if by_size else counted(ways)
-        rule = UrlRule(
+        return UrlRule(
             id=rule_id(self.site, proposal.rewrite),
             rewrite=proposal.rewrite,
-            pattern=pattern,
-            replacement=replacement,
+            pattern="",
+            replacement="",
             stage="candidate",
             learner=proposal.learner,
             support=landing.meets,
@@ -1151,9 +1190,8 @@ class Judge:
             evidence="size" if by_size else "content",
             examples=self._examples(changes, ways == MEETS),
             against=self._examples(changes, ways == WRONG),
-            saved=saved(ways, changes.targets, self._marked(self._known.places)[changes.targets]),
+            saved=saved(ways, changes.targets, self._is_known()[changes.targets]),
         )
-        return replace(rule, text=describe(rule))
 
     def _examples(self, changes: Changes, chosen: Bools) -> tuple[tuple[str, str], ...]:
         """A few of the changes, spread over them."""
