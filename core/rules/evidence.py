@@ -337,14 +337,15 @@ def supporting_pages(at: Places, clusters: Ints, moved: Places) -> int:
 
     URLs of one page are alike or not for one reason, whatever their number: as evidence they count once.
     """
-    after = np.where(moved[at] >= 0, moved[at], at)
-    touched = np.zeros(len(moved), np.bool_)
-    touched[moved[moved >= 0]] = True
-    entries = np.flatnonzero(touched[after] & (clusters >= 0))
-    entries = entries[np.lexsort((at[entries], clusters[entries], after[entries]))]
-    first, second = entries[:-1], entries[1:]
-    met = (after[first] == after[second]) & (clusters[first] == clusters[second]) & (at[first] != at[second])
-    return len(np.unique(clusters[first[met]]))
+    is_target = np.zeros(len(moved), np.bool_)
+    is_target[moved[moved >= 0]] = True
+    entries = np.flatnonzero(((moved >= 0) | is_target)[at] & (clusters >= 0))
+    before, labels = at[entries], clusters[entries]
+    after = np.where(moved[before] >= 0, moved[before], before)
+    order = np.lexsort((before, labels, after))
+    before, labels, after = before[order], labels[order], after[order]
+    met = (after[:-1] == after[1:]) & (labels[:-1] == labels[1:]) & (before[:-1] != before[1:])
+    return len(np.unique(labels[:-1][met]))
 
 
 @inner

@@ -26,7 +26,8 @@ FEW: Final = 64
 
 PARENT, DEPTH, START, END, TRIVIAL, SPLIT_KEY, SALIENT_START, SALIENT_END = range(8)
 ABSENT, IS, DIGITS, SOME, ANY = range(5)
-"""The numbers of pattern_tree.Kind: members of an Enum are slow to read."""
+"""What a pattern says of one key: no URL has it; all have the same value; all have it, with differing numbers; all have
+it, with differing values; some have it."""
 
 Bools = npt.NDArray[np.bool_]
 Kinds = npt.NDArray[np.int8]
@@ -35,7 +36,7 @@ Kinds = npt.NDArray[np.int8]
 class Grown(NamedTuple):
     """Nodes in preorder. `places[node]`: its parent, depth, rows `order[start:end]`, whether it is the trivial branch
     of its parent, the key it is split by (−1: a leaf), and where in `salient` the values are that have children of
-    their own. `kinds[node, key]` and `codes[node, key]` are the patterns (pattern_tree.Kind)."""
+    their own. `kinds[node, key]` and `codes[node, key]` are the patterns."""
 
     places: Ints
     kinds: Kinds
@@ -92,7 +93,7 @@ def _looked_at(total: int) -> int:
 
 @kernel
 def summary(values: Ints, rows: Ints, decimal: Bools) -> tuple[Kinds, Ints]:
-    """The pattern of a group: per key what it is (see Kind), and its value if there is only one."""
+    """The pattern of a group: per key what it is, and its value if there is only one."""
     kinds = np.zeros(values.shape[0], np.int8)
     codes = np.zeros(values.shape[0], np.int32)
     for key in range(values.shape[0]):

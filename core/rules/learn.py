@@ -62,7 +62,7 @@ from dustream.core.rules.evidence import (
     rewritten_hashes,
     supporting_pages,
 )
-from dustream.core.rules.growth import summary
+from dustream.core.rules.growth import DIGITS, IS, SOME, summary
 from dustream.core.rules.hosting import is_shared
 from dustream.core.rules.joined import (
     hosts_replaced,
@@ -90,7 +90,7 @@ from dustream.core.rules.landing import (
 )
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.parameters import RuleParameters
-from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree
+from dustream.core.rules.pattern_tree import PatternTree, build_pattern_tree
 from dustream.core.rules.reasons import (
     exchanged,
     rank_of,
@@ -610,8 +610,8 @@ def _tightened(trials: _Trials, part: _Part, settings: CandidateSettings) -> Ite
     for k, key in enumerate(training.keys):
         # A query key with one value in a few URLs has it by chance; a directory is where the evidence is.
         by_chance = is_named(key) and k not in written and len(supporting) < ONE_VALUE_URLS_MIN
-        if kinds[k] == Kind.IS and pattern.kinds[k] != Kind.IS and by_chance:
-            kinds[k] = Kind.DIGITS if training.decimal[codes[k]] else Kind.SOME
+        if kinds[k] == IS and pattern.kinds[k] != IS and by_chance:
+            kinds[k] = DIGITS if training.decimal[codes[k]] else SOME
             codes[k] = 0
     tight = Pattern(kinds.tolist(), codes.tolist(), pattern.excluded)
     if not trials.is_new("tight", tight, operations):
@@ -634,7 +634,7 @@ def landed_places(index: EvidenceIndex, rows: Ints, operations: Operations) -> P
 def _changed_keys(operations: Operations, kinds: npt.NDArray[np.int8], codes: Ints) -> Ints:
     """The keys that a rule writes, and those that it copies from."""
     own = operations.copied == np.arange(len(operations.copied))
-    same = (operations.copied < 0) & (kinds <= Kind.IS) & (operations.fixed == codes)
+    same = (operations.copied < 0) & (kinds <= IS) & (operations.fixed == codes)
     written = np.flatnonzero(~own & ~same)
     return np.union1d(written, operations.copied[written][operations.copied[written] >= 0]).astype(np.int32)
 
@@ -686,6 +686,18 @@ class _Tried(NamedTuple):
     rule: UrlRule
     changes: Changes
     is_safe: bool
+
+
+def _by_gain(proposals: Sequence[Proposal]) -> list[Proposal]:
+    """Those with the largest gain first; equals by learner, and by the text of the rule."""
+    equals: dict[tuple[int, str], list[Proposal]] = defaultdict(list)
+    for each in proposals:
+        equals[-each.gain, each.learner].append(each)
+    return [
+        each
+        for _, some in sorted(equals.items())
+        for each in (sorted(some, key=lambda one: as_regex(one.rewrite)) if len(some) > 1 else some)
+    ]
 
 
 def _in_words(rule: UrlRule) -> UrlRule:
@@ -873,8 +885,7 @@ class Judge:
         self._spread = self._spread_now()
         self._made.clear()
         worth_it = [each for each in proposals if each.gain >= self._gain_min and is_allowed(each.rewrite)]
-        in_order = sorted(worth_it, key=lambda each: (-each.gain, each.learner, as_regex(each.rewrite)))
-        for proposal in in_order[:PROPOSALS_MAX]:
+        for proposal in _by_gain(worth_it)[:PROPOSALS_MAX]:
             found = self._better_way(proposal, stage)
             if found is None:
                 continue
@@ -970,20 +981,39 @@ class Judge:
     def _changes(self, proposal: Proposal) -> Changes | None:
         """Where the URLs end if the proposal joins the rules; None if it leads in a circle with them, or to too few."""
         run = rewriter(proposal.rewrite)
-        places = np.array(self._reached(proposal), np.int64)
+        step = self._step(proposal.rewrite, run)
+        if proposal.places is None:
+            return self._changes_anywhere(proposal.rewrite, step)
+        places = self._reached(proposal.rewrite, proposal.places)
         if len(places) < self._gain_min:
             return None
         targets = self._direct_targets(proposal, run, places)
-        step, urls = self._step(proposal.rewrite, run), self._table.urls
-        ends = []
         slow = np.flatnonzero(targets < 0)
-        for place in places[slow].tolist():
-            end = self._end(step, urls[place])
+        ends = self._ended(step, places[slow].tolist())
+        if ends is None:
+            return None
+        targets[slow] = self._table.rows(ends.values())
+        return Changes(places[targets != places], targets[targets != places])
+
+    def _changes_anywhere(self, rewrite: Rewrite, step: Callable[[str], str | None]) -> Changes | None:
+        """The same of a rule of which it is not known which URLs it changes."""
+        urls = self._table.urls
+        ends = self._ended(step, self._containing(rewrite.find if isinstance(rewrite, SubstringRewrite) else ""))
+        if ends is None or len(ends) < self._gain_min:
+            return None
+        in_order = sorted(ends, key=urls.__getitem__)
+        places, targets = np.array(in_order, np.int64), self._table.rows([ends[place] for place in in_order])
+        return Changes(places[targets != places], targets[targets != places])
+
+    def _ended(self, step: Callable[[str], str | None], places: Iterable[int]) -> dict[int, str] | None:
+        """Where the URL of each place ends; None as soon as one never does."""
+        ends = {}
+        for place in places:
+            end = self._end(step, self._table.urls[place])
             if end is None:
                 return None
-            ends.append(end)
-        targets[slow] = self._table.rows(ends)
-        return Changes(places[targets != places], targets[targets != places])
+            ends[place] = end
+        return ends
 
     def _direct_targets(self, proposal: Proposal, run: Rewriter, places: Places) -> Places:
         """By place: the URL that is there and that the rule makes of that one, if the rule itself leaves it alone; −1
@@ -1010,26 +1040,22 @@ class Judge:
         composed: Bools = np.array(same, np.bool_)[which]
         return composed
 
-    def _reached(self, proposal: Proposal) -> list[int]:
-        """The URLs that are there and that a proposal may change."""
+    def _reached(self, rewrite: Rewrite, places: Places) -> Places:
+        """Those of the places where a URL is left, and those that rules have made, that a rule may change."""
+        if isinstance(rewrite, PatternRewrite):
+            return places[self._is_there()[places]]
         urls = self._table.urls
-        if isinstance(proposal.rewrite, PatternRewrite) and proposal.places is not None:
-            there: list[int] = proposal.places[self._is_there()[proposal.places]].tolist()
-            return there
-        find = proposal.rewrite.find if isinstance(proposal.rewrite, SubstringRewrite) else ""
-        if proposal.places is None:
-            return self._containing(find)
-        made = sorted((place for place in self._made if find in urls[place]), key=urls.__getitem__)
-        return [place for place in dict.fromkeys([*proposal.places.tolist(), *made]) if place in self._occupied]
+        made = sorted((place for place in self._made if rewrite.find in urls[place]), key=urls.__getitem__)
+        there = [place for place in dict.fromkeys([*places.tolist(), *made]) if place in self._occupied]
+        return np.array(there, np.int64)
 
-    def _containing(self, find: str) -> list[int]:
-        """Where URLs are left that contain a text, in the order of the URLs. Only known URLs are searched together:
-        those that rules have made are few."""
+    def _containing(self, find: str) -> Iterator[int]:
+        """Where URLs are left that contain a text. Only known URLs are searched together: those that rules have made
+        are few."""
         urls, (places, texts) = self._table.urls, self._searched
-        known = [places[i] for i in texts.containing(find) if places[i] in self._occupied]
+        yield from (places[i] for i in texts.containing(find) if places[i] in self._occupied)
         made = np.unique(self._at[~self._is_known()[self._at]]).tolist()
-        found = [place for place in made if find in urls[place]]
-        return sorted([*known, *found], key=urls.__getitem__) if found else known
+        yield from (place for place in made if find in urls[place])
 
     @cached_property
     def _searched(self) -> tuple[list[int], SearchedTexts]:
@@ -1043,7 +1069,7 @@ class Judge:
         if end is None:
             if len(self._ends) >= ENDS_MAX:
                 self._ends.clear()
-            end, _ = self._accepted.apply(url)
+            end, _ = self._accepted.apply(url, self._table.apart)
             self._ends[url] = end
         return end
 

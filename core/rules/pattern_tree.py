@@ -10,7 +10,6 @@ larger entropy may still distinguish structures by its absence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
@@ -18,7 +17,20 @@ import numpy as np
 import numpy.typing as npt
 
 from dustream.core.kernels.hash_slots import Ints
-from dustream.core.rules.growth import DEPTH, SALIENT_END, SALIENT_START, SPLIT_KEY, Grown, grow, summary
+from dustream.core.rules.growth import (
+    ABSENT,
+    ANY,
+    DEPTH,
+    DIGITS,
+    IS,
+    SALIENT_END,
+    SALIENT_START,
+    SOME,
+    SPLIT_KEY,
+    Grown,
+    grow,
+    summary,
+)
 from dustream.core.rules.training import TrainingSet
 from dustream.core.rules.url_regex import url_pattern
 from dustream.core.urls.keys import index_of
@@ -30,22 +42,12 @@ SPLIT_SHARE_MIN: Final = 1 / 1_000
 """A node with fewer of the site's URLs is a leaf: a rule for so few is no rule."""
 
 
-class Kind(IntEnum):
-    """What a pattern says of one key."""
-
-    ABSENT = 0  # no URL has it
-    IS = 1  # all have the same value
-    DIGITS = 2  # all have it, with differing numbers
-    SOME = 3  # all have it, with differing values
-    ANY = 4  # some have it
-
-
-TEST_OF_KIND: Final[dict[Kind, Literal["is", "digits", "some", "absent", "any"]]] = {
-    Kind.ABSENT: "absent",
-    Kind.IS: "is",
-    Kind.DIGITS: "digits",
-    Kind.SOME: "some",
-    Kind.ANY: "any",
+TEST_OF_KIND: Final[dict[int, Literal["is", "digits", "some", "absent", "any"]]] = {
+    ABSENT: "absent",
+    IS: "is",
+    DIGITS: "digits",
+    SOME: "some",
+    ANY: "any",
 }
 
 
@@ -149,12 +151,12 @@ def _salient_values(grown: Grown, split: list[int]) -> list[tuple[int, int]]:
 
 def node_pattern(tree: PatternTree, node: Node) -> list[tuple[str, str]]:
     """The pattern as key–value pairs; `*` stands for differing values, `*?` where some URLs lack the key."""
-    signs = {Kind.DIGITS: "*", Kind.SOME: "*", Kind.ANY: "*?"}
+    signs = {DIGITS: "*", SOME: "*", ANY: "*?"}
     texts = tree.training.texts
     pairs = []
     for key, kind, code in zip(tree.training.keys, node.kinds, node.codes, strict=True):
-        if kind != Kind.ABSENT:
-            pairs.append((key, texts[code] if kind == Kind.IS else signs[Kind(kind)]))
+        if kind != ABSENT:
+            pairs.append((key, texts[code] if kind == IS else signs[int(kind)]))
     return sorted(pairs, key=lambda pair: url_position(pair[0]))
 
 
@@ -163,8 +165,8 @@ def node_regex(tree: PatternTree, node: Node) -> str:
     texts = tree.training.texts
     tests = []
     for k, (key, kind, code) in enumerate(zip(tree.training.keys, node.kinds, node.codes, strict=True)):
-        unless = tuple(sorted(texts[value] for excluded, value in node.excluded if excluded == k and kind > Kind.IS))
-        tests.append(KeyTest(key, TEST_OF_KIND[Kind(kind)], texts[code] if kind == Kind.IS else "", unless))
+        unless = tuple(sorted(texts[value] for excluded, value in node.excluded if excluded == k and kind > IS))
+        tests.append(KeyTest(key, TEST_OF_KIND[int(kind)], texts[code] if kind == IS else "", unless))
     return url_pattern(sorted(tests, key=lambda test: url_position(test.key)))
 
 

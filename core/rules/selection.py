@@ -60,9 +60,10 @@ def stable_distribution(tree: PatternTree, candidates: list[Candidate]) -> dict[
     out = weights.sum(axis=1, keepdims=True)
     transition = np.where(out > 0, weights / np.where(out > 0, out, 1), np.eye(len(nodes)))
     energy = np.array([float(tree.nodes[node].volume) for node in nodes])
+    towards, total = transition.T, np.add.reduce  # as `sum`, with less around it
     for _ in range(WALK_STEPS_MAX):
-        after = (energy + transition.T @ energy) / 2
-        if np.abs(after - energy).sum() <= WALK_CHANGE_MIN * energy.sum():
+        after = (energy + towards @ energy) / 2
+        if total(np.abs(after - energy)) <= WALK_CHANGE_MIN * total(energy):
             break
         energy = after
     return dict(zip(nodes, energy.tolist(), strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 _BETWEEN = "\n"  # no URL in standard form has it; texts that do are searched one by one
@@ -18,14 +18,13 @@ class SearchedTexts:
         self._ends = list(accumulate(len(text) + len(_BETWEEN) for text in texts))
         self._is_plain = self._joined.count(_BETWEEN) == max(0, len(texts) - 1)
 
-    def containing(self, piece: str) -> list[int]:
+    def containing(self, piece: str) -> Iterator[int]:
         """The numbers of the texts that contain it, in order."""
         if not piece or _BETWEEN in piece or not self._is_plain:
-            return [number for number, text in enumerate(self._texts) if piece in text]
-        numbers, ends = [], self._ends
+            yield from (number for number, text in enumerate(self._texts) if piece in text)
+            return
         at = self._joined.find(piece)
         while at >= 0:
-            number = bisect_right(ends, at)
-            numbers.append(number)
-            at = self._joined.find(piece, ends[number])
-        return numbers
+            number = bisect_right(self._ends, at)
+            yield number
+            at = self._joined.find(piece, self._ends[number])
