@@ -239,9 +239,10 @@ def is_qualified(evidence: Evidence, settings: CandidateSettings) -> bool:
 # ---------------------------------------------------------------- 5.2.1 duplicate nodes
 
 
-def overlap(common_rows_s: int, common_rows_t: int, volume_s: int, volume_t: int) -> float:
+def overlap(common_rows_s: Ints, common_rows_t: Ints, volume_s: Ints, volume_t: Ints) -> npt.NDArray[np.float64]:
     """Lei eq. 6: the URLs of both nodes that are in common clusters, by all URLs of both."""
-    return (common_rows_s + common_rows_t) / (volume_s + volume_t)
+    shared: npt.NDArray[np.float64] = (common_rows_s + common_rows_t) / (volume_s + volume_t)
+    return shared
 
 
 def duplicate_nodes(
@@ -251,17 +252,18 @@ def duplicate_nodes(
     if len(settled) == 0 or settled[0] >= 0:
         return []
     common_rows, common_clusters = _common(tree, shares)
-    members = shares.member_counts()
-    found: list[tuple[float, int, int]] = []
-    for s, t in np.argwhere(np.triu(common_clusters, 1) >= settings.common_clusters_min).tolist():
-        a, b = tree.nodes[s], tree.nodes[t]
-        if tree.is_ancestor(a, b) or (settled[s] >= 0 and settled[s] == settled[t]):
-            continue
-        shared = overlap(common_rows[s, t], common_rows[t, s], a.volume, b.volume)
-        for source, target in ((s, t), (t, s)):
-            coverage = common_rows[source, target] / members[source]
-            if shared >= settings.o_min or coverage >= settings.coverage_min:
-                found.append((-float(common_rows[source, target]), source, target))
+    members, (starts, ends) = shares.member_counts(), tree.grown.bounds.T
+    s, t = np.nonzero(np.triu(common_clusters, 1) >= settings.common_clusters_min)
+    is_ancestor = (starts[s] <= starts[t]) & (ends[t] <= ends[s])  # nodes are in preorder, so t is none of s
+    is_looked_at = ~is_ancestor & ((settled[s] < 0) | (settled[s] != settled[t]))
+    s, t = s[is_looked_at], t[is_looked_at]
+    volumes = ends - starts
+    shared = overlap(common_rows[s, t], common_rows[t, s], volumes[s], volumes[t])
+    found: list[tuple[int, int, int]] = []
+    for source, target in ((s, t), (t, s)):
+        rows = common_rows[source, target]
+        is_pair = (shared >= settings.o_min) | (rows / members[source] >= settings.coverage_min)
+        found += zip((-rows[is_pair]).tolist(), source[is_pair].tolist(), target[is_pair].tolist(), strict=True)
     return [(s, t) for _, s, t in sorted(found)[:DUPLICATE_NODES_MAX]]
 
 

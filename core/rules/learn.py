@@ -606,14 +606,14 @@ def _tightened(trials: _Trials, part: _Part, settings: CandidateSettings) -> Ite
     index, (pattern, operations, supporting) = trials.index, part
     training = index.training
     kinds, codes = summary(training.values, supporting, training.decimal)
-    written = set(_changed_keys(operations, kinds, codes).tolist())
-    for k, key in enumerate(training.keys):
-        # A query key with one value in a few URLs has it by chance; a directory is where the evidence is.
-        by_chance = is_named(key) and k not in written and len(supporting) < ONE_VALUE_URLS_MIN
-        if kinds[k] == IS and pattern.kinds[k] != IS and by_chance:
-            kinds[k] = DIGITS if training.decimal[codes[k]] else SOME
-            codes[k] = 0
     tight = Pattern(kinds.tolist(), codes.tolist(), pattern.excluded)
+    if len(supporting) < ONE_VALUE_URLS_MIN:
+        written = set(_changed_keys(operations, kinds, codes).tolist())
+        for k, key in enumerate(training.keys):
+            # A query key with one value in a few URLs has it by chance; a directory is where the evidence is.
+            if tight.kinds[k] == IS != pattern.kinds[k] and k not in written and is_named(key):
+                tight.kinds[k] = DIGITS if training.decimal[tight.codes[k]] else SOME
+                tight.codes[k] = 0
     if not trials.is_new("tight", tight, operations):
         return
     evidence = trials.evidence(tight, operations)
@@ -636,7 +636,8 @@ def _changed_keys(operations: Operations, kinds: npt.NDArray[np.int8], codes: In
     own = operations.copied == np.arange(len(operations.copied))
     same = (operations.copied < 0) & (kinds <= IS) & (operations.fixed == codes)
     written = np.flatnonzero(~own & ~same)
-    return np.union1d(written, operations.copied[written][operations.copied[written] >= 0]).astype(np.int32)
+    sources = [key for key in operations.copied[written].tolist() if key >= 0]
+    return np.array(sorted({*written.tolist(), *sources}), np.int32)
 
 
 def _only(operations: Operations, keys: Ints) -> Operations:

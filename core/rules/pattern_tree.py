@@ -10,7 +10,7 @@ larger entropy may still distinguish structures by its absence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -37,6 +37,7 @@ from dustream.core.urls.keys import index_of
 from dustream.schemas.rules import KeyTest
 
 NODES_MAX: Final = 2_048
+KEYS_KEPT_MAX: Final = 8_192
 SPLIT_ROWS_MIN: Final = 4
 SPLIT_SHARE_MIN: Final = 1 / 1_000
 """A node with fewer of the site's URLs is a leaf: a rule for so few is no rule."""
@@ -170,6 +171,7 @@ def node_regex(tree: PatternTree, node: Node) -> str:
     return url_pattern(sorted(tests, key=lambda test: url_position(test.key)))
 
 
+@lru_cache(maxsize=KEYS_KEPT_MAX)
 def url_position(key: str) -> tuple[int, int, str]:
     """Where a key stands in a URL; named keys among themselves by name."""
     if key.startswith("host_"):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Sequence
-from functools import lru_cache
 from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 
@@ -460,7 +459,6 @@ def _composed(pieces: dict[str, str], escape: bool) -> str:
 # ---------------------------------------------------------------- pieces
 
 
-@lru_cache(maxsize=8_192)
 def _place(key: str) -> tuple[int, int]:
     """For sorting: query keys and path parameters keep the order they have."""
     place, index, _ = url_position(key)

@@ -39,8 +39,9 @@ def select_by_graph(
     if all(rule.source == rule.target == 0 for rule in candidates):
         return candidates  # nothing but a rule of the root, or nothing at all: the tree need not grow
     settings = settings or CandidateSettings()
-    energies = stable_distribution(tree, candidates)
-    towards = _towards_destinations(candidates, energies)
+    towards: dict[int, Candidate] = {}
+    if any(rule.source != rule.target for rule in candidates):
+        towards = _towards_destinations(candidates, stable_distribution(tree, candidates))
     inner = {rule.source: rule for rule in candidates if rule.source == rule.target}
     index = EvidenceIndex(tree.training)
     joined = [_joined(tree, index, source, towards, inner, settings) for source in sorted(towards)]
