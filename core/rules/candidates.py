@@ -21,13 +21,13 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.hash_slots import Ints
-from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
-from dustream.core.rules.growth import END, PARENT, SPLIT_KEY, START
+from dustream.core.rules.evidence import Bools, Evidence, EvidenceIndex, Operations
+from dustream.core.rules.growth import ABSENT, DIGITS, END, IS, PARENT, SPLIT_KEY, START, Kinds
 from dustream.core.rules.landing import LandingSettings, allowed_share
 from dustream.core.rules.parameters import Selection
-from dustream.core.rules.pattern_tree import Kind, Node, PatternTree
+from dustream.core.rules.pattern_tree import Node, PatternTree
 from dustream.core.rules.reasons import TextOrder, rank_of, text_order
 from dustream.core.rules.shares import ClusterShares
 from dustream.core.urls.keys import is_named
@@ -99,23 +99,40 @@ def candidate_rules(tree: PatternTree, settings: CandidateSettings | None = None
     index = EvidenceIndex(tree.training)
     shares = ClusterShares(tree)
     raw, qualified, settled = _rules_within(tree, shares, index, settings)
-    for s, t in duplicate_nodes(tree, shares, settled, settings):
-        rewritten = _between_nodes(tree, shares, tree.nodes[s], tree.nodes[t], settings)
-        raw += 1
-        if _leaves_https(tree, tree.nodes[s], rewritten):
-            continue
-        evidence = index.evidence(tree.rows(tree.nodes[s]), rewritten)
-        if is_qualified(evidence, settings):
-            qualified.append(Candidate(s, t, rewritten, evidence))
-    return Candidates(raw, qualified)
+    pairs = duplicate_nodes(tree, shares, settled, settings)
+    if pairs:
+        qualified += _rules_between(tree, shares, index, pairs, settings)
+    return Candidates(raw + len(pairs), qualified)
 
 
-def _leaves_https(tree: PatternTree, source: Node, operations: Operations) -> bool:
-    """Whether https may become http."""
+def _rules_between(
+    tree: PatternTree,
+    shares: ClusterShares,
+    index: EvidenceIndex,
+    pairs: list[tuple[int, int]],
+    settings: CandidateSettings,
+) -> list[Candidate]:
+    """The rules from each source to its target that pass the false-positive filter."""
+    sources, targets = np.array(pairs).T.copy()
+    copied, fixed = _between_nodes(tree, shares, sources, targets, settings)
+    counts = index.evidence_of_slices(tree.grown.order, tree.grown.bounds[sources], copied, fixed)
+    found = [Evidence(*each) for each in counts.tolist()]
+    allowed = ~_leaves_https(tree, sources, copied, fixed)
+    return [
+        Candidate(*pairs[i], Operations(copied[i], fixed[i]), found[i])
+        for i in np.flatnonzero(allowed).tolist()
+        if is_qualified(found[i], settings)
+    ]
+
+
+def _leaves_https(tree: PatternTree, sources: npt.NDArray[np.int64], copied: Ints, fixed: Ints) -> Bools:
+    """Per rule whether https may become http."""
     key = tree.training.keys.index("scheme")
-    if operations.copied[key] >= 0 or tree.training.text(operations.fixed[key]) != "http":
-        return False
-    return bool(source.kinds[key] != Kind.IS or source.codes[key] != operations.fixed[key])
+    written: Ints = fixed[:, key]
+    http = [code for code in np.unique(written).tolist() if tree.training.text(code) == "http"]
+    stays = (tree.grown.kinds[sources, key] == IS) & (tree.grown.codes[sources, key] == written)
+    leaves: Bools = (copied[:, key] < 0) & np.isin(written, http) & ~stays
+    return leaves
 
 
 def one_way(tree: PatternTree, candidates: list[Candidate], settings: CandidateSettings) -> list[Candidate]:
@@ -154,9 +171,9 @@ class NodeOrder(NamedTuple):
 def node_order(tree: PatternTree, node: Node) -> NodeOrder:
     training, rows = tree.training, tree.rows(node)
     kinds = node.kinds.tolist()
-    fixed = [training.text(int(code)) for kind, code in zip(kinds, node.codes, strict=True) if kind == Kind.IS]
+    fixed = [training.text(int(code)) for kind, code in zip(kinds, node.codes, strict=True) if kind == IS]
     orders = list(map(text_order, fixed))
-    present = [key for key, kind in zip(training.keys, kinds, strict=True) if kind != Kind.ABSENT]
+    present = [key for key, kind in zip(training.keys, kinds, strict=True) if kind != ABSENT]
     return NodeOrder(
         rank=rank_of(training.ranks[rows[training.repeated[rows]]]),
         is_http=any(order.is_http for order in orders),
@@ -222,9 +239,10 @@ def is_qualified(evidence: Evidence, settings: CandidateSettings) -> bool:
 # ---------------------------------------------------------------- 5.2.1 duplicate nodes
 
 
-def overlap(common_rows_s: int, common_rows_t: int, volume_s: int, volume_t: int) -> float:
+def overlap(common_rows_s: Ints, common_rows_t: Ints, volume_s: Ints, volume_t: Ints) -> npt.NDArray[np.float64]:
     """Lei eq. 6: the URLs of both nodes that are in common clusters, by all URLs of both."""
-    return (common_rows_s + common_rows_t) / (volume_s + volume_t)
+    shared: npt.NDArray[np.float64] = (common_rows_s + common_rows_t) / (volume_s + volume_t)
+    return shared
 
 
 def duplicate_nodes(
@@ -234,17 +252,18 @@ def duplicate_nodes(
     if len(settled) == 0 or settled[0] >= 0:
         return []
     common_rows, common_clusters = _common(tree, shares)
-    members = shares.member_counts()
-    found: list[tuple[float, int, int]] = []
-    for s, t in np.argwhere(np.triu(common_clusters, 1) >= settings.common_clusters_min).tolist():
-        a, b = tree.nodes[s], tree.nodes[t]
-        if tree.is_ancestor(a, b) or (settled[s] >= 0 and settled[s] == settled[t]):
-            continue
-        shared = overlap(common_rows[s, t], common_rows[t, s], a.volume, b.volume)
-        for source, target in ((s, t), (t, s)):
-            coverage = common_rows[source, target] / members[source]
-            if shared >= settings.o_min or coverage >= settings.coverage_min:
-                found.append((-float(common_rows[source, target]), source, target))
+    members, (starts, ends) = shares.member_counts(), tree.grown.bounds.T
+    s, t = np.nonzero(np.triu(common_clusters, 1) >= settings.common_clusters_min)
+    is_ancestor = (starts[s] <= starts[t]) & (ends[t] <= ends[s])  # nodes are in preorder, so t is none of s
+    is_looked_at = ~is_ancestor & ((settled[s] < 0) | (settled[s] != settled[t]))
+    s, t = s[is_looked_at], t[is_looked_at]
+    volumes = ends - starts
+    shared = overlap(common_rows[s, t], common_rows[t, s], volumes[s], volumes[t])
+    found: list[tuple[int, int, int]] = []
+    for source, target in ((s, t), (t, s)):
+        rows = common_rows[source, target]
+        is_pair = (shared >= settings.o_min) | (rows / members[source] >= settings.coverage_min)
+        found += zip((-rows[is_pair]).tolist(), source[is_pair].tolist(), target[is_pair].tolist(), strict=True)
     return [(s, t) for _, s, t in sorted(found)[:DUPLICATE_NODES_MAX]]
 
 
@@ -341,43 +360,78 @@ def stand_in(tree: PatternTree, shares: ClusterShares, node: Node, key: int) -> 
 
 
 def _between_nodes(
-    tree: PatternTree, shares: ClusterShares, source: Node, target: Node, settings: CandidateSettings
-) -> Operations:
-    """Keep, replace or ignore for every key of t."""
-    copied = np.full(len(tree.training.keys), -1, np.int32)
-    fixed = np.where(target.kinds == Kind.IS, target.codes, 0).astype(np.int32)
-    from_keys = np.flatnonzero(source.kinds != Kind.ABSENT).astype(np.int32)
-    to_keys = np.flatnonzero(target.kinds >= Kind.DIGITS).astype(np.int32)
-    sigma, difference = _key_mappings(
-        tree.training.values,
-        tree.training.clusters,
-        shares.members(source),
-        shares.members(target),
-        from_keys,
-        to_keys,
-        CLUSTERS_LOOKED_AT_MAX,
-        ROWS_PER_CLUSTER_MAX,
-    )
-    for j, key in enumerate(to_keys.tolist()):
-        best = max(range(len(from_keys)), key=lambda i: (sigma[i, j], from_keys[i] == key, -i), default=-1)
-        mapped = best >= 0 and sigma[best, j] > settings.sigma_min
-        if mapped and difference[best, j] < settings.difference_ratio_max:
-            copied[key] = from_keys[best]
-        else:
-            fixed[key] = stand_in(tree, shares, target, key)
-    return Operations(copied, fixed)
+    tree: PatternTree,
+    shares: ClusterShares,
+    sources: npt.NDArray[np.int64],
+    targets: npt.NDArray[np.int64],
+    settings: CandidateSettings,
+) -> tuple[Ints, Ints]:
+    """Keep, replace or ignore for every key of each target: the fields of Operations, a row for each rule."""
+    grown, training = tree.grown, tree.training
+    told = _Told(training.values, training.clusters, grown.kinds, *shares.members(np.append(sources, targets)))
+    copied, is_ignored = _mapped(told, sources, targets, settings.sigma_min, settings.difference_ratio_max)
+    fixed = np.where(grown.kinds[targets] == IS, grown.codes[targets], 0).astype(np.int32)
+    stand_ins: dict[tuple[int, int], int] = {}
+    for rule, key in np.argwhere(is_ignored).tolist():
+        ignored = int(targets[rule]), key
+        if ignored not in stand_ins:
+            stand_ins[ignored] = stand_in(tree, shares, tree.nodes[targets[rule]], key)
+        fixed[rule, key] = stand_ins[ignored]
+    return copied, fixed
+
+
+class _Told(NamedTuple):
+    """What keys are mapped by: `kinds` by node; of node n, `members[starts[n]:ends[n]]` are the rows that are in a
+    cluster of two or more, by cluster."""
+
+    values: Ints
+    clusters: Ints
+    kinds: Kinds
+    members: Ints
+    starts: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
 
 
 @kernel
+def _mapped(
+    told: _Told,
+    sources: npt.NDArray[np.int64],
+    targets: npt.NDArray[np.int64],
+    sigma_min: float,
+    difference_ratio_max: float,
+) -> tuple[Ints, Bools]:
+    """Per rule and key: which key of the source it is copied from (−1: none); and whether its values do not matter."""
+    copied = np.full((len(sources), told.kinds.shape[1]), -1, np.int32)
+    is_ignored = np.zeros(copied.shape, np.bool_)
+    for rule in range(len(sources)):
+        s, t = sources[rule], targets[rule]
+        from_keys, to_keys = np.flatnonzero(told.kinds[s] != ABSENT), np.flatnonzero(told.kinds[t] >= DIGITS)
+        if len(to_keys) == 0:
+            continue
+        members_s = told.members[told.starts[s] : told.ends[s]]
+        members_t = told.members[told.starts[t] : told.ends[t]]
+        sigma, difference = _key_mappings(told.values, told.clusters, members_s, members_t, from_keys, to_keys)
+        for j in range(len(to_keys)):
+            best = 0
+            for i in range(1, len(from_keys)):
+                is_equal = sigma[i, j] == sigma[best, j] and from_keys[i] == to_keys[j]
+                if sigma[i, j] > sigma[best, j] or is_equal:
+                    best = i
+            if sigma[best, j] > sigma_min and difference[best, j] < difference_ratio_max:
+                copied[rule, to_keys[j]] = from_keys[best]
+            else:
+                is_ignored[rule, to_keys[j]] = True
+    return copied, is_ignored
+
+
+@inner
 def _key_mappings(
     values: Ints,
     clusters: Ints,
     members_s: Ints,
     members_t: Ints,
-    from_keys: Ints,
-    to_keys: Ints,
-    clusters_max: int,
-    rows_max: int,
+    from_keys: npt.NDArray[np.int64],
+    to_keys: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Algorithm 3. σ(k, k'): in how many of the common clusters do k in s and k' in t share a value.
 
@@ -389,7 +443,7 @@ def _key_mappings(
     seen = 0
     i, j = 0, 0
     before_s, before_t = -1, -1
-    while i < len(members_s) and j < len(members_t) and seen < clusters_max:
+    while i < len(members_s) and j < len(members_t) and seen < CLUSTERS_LOOKED_AT_MAX:
         a, b = clusters[members_s[i]], clusters[members_t[j]]
         if a < b:
             i += 1
@@ -402,8 +456,8 @@ def _key_mappings(
             end_i += 1
         while end_j < len(members_t) and clusters[members_t[end_j]] == a:
             end_j += 1
-        rows_s = members_s[i : min(end_i, i + rows_max)]
-        rows_t = members_t[j : min(end_j, j + rows_max)]
+        rows_s = members_s[i : min(end_i, i + ROWS_PER_CLUSTER_MAX)]
+        rows_t = members_t[j : min(end_j, j + ROWS_PER_CLUSTER_MAX)]
         for x in range(len(from_keys)):
             for y in range(len(to_keys)):
                 same = 0

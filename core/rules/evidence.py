@@ -76,6 +76,17 @@ class EvidenceIndex:
         )
         return Evidence(*counts.tolist())
 
+    def evidence_of_slices(self, order: Ints, bounds: Ints, copied: Ints, fixed: Ints) -> npt.NDArray[np.int64]:
+        """The fields of Evidence of each rule: what rewriting a slice of the order does."""
+        training = self.training
+        counts: npt.NDArray[np.int64] = _evidence_of_slices(
+            _Known(
+                training.values, training.slots, training.hashes, training.clusters, training.avoid, training.repeated,
+                training.ages.since, training.ages.changed, self._marks,
+            ), order, bounds, copied, fixed,
+        )  # fmt: skip
+        return counts
+
     def supporting_rows(self, rows: Ints, operations: Operations) -> Ints:
         """Those of the rows that the operations change and that then have the URL of a duplicate of theirs."""
         training = self.training
@@ -190,6 +201,33 @@ def _evidence_counts(
     return np.array([pairs, pairs - like_pairs, support, false, forbidden, gain, reached, len(changed), unknown])
 
 
+class _Known(NamedTuple):
+    """The columns of a training set that evidence is counted by, and `EvidenceIndex._marks`."""
+
+    values: Ints
+    slots: Ints
+    hashes: Hashes
+    clusters: Ints
+    avoid: Bools
+    repeated: Bools
+    since: Times
+    changed_at: Times
+    marks: npt.NDArray[np.int8]
+
+
+@kernel
+def _evidence_of_slices(known: _Known, order: Ints, bounds: Ints, copied: Ints, fixed: Ints) -> npt.NDArray[np.int64]:
+    counts = np.zeros((len(bounds), 9), np.int64)
+    for rule in range(len(bounds)):
+        rows = order[bounds[rule, 0] : bounds[rule, 1]]
+        rewritten = _rewritten_hashes(known.hashes, known.values, rows, copied[rule], fixed[rule])
+        counts[rule] = _evidence_counts(
+            rows, rewritten, known.slots, known.hashes, known.clusters, known.avoid, known.repeated, known.since,
+            known.changed_at, known.marks,
+        )  # fmt: skip
+    return counts
+
+
 @inner
 def _is_among(asked: Ints, rows: Ints, marks: npt.NDArray[np.int8]) -> Bools:
     """Which of the rows that are asked for are among the rows. `marks` is all zero before and after."""
@@ -299,14 +337,15 @@ def supporting_pages(at: Places, clusters: Ints, moved: Places) -> int:
 
     URLs of one page are alike or not for one reason, whatever their number: as evidence they count once.
     """
-    after = np.where(moved[at] >= 0, moved[at], at)
-    touched = np.zeros(len(moved), np.bool_)
-    touched[moved[moved >= 0]] = True
-    entries = np.flatnonzero(touched[after] & (clusters >= 0))
-    entries = entries[np.lexsort((at[entries], clusters[entries], after[entries]))]
-    first, second = entries[:-1], entries[1:]
-    met = (after[first] == after[second]) & (clusters[first] == clusters[second]) & (at[first] != at[second])
-    return len(np.unique(clusters[first[met]]))
+    is_target = np.zeros(len(moved), np.bool_)
+    is_target[moved[moved >= 0]] = True
+    entries = np.flatnonzero(((moved >= 0) | is_target)[at] & (clusters >= 0))
+    before, labels = at[entries], clusters[entries]
+    after = np.where(moved[before] >= 0, moved[before], before)
+    order = np.lexsort((before, labels, after))
+    before, labels, after = before[order], labels[order], after[order]
+    met = (after[:-1] == after[1:]) & (labels[:-1] == labels[1:]) & (before[:-1] != before[1:])
+    return len(np.unique(labels[:-1][met]))
 
 
 @inner

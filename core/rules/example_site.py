@@ -10,8 +10,8 @@ ITEMS_TO_LEARN_FROM: Final = 40  # of each kind
 
 
 def learn_some_rules() -> None:
-    """Of a site whose pages have a session in their URLs, for the pattern tree, or a word within a part of the path,
-    for DustBuster."""
+    """Of a site whose pages have a session in their URLs, or are mirrored in another directory, for the pattern tree;
+    or have a word within a part of the path, for DustBuster. Some have changed."""
     sessions = [
         SiteUrlRow(f"https://site.example/{kind}/item.html?id={item}&session={session}", (session, 0), f"{kind} {item}")
         for kind in ("article", "product", "review")
@@ -24,4 +24,9 @@ def learn_some_rules() -> None:
         for item in range(ITEMS_TO_LEARN_FROM)
         for word in ("", "-print")
     ]
-    learned_rules("site.example", sessions + words, RulesSettings())
+    mirrored = [
+        SiteUrlRow(f"https://site.example/{path}/{item}", (item, 0), f"copy {item}", since=item, changed=item % 2 > 0)
+        for item in range(ITEMS_TO_LEARN_FROM)
+        for path in ("docs/topic", f"mirror/of{item % 7}")
+    ]
+    learned_rules("site.example", sessions + words + mirrored, RulesSettings())

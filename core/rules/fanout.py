@@ -18,12 +18,12 @@ import numpy.typing as npt
 
 from dustream.core.kernels.compile import kernel
 from dustream.core.kernels.hash_slots import Hashes, Ints
+from dustream.core.rules import growth
 from dustream.core.rules.candidates import (
     CandidateSettings,
     is_qualified,
 )
 from dustream.core.rules.evidence import Evidence, EvidenceIndex, Operations
-from dustream.core.rules.pattern_tree import Kind
 from dustream.core.rules.rewrite import Pattern
 from dustream.core.rules.training import TrainingSet, pair_hash, row_hashes
 from dustream.core.urls.keys import is_named
@@ -327,7 +327,6 @@ def _target(rule: FanoutRule) -> bytes:
 
 def pattern_of(rule: FanoutRule) -> Pattern:
     """The pattern in the terms of the pattern tree."""
-    kinds = np.select(
-        [rule.pattern == ANY, rule.pattern == SOME, rule.pattern == 0], [Kind.ANY, Kind.SOME, Kind.ABSENT], Kind.IS
-    )
+    asked = [rule.pattern == ANY, rule.pattern == SOME, rule.pattern == 0]
+    kinds = np.select(asked, [growth.ANY, growth.SOME, growth.ABSENT], growth.IS)
     return Pattern(kinds.tolist(), np.maximum(rule.pattern, 0).tolist())

@@ -25,7 +25,9 @@ FEW: Final = 64
 """Frequencies below this are so common among values that their part of the entropy is worked out once."""
 
 PARENT, DEPTH, START, END, TRIVIAL, SPLIT_KEY, SALIENT_START, SALIENT_END = range(8)
-_ABSENT, _IS, _DIGITS, _SOME, _ANY = range(5)
+ABSENT, IS, DIGITS, SOME, ANY = range(5)
+"""What a pattern says of one key: no URL has it; all have the same value; all have it, with differing numbers; all have
+it, with differing values; some have it."""
 
 Bools = npt.NDArray[np.bool_]
 Kinds = npt.NDArray[np.int8]
@@ -34,13 +36,19 @@ Kinds = npt.NDArray[np.int8]
 class Grown(NamedTuple):
     """Nodes in preorder. `places[node]`: its parent, depth, rows `order[start:end]`, whether it is the trivial branch
     of its parent, the key it is split by (−1: a leaf), and where in `salient` the values are that have children of
-    their own. `kinds[node, key]` and `codes[node, key]` are the patterns (pattern_tree.Kind)."""
+    their own. `kinds[node, key]` and `codes[node, key]` are the patterns."""
 
     places: Ints
     kinds: Kinds
     codes: Ints
     salient: Ints
     order: Ints
+
+    @property
+    def bounds(self) -> Ints:
+        """Where in `order` the rows of each node start and end; side by side in memory, as kernels expect it."""
+        bounds: Ints = np.ascontiguousarray(self.places[:, [START, END]])
+        return bounds
 
 
 @kernel
@@ -85,7 +93,7 @@ def _looked_at(total: int) -> int:
 
 @kernel
 def summary(values: Ints, rows: Ints, decimal: Bools) -> tuple[Kinds, Ints]:
-    """The pattern of a group: per key what it is (see Kind), and its value if there is only one."""
+    """The pattern of a group: per key what it is, and its value if there is only one."""
     kinds = np.zeros(values.shape[0], np.int8)
     codes = np.zeros(values.shape[0], np.int32)
     for key in range(values.shape[0]):
@@ -101,14 +109,14 @@ def _kind(column: Ints, decimal: Bools) -> tuple[int, int]:
     while at < len(column) and column[at] == first:
         at += 1
     if at == len(column):
-        return (_ABSENT if first == 0 else _IS), first
+        return (ABSENT if first == 0 else IS), first
     for code in column:
         if code == 0:
-            return _ANY, 0
+            return ANY, 0
     for code in column:
         if not decimal[code]:
-            return _SOME, 0
-    return _DIGITS, 0
+            return SOME, 0
+    return DIGITS, 0
 
 
 @kernel
@@ -162,7 +170,7 @@ def _doubled(array: npt.NDArray[Any]) -> Any:
 @inner
 def _describe(columns: Ints, decimal: Bools, kinds: Kinds, codes: Ints, node: int, parent: int) -> None:
     for key in range(len(columns)):
-        if parent >= 0 and kinds[parent, key] <= _IS:
+        if parent >= 0 and kinds[parent, key] <= IS:
             kinds[node, key], codes[node, key] = kinds[parent, key], codes[parent, key]
         else:
             kinds[node, key], codes[node, key] = _kind(columns[key], decimal)
@@ -182,9 +190,9 @@ def _split(
     `chosen`); −1 if none does. A key that some rows lack always splits, another one if it has a salient value."""
     entropies = np.full(len(columns), np.inf)
     for key in range(len(columns)):
-        if kinds[key] >= _DIGITS and not done[key]:
+        if kinds[key] >= DIGITS and not done[key]:
             distinct = _count(columns[key], counts, found, frequencies)
-            if kinds[key] == _ANY or largest(frequencies[:distinct]) >= SALIENT_FREQUENCY_MIN:
+            if kinds[key] == ANY or largest(frequencies[:distinct]) >= SALIENT_FREQUENCY_MIN:
                 entropies[key] = entropy(frequencies[:distinct])
     while True:
         key = int(np.argmin(entropies))
@@ -192,7 +200,7 @@ def _split(
             return -1, 0
         distinct = _count(columns[key], counts, found, frequencies)
         salient = _salient(found[:distinct], frequencies[:distinct], columns.shape[1], chosen)
-        if salient or kinds[key] == _ANY:
+        if salient or kinds[key] == ANY:
             return key, salient
         entropies[key] = np.inf
 
@@ -259,7 +267,7 @@ def _partition(columns: Ints, order: Ints, kinds: Kinds, key: int, salient: Ints
         free[label] += 1
     _move(order, target)
     for each in range(len(columns)):
-        if kinds[each] >= _DIGITS:
+        if kinds[each] >= DIGITS:
             _move(columns[each], target)
     return sizes
 

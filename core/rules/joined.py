@@ -15,8 +15,8 @@ import numpy as np
 from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules.candidates import CandidateSettings
 from dustream.core.rules.evidence import EvidenceIndex, Operations, rewritten_hashes
+from dustream.core.rules.growth import ABSENT, IS
 from dustream.core.rules.landing import MEETS, counted, row_ways
-from dustream.core.rules.pattern_tree import Kind
 from dustream.core.rules.rewrite import Pattern, matching_rows
 from dustream.core.rules.training import TrainingSet
 
@@ -62,7 +62,7 @@ def one_value_replaced(
     Schemes are not looked at: pages have but two of them.
     """
     for key in np.flatnonzero((operations.copied < 0) & (operations.fixed > 0)).tolist():
-        if pattern.kinds[key] <= Kind.IS or training.keys[key] == "scheme":
+        if pattern.kinds[key] <= IS or training.keys[key] == "scheme":
             continue
         values = training.values[key][supporting]
         others = np.unique(values[values != operations.fixed[key]])
@@ -75,7 +75,7 @@ def hosts_replaced(training: TrainingSet, supporting: Ints, pattern: Pattern, op
     """The values, seen with a duplicate, of the first part of a host that may have any value and is written; the most
     frequent ones first."""
     for key in np.flatnonzero(operations.copied != np.arange(len(operations.copied))).tolist():
-        if pattern.kinds[key] <= Kind.IS or not training.keys[key].startswith("host_"):
+        if pattern.kinds[key] <= IS or not training.keys[key].startswith("host_"):
             continue
         values = training.values[key][supporting]
         counts = Counter(values[(operations.copied[key] >= 0) | (values != operations.fixed[key])].tolist())
@@ -87,7 +87,7 @@ def hosts_replaced(training: TrainingSet, supporting: Ints, pattern: Pattern, op
 def narrowed(pattern: Pattern, only: OneValue) -> Pattern:
     """The pattern with a test for that one value."""
     kinds, codes = list(pattern.kinds), list(pattern.codes)
-    kinds[only.key], codes[only.key] = int(Kind.IS if only.code else Kind.ABSENT), only.code
+    kinds[only.key], codes[only.key] = IS if only.code else ABSENT, only.code
     return Pattern(kinds, codes, pattern.excluded)
 
 
@@ -110,7 +110,7 @@ def landing_values(
     rows, becomes = rows[changed], becomes[changed]
     ways = row_ways(index, rows, becomes, index.rows_at(becomes))
     best: list[tuple[int, str, OneValue]] = []
-    for key in [key for key, kind in enumerate(pattern.kinds) if kind > Kind.IS]:
+    for key in [key for key, kind in enumerate(pattern.kinds) if kind > IS]:
         values = training.values[key][rows]
         frequent = [code for code, count in Counter(values.tolist()).items() if code and count >= VALUE_PAGES_MIN]
         landed = {code: counted(ways[values == code]) for code in frequent}

@@ -112,7 +112,7 @@ class Sample(NamedTuple):
             np.append(labels.clusters, labels.named_clusters),
             np.append(self.avoid, np.zeros(more, np.bool_)),
             np.append(self.since, np.zeros(more, np.int64)),
-            np.append(self.hashes, np.array([url_hash(urls[place]) for place in labels.named.tolist()], np.uint64)),
+            np.append(self.hashes, url_hashes(urls[place] for place in labels.named.tolist())),
             np.append(self.canonical, np.full(more, NOT_NAMED)),
             np.append(self.changed, np.zeros(more, np.bool_)),
         )
@@ -167,11 +167,11 @@ class _Columns:
         self._canonical[self.table.rows(naming)] = named
         new = places[~self._known[places]]
         self._known[places] = True
-        self._clusters[places] = [self._number(row.cluster) for row in there.values()]
+        self._clusters[places] = self._numbered([row.cluster for row in there.values()])
         self._avoid[places] = [row.avoid for row in there.values()]
         self._since[places] = [row.since for row in there.values()]
         self._changed[places] = [row.changed for row in there.values()]
-        self._hashes[places] = np.array([url_hash(url) for url in there], np.uint64)
+        self._hashes[places] = url_hashes(there)
         gone = [self.table.row_of(url) for url, row in rows.items() if row is None]
         self._known[[place for place in gone if place >= 0]] = False
         if gone:
@@ -187,8 +187,9 @@ class _Columns:
         at = [bisect_left(known, urls[place], key=urls.__getitem__) for place in added]
         return np.insert(known, at, added)
 
-    def _number(self, cluster: str | None) -> int:
-        return -1 if cluster is None else self._numbers.setdefault(cluster, len(self._numbers))
+    def _numbered(self, clusters: list[str | None]) -> list[int]:
+        numbers = self._numbers
+        return [-1 if cluster is None else numbers.setdefault(cluster, len(numbers)) for cluster in clusters]
 
     def _grow(self, size: int) -> None:
         more = max(0, size - len(self._known))
@@ -327,4 +328,13 @@ def is_held_out(url: str) -> bool:
 
 def url_hash(url: str) -> int:
     """By which samples are drawn."""
-    return int.from_bytes(hashlib.blake2b(url.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+    return int.from_bytes(_digest(url), "big")
+
+
+def url_hashes(urls: Iterable[str]) -> Hashes:
+    """The same of many URLs."""
+    return np.frombuffer(b"".join(map(_digest, urls)), ">u8").astype(np.uint64)
+
+
+def _digest(url: str) -> bytes:
+    return hashlib.blake2b(url.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -62,7 +62,7 @@ from dustream.core.rules.evidence import (
     rewritten_hashes,
     supporting_pages,
 )
-from dustream.core.rules.growth import summary
+from dustream.core.rules.growth import DIGITS, IS, SOME, summary
 from dustream.core.rules.hosting import is_shared
 from dustream.core.rules.joined import (
     hosts_replaced,
@@ -90,7 +90,7 @@ from dustream.core.rules.landing import (
 )
 from dustream.core.rules.normalize import PASSES_MAX, SiteRules
 from dustream.core.rules.parameters import RuleParameters
-from dustream.core.rules.pattern_tree import Kind, PatternTree, build_pattern_tree
+from dustream.core.rules.pattern_tree import PatternTree, build_pattern_tree
 from dustream.core.rules.reasons import (
     exchanged,
     rank_of,
@@ -106,6 +106,7 @@ from dustream.core.rules.rewrite import (
     coded_rewrite,
     is_allowed,
     matching_rows,
+    replaced,
     rewrite_of,
     rewriter,
     rule_id,
@@ -131,6 +132,7 @@ EXAMPLES_MAX: Final = 3
 ROUNDS_MAX: Final = 4
 ONE_VALUE_URLS_MIN: Final = 20
 
+Column = TypeVar("Column", bound=npt.NDArray[Any])
 Method = Literal["both", "tree", "dust", "fanout"]
 
 
@@ -480,13 +482,41 @@ def by_site(known: Iterable[SiteUrl]) -> Iterator[tuple[str, list[SiteUrl]]]:
 def tree_proposals(tree: PatternTree, settings: CandidateSettings) -> tuple[int, list[Proposal]]:
     """The deployable rules of the pattern tree, each as wide as its evidence reaches; and how many were constructed."""
     candidates = candidate_rules(tree, settings)
-    index = EvidenceIndex(tree.training)
+    trials = _Trials(tree.training)
     proposals: list[Proposal] = []
     for rule in _selected(tree, one_way(tree, candidates.qualified, settings), settings):
-        for pattern, operations in _widths(tree, rule, index, settings):
-            for part in _parts(index, pattern, operations, settings):
-                proposals += _tightened(index, part, settings)
+        for pattern, operations in _widths(tree, rule, trials, settings):
+            if trials.is_new("width", pattern, operations):
+                for part in _parts(trials.index, pattern, operations, settings):
+                    proposals += _tightened(trials, part, settings)
     return candidates.raw, _distinct(proposals)
+
+
+class _Trials:
+    """Rules over one training set: the same rule is found at many nodes, but worked out once."""
+
+    def __init__(self, training: TrainingSet) -> None:
+        self.index = EvidenceIndex(training)
+        self._evidence: dict[tuple[object, ...], Evidence] = {}
+        self._seen: set[tuple[object, ...]] = set()
+
+    def is_new(self, what: str, pattern: Pattern, operations: Operations) -> bool:
+        """Whether this is asked for the first time of the rule."""
+        before = len(self._seen)
+        self._seen.add((what, *_rule_key(pattern, operations)))
+        return len(self._seen) > before
+
+    def evidence(self, pattern: Pattern, operations: Operations) -> Evidence:
+        rule = _rule_key(pattern, operations)
+        if rule not in self._evidence:
+            rows = matching_rows(self.index.training, pattern)
+            self._evidence[rule] = self.index.evidence(rows, operations)
+        return self._evidence[rule]
+
+
+def _rule_key(pattern: Pattern, operations: Operations) -> tuple[object, ...]:
+    kinds, codes, excluded = pattern
+    return tuple(kinds), tuple(codes), excluded, operations.copied.tobytes(), operations.fixed.tobytes()
 
 
 def _selected(tree: PatternTree, candidates: list[Candidate], settings: CandidateSettings) -> list[Candidate]:
@@ -500,7 +530,7 @@ def _selected(tree: PatternTree, candidates: list[Candidate], settings: Candidat
 
 
 def _widths(
-    tree: PatternTree, rule: Candidate, index: EvidenceIndex, settings: CandidateSettings
+    tree: PatternTree, rule: Candidate, trials: _Trials, settings: CandidateSettings
 ) -> Iterator[tuple[Pattern, Operations]]:
     """The rule itself, and the same writes under the tests of the ancestor where most URLs support it.
 
@@ -519,7 +549,7 @@ def _widths(
         kinds[changed], codes[changed] = node.kinds[changed], node.codes[changed]
         kept = tuple(pair for pair in node.excluded if pair in ancestor.excluded or pair[0] in changed)
         pattern = Pattern(kinds.tolist(), codes.tolist(), kept)
-        evidence = index.evidence(matching_rows(tree.training, pattern), operations)
+        evidence = trials.evidence(pattern, operations)
         is_supported = evidence.support >= settings.coverage_min * evidence.reached
         if is_qualified(evidence, settings) and evidence.gain > best_gain and is_supported:
             best, best_gain = pattern, evidence.gain
@@ -570,40 +600,44 @@ def _parts(
     yield from _parts(index, pattern, without(operations, [only.key]), settings)
 
 
-def _tightened(index: EvidenceIndex, part: _Part, settings: CandidateSettings) -> Iterator[Proposal]:
+def _tightened(trials: _Trials, part: _Part, settings: CandidateSettings) -> Iterator[Proposal]:
     """The rule with the pattern of the URLs that support it, and no wider: its effect elsewhere is unknown. If it leads
     too many of them to unknown URLs, also the narrower rules that land."""
-    training, (pattern, operations, supporting) = index.training, part
+    index, (pattern, operations, supporting) = trials.index, part
+    training = index.training
     kinds, codes = summary(training.values, supporting, training.decimal)
-    written = set(_changed_keys(operations, kinds, codes).tolist())
-    for k, key in enumerate(training.keys):
-        # A query key with one value in a few URLs has it by chance; a directory is where the evidence is.
-        by_chance = is_named(key) and k not in written and len(supporting) < ONE_VALUE_URLS_MIN
-        if kinds[k] == Kind.IS and pattern.kinds[k] != Kind.IS and by_chance:
-            kinds[k] = Kind.DIGITS if training.decimal[codes[k]] else Kind.SOME
-            codes[k] = 0
     tight = Pattern(kinds.tolist(), codes.tolist(), pattern.excluded)
-    evidence = index.evidence(matching_rows(training, tight), operations)
+    if len(supporting) < ONE_VALUE_URLS_MIN:
+        written = set(_changed_keys(operations, kinds, codes).tolist())
+        for k, key in enumerate(training.keys):
+            # A query key with one value in a few URLs has it by chance; a directory is where the evidence is.
+            if tight.kinds[k] == IS != pattern.kinds[k] and k not in written and is_named(key):
+                tight.kinds[k] = DIGITS if training.decimal[tight.codes[k]] else SOME
+                tight.codes[k] = 0
+    if not trials.is_new("tight", tight, operations):
+        return
+    evidence = trials.evidence(tight, operations)
     patterns = [tight] if settings.lands(evidence) else [tight, *landing_values(index, tight, operations, settings)]
     for each in patterns:
         rewrite, rows = rewrite_of(training, each, operations), matching_rows(training, each)
         if rewrite.writes:
-            landed = index.rows_at(rewritten_hashes(training, rows, operations))
-            yield Proposal(
-                rewrite,
-                "tree",
-                index.evidence(rows, operations).gain,
-                training.places[rows],
-                landed=np.where(landed >= 0, training.places[np.maximum(landed, 0)], -1),
-            )
+            gain, landed = trials.evidence(each, operations).gain, landed_places(index, rows, operations)
+            yield Proposal(rewrite, "tree", gain, training.places[rows], landed=landed)
+
+
+def landed_places(index: EvidenceIndex, rows: Ints, operations: Operations) -> Places:
+    """The place of the known URL that each row becomes; −1 if there is none."""
+    landed = index.rows_at(rewritten_hashes(index.training, rows, operations))
+    return np.where(landed >= 0, index.training.places[np.maximum(landed, 0)], -1)
 
 
 def _changed_keys(operations: Operations, kinds: npt.NDArray[np.int8], codes: Ints) -> Ints:
     """The keys that a rule writes, and those that it copies from."""
     own = operations.copied == np.arange(len(operations.copied))
-    same = (operations.copied < 0) & (kinds <= Kind.IS) & (operations.fixed == codes)
+    same = (operations.copied < 0) & (kinds <= IS) & (operations.fixed == codes)
     written = np.flatnonzero(~own & ~same)
-    return np.union1d(written, operations.copied[written][operations.copied[written] >= 0]).astype(np.int32)
+    sources = [key for key in operations.copied[written].tolist() if key >= 0]
+    return np.array(sorted({*written.tolist(), *sources}), np.int32)
 
 
 def _only(operations: Operations, keys: Ints) -> Operations:
@@ -655,6 +689,24 @@ class _Tried(NamedTuple):
     is_safe: bool
 
 
+def _by_gain(proposals: Sequence[Proposal]) -> list[Proposal]:
+    """Those with the largest gain first; equals by learner, and by the text of the rule."""
+    equals: dict[tuple[int, str], list[Proposal]] = defaultdict(list)
+    for each in proposals:
+        equals[-each.gain, each.learner].append(each)
+    return [
+        each
+        for _, some in sorted(equals.items())
+        for each in (sorted(some, key=lambda one: as_regex(one.rewrite)) if len(some) > 1 else some)
+    ]
+
+
+def _in_words(rule: UrlRule) -> UrlRule:
+    """The rule as regular expression and as text, which take longer to write than many proposals to judge."""
+    pattern, replacement = rule_regex(rule.rewrite)
+    return replace(rule, pattern=pattern, replacement=replacement, text=describe(rule))
+
+
 class Judge:
     """The known URLs as the accepted rules leave them: where each entry is now."""
 
@@ -668,9 +720,9 @@ class Judge:
         self._accepted = SiteRules(site, ())
         self._accepted_ids: set[str] = set()
         self._ends: dict[str, str] = {}
+        self._columns: dict[str, Any] = {}
         self._made: set[int] = set()
         self._stray: set[int] = set()  # what rules lead to where nothing is known, or to other pages
-        self._left: tuple[list[int], SearchedTexts] | None = None
         self._spread = np.zeros(0, np.int64)
         self._sized = bool(np.any((known.sizes[:, 0] >= 0) & (known.clusters < 0)))
         places = int(np.count_nonzero(self._is_there()))
@@ -746,6 +798,9 @@ class Judge:
     @property
     def _ranks(self) -> Ranks:
         """By place: what the page there says of itself."""
+        return self._column("ranks", self._ranks_by_place)
+
+    def _ranks_by_place(self) -> Ranks:
         ranks = np.full(len(self._table.urls), CANONICAL_PLACES["none"], np.int8)
         ranks[self._known.places] = self._known.ranks
         return ranks
@@ -763,7 +818,18 @@ class Judge:
 
     def _is_avoided(self) -> Bools:
         """By place."""
-        return self._marked(self._known.places[self._known.avoid])
+        return self._column("avoided", lambda: self._marked(self._known.places[self._known.avoid]))
+
+    def _is_known(self) -> Bools:
+        """By place: whether the URL there was seen."""
+        return self._column("known", lambda: self._marked(self._known.places))
+
+    def _column(self, name: str, make: Callable[[], Column]) -> Column:
+        """What does not change but for the places that come to the table; callers do not write to it."""
+        column = self._columns.get(name)
+        if column is None or len(column) < len(self._table.urls):
+            column = self._columns[name] = make()
+        return column
 
     def may_have_dust(self) -> bool:
         """Whether substring rules can be found; decided by the duplicates alone, so that a large site with few of them
@@ -820,14 +886,13 @@ class Judge:
         self._spread = self._spread_now()
         self._made.clear()
         worth_it = [each for each in proposals if each.gain >= self._gain_min and is_allowed(each.rewrite)]
-        in_order = sorted(worth_it, key=lambda each: (-each.gain, each.learner, as_regex(each.rewrite)))
-        for proposal in in_order[:PROPOSALS_MAX]:
+        for proposal in _by_gain(worth_it)[:PROPOSALS_MAX]:
             found = self._better_way(proposal, stage)
             if found is None:
                 continue
             rule, changes, is_safe = found
             if is_safe:
-                yield rule
+                yield _in_words(rule)
                 self._accepted_ids.add(rule.id)
                 self._accepted = self._accepted.followed_by(replace(rule, stage="active"))
                 self._ends.clear()
@@ -835,7 +900,7 @@ class Judge:
             elif not self._stray.issuperset(changes.sources.tolist()):
                 # It is not applied, so the rules after it meet the URLs without it.
                 self._stray.update(changes.sources.tolist())
-                yield replace(rule, stage="shadow")
+                yield _in_words(replace(rule, stage="shadow"))
 
     def has_accepted(self, rule: UrlRule) -> bool:
         """Whether the URLs were rewritten by the rule."""
@@ -845,7 +910,7 @@ class Judge:
         """Why the rule must not be applied; empty if few enough URLs land wrong or unknown. Where targets are known,
         few enough pages must do so, too: a page under many URLs shows agreement many times, and a page without a known
         target shows only once that the rule may be wrong."""
-        is_seen = self._marked(self._known.places)
+        is_seen = self._is_known()
         targets, meeting = np.unique(changes.targets), np.unique(changes.targets[ways == MEETS])
         landing = self._settings.landing.with_targets_seen(int(np.count_nonzero(is_seen[targets])), len(targets))
         reason = evidence_of(rule).reason(landing)
@@ -876,16 +941,20 @@ class Judge:
     def _ranks_of(self, changes: Changes) -> tuple[int, int]:
         """What the pages say of themselves before and after the changes."""
         ranks = self._ranks
-        there = changes.targets[self._marked(self._known.places)[changes.targets]]
+        there = changes.targets[self._is_known()[changes.targets]]
         return rank_of(ranks[changes.sources]), rank_of(ranks[there])
 
     def _proposed(self, rewrite: Rewrite, like: Proposal) -> Proposal:
-        """The rule as a proposal with the gain of another; of a pattern rule, with the URLs that match it."""
+        """The rule as a proposal with the gain of another; of a pattern rule, with the URLs that match it and what they
+        become."""
         proposal = Proposal(rewrite, like.learner, like.gain, None, like.right, like.wrong)
         coded = coded_rewrite(self.trained_on, rewrite) if isinstance(rewrite, PatternRewrite) else None
         if coded is None:
             return proposal
-        return proposal._replace(places=self.trained_on.places[matching_rows(self.trained_on, coded[0])])
+        pattern, operations = coded
+        rows = matching_rows(self.trained_on, pattern)
+        landed = landed_places(EvidenceIndex(self.trained_on), rows, operations)
+        return proposal._replace(places=self.trained_on.places[rows], landed=landed)
 
     def _tried(self, proposal: Proposal, stage: RuleStage) -> _Tried | None:
         """The rule with its evidence, and what it changes; None if it is not accepted."""
@@ -913,20 +982,39 @@ class Judge:
     def _changes(self, proposal: Proposal) -> Changes | None:
         """Where the URLs end if the proposal joins the rules; None if it leads in a circle with them, or to too few."""
         run = rewriter(proposal.rewrite)
-        places = np.array(self._reached(proposal), np.int64)
+        step = self._step(proposal.rewrite, run)
+        if proposal.places is None:
+            return self._changes_anywhere(proposal.rewrite, step)
+        places = self._reached(proposal.rewrite, proposal.places)
         if len(places) < self._gain_min:
             return None
         targets = self._direct_targets(proposal, run, places)
-        step, urls = self._step(run), self._table.urls
-        ends = []
         slow = np.flatnonzero(targets < 0)
-        for place in places[slow].tolist():
-            end = self._end(step, urls[place])
+        ends = self._ended(step, places[slow].tolist())
+        if ends is None:
+            return None
+        targets[slow] = self._table.rows(ends.values())
+        return Changes(places[targets != places], targets[targets != places])
+
+    def _changes_anywhere(self, rewrite: Rewrite, step: Callable[[str], str | None]) -> Changes | None:
+        """The same of a rule of which it is not known which URLs it changes."""
+        urls = self._table.urls
+        ends = self._ended(step, self._containing(rewrite.find if isinstance(rewrite, SubstringRewrite) else ""))
+        if ends is None or len(ends) < self._gain_min:
+            return None
+        in_order = sorted(ends, key=urls.__getitem__)
+        places, targets = np.array(in_order, np.int64), self._table.rows([ends[place] for place in in_order])
+        return Changes(places[targets != places], targets[targets != places])
+
+    def _ended(self, step: Callable[[str], str | None], places: Iterable[int]) -> dict[int, str] | None:
+        """Where the URL of each place ends; None as soon as one never does."""
+        ends = {}
+        for place in places:
+            end = self._end(step, self._table.urls[place])
             if end is None:
                 return None
-            ends.append(end)
-        targets[slow] = self._table.rows(ends)
-        return Changes(places[targets != places], targets[targets != places])
+            ends[place] = end
+        return ends
 
     def _direct_targets(self, proposal: Proposal, run: Rewriter, places: Places) -> Places:
         """By place: the URL that is there and that the rule makes of that one, if the rule itself leaves it alone; −1
@@ -944,29 +1032,37 @@ class Judge:
 
     def _are_composed(self, run: PatternRewriter, places: Places, targets: Places) -> Bools:
         """Which of the targets have the pairs that the rule makes in the order in which it writes them."""
-        own, other = self._table.structure_of(places), self._table.structure_of(targets)
-        pairs, which = np.unique(np.stack((own, other)), axis=1, return_inverse=True)
         keys = self._table.keys
-        written = [run.writer_of(keys[one]) for one in pairs[0].tolist()]
-        same = [w is not None and w.makes(keys[to]) for w, to in zip(written, pairs[1].tolist(), strict=True)]
-        composed: Bools = np.array(same, np.bool_)[which.reshape(-1)]
+        pairs = self._table.structure_of(places) * np.int64(len(keys)) + self._table.structure_of(targets)
+        distinct, which = np.unique(pairs, return_inverse=True)
+        ways = [divmod(pair, len(keys)) for pair in distinct.tolist()]
+        written = [(run.writer_of(keys[one]), to) for one, to in ways]
+        same = [writer is not None and writer.makes(keys[to]) for writer, to in written]
+        composed: Bools = np.array(same, np.bool_)[which]
         return composed
 
-    def _reached(self, proposal: Proposal) -> list[int]:
-        """The URLs that are there and that a proposal may change."""
+    def _reached(self, rewrite: Rewrite, places: Places) -> Places:
+        """Those of the places where a URL is left, and those that rules have made, that a rule may change."""
+        if isinstance(rewrite, PatternRewrite):
+            return places[self._is_there()[places]]
         urls = self._table.urls
-        if isinstance(proposal.rewrite, PatternRewrite) and proposal.places is not None:
-            there: list[int] = proposal.places[self._is_there()[proposal.places]].tolist()
-            return there
-        find = proposal.rewrite.find if isinstance(proposal.rewrite, SubstringRewrite) else ""
-        if proposal.places is None:
-            if self._left is None:
-                left = self.remaining()[0].tolist()
-                self._left = left, SearchedTexts([urls[place] for place in left])
-            left, texts = self._left
-            return [left[i] for i in texts.containing(find)]
-        made = sorted((place for place in self._made if find in urls[place]), key=urls.__getitem__)
-        return [place for place in dict.fromkeys([*proposal.places.tolist(), *made]) if place in self._occupied]
+        made = sorted((place for place in self._made if rewrite.find in urls[place]), key=urls.__getitem__)
+        there = [place for place in dict.fromkeys([*places.tolist(), *made]) if place in self._occupied]
+        return np.array(there, np.int64)
+
+    def _containing(self, find: str) -> Iterator[int]:
+        """Where URLs are left that contain a text. Only known URLs are searched together: those that rules have made
+        are few."""
+        urls, (places, texts) = self._table.urls, self._searched
+        yield from (places[i] for i in texts.containing(find) if places[i] in self._occupied)
+        made = np.unique(self._at[~self._is_known()[self._at]]).tolist()
+        yield from (place for place in made if find in urls[place])
+
+    @cached_property
+    def _searched(self) -> tuple[list[int], SearchedTexts]:
+        """The places of the known URLs, in the order of their text; and the texts."""
+        places = list(dict.fromkeys(self._known.places.tolist()))
+        return places, SearchedTexts([self._table.urls[place] for place in places])
 
     def _accepted_end(self, url: str) -> str:
         """Where the accepted rules lead. Many proposals make the same URLs."""
@@ -974,7 +1070,7 @@ class Judge:
         if end is None:
             if len(self._ends) >= ENDS_MAX:
                 self._ends.clear()
-            end, _ = self._accepted.apply(url)
+            end, _ = self._accepted.apply(url, self._table.apart)
             self._ends[url] = end
         return end
 
@@ -989,10 +1085,11 @@ class Judge:
             seen.append(after)
         return seen[-1]
 
-    def _step(self, run: Rewriter) -> Callable[[str], str | None]:
-        """`run.apply`, but for rules by key on URLs that are taken apart already: by the table, or the step before."""
+    def _step(self, rewrite: Rewrite, run: Rewriter) -> Callable[[str], str | None]:
+        """`run.apply`, but URLs of the table are in standard form, and need not be taken apart for rules by key; nor
+        those of the step before."""
         if not isinstance(run, PatternRewriter):
-            return run.apply
+            return self._substring_step(rewrite)
         last = Taken("", (), ())
 
         def step(url: str) -> str | None:
@@ -1006,6 +1103,16 @@ class Judge:
 
         return step
 
+    def _substring_step(self, rewrite: Rewrite) -> Callable[[str], str | None]:
+        assert isinstance(rewrite, SubstringRewrite)
+
+        def step(url: str) -> str | None:
+            after = replaced(rewrite, url)
+            standard = None if after is None else self._table.standard(after)
+            return None if standard == url else standard
+
+        return step
+
     def _make(self, changes: Changes) -> None:
         """All of the changes at once: what is rewritten to a URL that itself moves stays."""
         moved = self._moved(changes)
@@ -1014,7 +1121,6 @@ class Judge:
         self._clusters = current_clusters(self._at.astype(np.uint64), self._clusters, *self._known.ages)
         targets = changes.targets.tolist()
         self._made.update(targets)
-        self._left = None
         self._occupied.difference_update(changes.sources.tolist())
         self._occupied.update(targets)
 
@@ -1040,7 +1146,7 @@ class Judge:
 
     def _ways(self, changes: Changes) -> Ways:
         """How the URLs at the changed places land. Held-out targets are not counted: their content is hidden."""
-        seen, others = self._marked(self._known.places), self._marked(self._known.others)
+        seen, others = self._is_known(), self._marked(self._known.others)
         now = self._clusters_at(changes)
         there = self._is_there()
         there[changes.sources] = False
@@ -1094,15 +1200,14 @@ class Judge:
         return places, clusters
 
     def _rule(self, proposal: Proposal, changes: Changes, ways: Ways) -> UrlRule:
-        """With its evidence."""
-        pattern, replacement = rule_regex(proposal.rewrite)
+        """With its evidence, not yet in words."""
         by_size = self._is_by_size(proposal)
         landing = Landing(proposal.right, 0, proposal.wrong) if by_size else counted(ways)
-        rule = UrlRule(
+        return UrlRule(
             id=rule_id(self.site, proposal.rewrite),
             rewrite=proposal.rewrite,
-            pattern=pattern,
-            replacement=replacement,
+            pattern="",
+            replacement="",
             stage="candidate",
             learner=proposal.learner,
             support=landing.meets,
@@ -1112,9 +1217,8 @@ class Judge:
             evidence="size" if by_size else "content",
             examples=self._examples(changes, ways == MEETS),
             against=self._examples(changes, ways == WRONG),
-            saved=saved(ways, changes.targets, self._marked(self._known.places)[changes.targets]),
+            saved=saved(ways, changes.targets, self._is_known()[changes.targets]),
         )
-        return replace(rule, text=describe(rule))
 
     def _examples(self, changes: Changes, chosen: Bools) -> tuple[tuple[str, str], ...]:
         """A few of the changes, spread over them."""

@@ -8,12 +8,12 @@ smallest URL, and where no end is in sight the URL keeps its standard form. Each
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from dustream.core.rules.rewrite import Taken, Writer, rewriter
 from dustream.core.rules.wording import describe
-from dustream.core.urls.keys import Keys
+from dustream.core.urls.keys import Keys, keys_and_values
 from dustream.core.urls.sites import site_of
 from dustream.core.urls.standard import explain_standard_form, standard_form
 from dustream.schemas.rules import RuleSet, UrlRule
@@ -93,12 +93,14 @@ class SiteRules:
         both._is_to_grow = True
         return both
 
-    def apply(self, standard: str) -> tuple[str, list[Step]]:
+    def apply(
+        self, standard: str, apart: Callable[[str], tuple[Keys, Sequence[str]]] = keys_and_values
+    ) -> tuple[str, list[Step]]:
         """From a URL in standard form to the fixed point, with what was done on the way."""
         if not self._rules or len(standard) > RULED_URL_CHARS_MAX:
             return standard, []
         steps: list[Step] = []
-        taken = self._one_pass(Taken.apart(standard), steps)
+        taken = self._one_pass(Taken(standard, *apart(standard)), steps)
         seen = [standard]
         while taken.url not in seen:
             if len(seen) > PASSES_MAX:

@@ -10,42 +10,45 @@ larger entropy may still distinguish structures by its absence.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dustream.core.kernels.hash_slots import Ints
-from dustream.core.rules.growth import DEPTH, SALIENT_END, SALIENT_START, SPLIT_KEY, Grown, grow, summary
+from dustream.core.rules.growth import (
+    ABSENT,
+    ANY,
+    DEPTH,
+    DIGITS,
+    IS,
+    SALIENT_END,
+    SALIENT_START,
+    SOME,
+    SPLIT_KEY,
+    Grown,
+    grow,
+    summary,
+)
 from dustream.core.rules.training import TrainingSet
 from dustream.core.rules.url_regex import url_pattern
 from dustream.core.urls.keys import index_of
 from dustream.schemas.rules import KeyTest
 
 NODES_MAX: Final = 2_048
+KEYS_KEPT_MAX: Final = 8_192
 SPLIT_ROWS_MIN: Final = 4
 SPLIT_SHARE_MIN: Final = 1 / 1_000
 """A node with fewer of the site's URLs is a leaf: a rule for so few is no rule."""
 
 
-class Kind(IntEnum):
-    """What a pattern says of one key."""
-
-    ABSENT = 0  # no URL has it
-    IS = 1  # all have the same value
-    DIGITS = 2  # all have it, with differing numbers
-    SOME = 3  # all have it, with differing values
-    ANY = 4  # some have it
-
-
-TEST_OF_KIND: Final[dict[Kind, Literal["is", "digits", "some", "absent", "any"]]] = {
-    Kind.ABSENT: "absent",
-    Kind.IS: "is",
-    Kind.DIGITS: "digits",
-    Kind.SOME: "some",
-    Kind.ANY: "any",
+TEST_OF_KIND: Final[dict[int, Literal["is", "digits", "some", "absent", "any"]]] = {
+    ABSENT: "absent",
+    IS: "is",
+    DIGITS: "digits",
+    SOME: "some",
+    ANY: "any",
 }
 
 
@@ -87,7 +90,7 @@ class PatternTree:
         size = self.training.size
         if not size:
             return None
-        kinds, codes = summary(self.training.values, self._all_rows, self.training.decimal)
+        kinds, codes = summary(self.training.values, self.training.all_rows, self.training.decimal)
         return Node(0, -1, 0, 0, size, kinds, codes, (), -1, ())
 
     @cached_property
@@ -113,15 +116,11 @@ class PatternTree:
         return 1 + int(self.grown.places[:, DEPTH].max()) if self.training.size else 0
 
     def rows(self, node: Node) -> Ints:
-        return self.grown.order[node.start : node.end] if node.id else self._all_rows
+        return self.grown.order[node.start : node.end] if node.id else self.training.all_rows
 
     def is_ancestor(self, above: Node, below: Node) -> bool:
         """Whether `above` is a proper ancestor of `below`."""
         return above.id < below.id and above.start <= below.start and below.end <= above.end
-
-    @cached_property
-    def _all_rows(self) -> Ints:
-        return np.arange(self.training.size, dtype=np.int32)
 
 
 def build_pattern_tree(training: TrainingSet) -> PatternTree:
@@ -153,12 +152,12 @@ def _salient_values(grown: Grown, split: list[int]) -> list[tuple[int, int]]:
 
 def node_pattern(tree: PatternTree, node: Node) -> list[tuple[str, str]]:
     """The pattern as key–value pairs; `*` stands for differing values, `*?` where some URLs lack the key."""
-    signs = {Kind.DIGITS: "*", Kind.SOME: "*", Kind.ANY: "*?"}
+    signs = {DIGITS: "*", SOME: "*", ANY: "*?"}
     texts = tree.training.texts
     pairs = []
     for key, kind, code in zip(tree.training.keys, node.kinds, node.codes, strict=True):
-        if kind != Kind.ABSENT:
-            pairs.append((key, texts[code] if kind == Kind.IS else signs[Kind(kind)]))
+        if kind != ABSENT:
+            pairs.append((key, texts[code] if kind == IS else signs[int(kind)]))
     return sorted(pairs, key=lambda pair: url_position(pair[0]))
 
 
@@ -167,11 +166,12 @@ def node_regex(tree: PatternTree, node: Node) -> str:
     texts = tree.training.texts
     tests = []
     for k, (key, kind, code) in enumerate(zip(tree.training.keys, node.kinds, node.codes, strict=True)):
-        unless = tuple(sorted(texts[value] for excluded, value in node.excluded if excluded == k and kind > Kind.IS))
-        tests.append(KeyTest(key, TEST_OF_KIND[Kind(kind)], texts[code] if kind == Kind.IS else "", unless))
+        unless = tuple(sorted(texts[value] for excluded, value in node.excluded if excluded == k and kind > IS))
+        tests.append(KeyTest(key, TEST_OF_KIND[int(kind)], texts[code] if kind == IS else "", unless))
     return url_pattern(sorted(tests, key=lambda test: url_position(test.key)))
 
 
+@lru_cache(maxsize=KEYS_KEPT_MAX)
 def url_position(key: str) -> tuple[int, int, str]:
     """Where a key stands in a URL; named keys among themselves by name."""
     if key.startswith("host_"):

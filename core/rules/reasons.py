@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from dustream.core.rules.training import Ranks
 from dustream.core.winners import CANONICAL_PLACES
 from dustream.schemas.rules import KeyTest, KeyWrite, PatternRewrite, Rewrite, SubstringRewrite
 
+ORDERS_KEPT_MAX: Final = 16_384
 STAYING_NAMES: Final = frozenset({"latest", "stable", "current"})
 _PARTS: Final = re.compile(r"[/?&=;:.]")
 
@@ -40,6 +42,7 @@ class TextOrder(NamedTuple):
     hashed: bytes
 
 
+@lru_cache(maxsize=ORDERS_KEPT_MAX)
 def text_order(text: str) -> TextOrder:
     return TextOrder(
         is_http=text.startswith("http:") or text == "http",

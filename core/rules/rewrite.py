@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Sequence
-from functools import lru_cache
 from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 
@@ -22,8 +21,8 @@ from dustream.core.kernels.compile import kernel
 from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules.candidates import Candidate
 from dustream.core.rules.evidence import Operations
-from dustream.core.rules.growth import Kinds
-from dustream.core.rules.pattern_tree import TEST_OF_KIND, Kind, PatternTree, url_position
+from dustream.core.rules.growth import ABSENT, ANY, DIGITS, IS, SOME, Kinds
+from dustream.core.rules.pattern_tree import TEST_OF_KIND, PatternTree, url_position
 from dustream.core.rules.training import TrainingSet
 from dustream.core.rules.url_regex import substring_regex
 from dustream.core.urls.keys import OPAQUE, Keys, compose, composer, index_of, is_named, keys_and_values
@@ -34,9 +33,11 @@ TESTS_MAX: Final = 1_024
 TEXT_CHARS_MAX: Final = 4_096
 WRITERS_KEPT_MAX: Final = 1_024
 """Sets of keys for which a rule is kept worked out."""
+ALL_ROWS_MAX: Final = 512
+"""Up to so many rows are looked at sooner than it is found out which of them have a rare value."""
 
 _KEY: Final = re.compile(r"(?:scheme|userinfo|port|ext|#|(?:host|path)_\d{1,4}|[?;][^\x00-\x1f]*)", re.ASCII)
-_KIND_OF_TEST: Final[dict[str, Kind]] = {test: kind for kind, test in TEST_OF_KIND.items()}
+_KIND_OF_TEST: Final[dict[str, int]] = {test: kind for kind, test in TEST_OF_KIND.items()}
 
 
 class Pattern(NamedTuple):
@@ -313,9 +314,9 @@ def pattern_rewrite(tree: PatternTree, rule: Candidate) -> PatternRewrite:
 
 def _excluded_texts(training: TrainingSet, kind: int, codes: list[int]) -> tuple[str, ...]:
     """Those of the excluded values that the test would otherwise pass."""
-    if kind == Kind.IS:
+    if kind == IS:
         return ()
-    return tuple(sorted(training.text(code) for code in codes if kind != Kind.DIGITS or training.decimal[code]))
+    return tuple(sorted(training.text(code) for code in codes if kind != DIGITS or training.decimal[code]))
 
 
 def rewrite_of(training: TrainingSet, pattern: Pattern, operations: Operations) -> PatternRewrite:
@@ -324,12 +325,12 @@ def rewrite_of(training: TrainingSet, pattern: Pattern, operations: Operations) 
     kinds, codes, excluded = pattern
     tests, writes = [], []
     for k in sorted(range(len(keys)), key=lambda k: url_position(keys[k])):
-        if kinds[k] != Kind.ABSENT:
-            value = text(codes[k]) if kinds[k] == Kind.IS else ""
+        if kinds[k] != ABSENT:
+            value = text(codes[k]) if kinds[k] == IS else ""
             unless = _excluded_texts(training, kinds[k], [code for key, code in excluded if key == k])
-            tests.append(KeyTest(keys[k], TEST_OF_KIND[Kind(kinds[k])], value, unless))
+            tests.append(KeyTest(keys[k], TEST_OF_KIND[int(kinds[k])], value, unless))
         copied, fixed = int(operations.copied[k]), int(operations.fixed[k])
-        if copied == k or (copied < 0 and kinds[k] <= Kind.IS and fixed == codes[k]):
+        if copied == k or (copied < 0 and kinds[k] <= IS and fixed == codes[k]):
             continue
         if copied >= 0:
             writes.append(KeyWrite(keys[k], "copy", keys[copied]))
@@ -342,7 +343,7 @@ def coded_rewrite(training: TrainingSet, rewrite: PatternRewrite) -> tuple[Patte
     """A rewrite in the numbers of a training set (the way back from `rewrite_of`); None if no URL of it can match."""
     key_of = {key: k for k, key in enumerate(training.keys)}
     code_of = training.code_of
-    kinds, codes = [int(Kind.ANY if rewrite.open else Kind.ABSENT)] * len(key_of), [0] * len(key_of)
+    kinds, codes = [ANY if rewrite.open else ABSENT] * len(key_of), [0] * len(key_of)
     excluded = []
     for test in rewrite.tests:
         k, code = key_of.get(test.key), code_of.get(test.value, 0)
@@ -370,25 +371,38 @@ def coded_rewrite(training: TrainingSet, rewrite: PatternRewrite) -> tuple[Patte
 def matching_rows(training: TrainingSet, pattern: Pattern) -> Ints:
     """The rows that pass the tests of a pattern."""
     kinds = np.array(pattern.kinds, np.int8)
-    excluded = np.array([pair for pair in pattern.excluded if kinds[pair[0]] > Kind.IS], np.int32).reshape(-1, 2)
-    rows: Ints = _matching_rows(training.values, training.decimal, kinds, np.array(pattern.codes, np.int32), excluded)
+    excluded = np.array([pair for pair in pattern.excluded if kinds[pair[0]] > IS], np.int32).reshape(-1, 2)
+    codes, rows = np.array(pattern.codes, np.int32), _rarest_rows(training, pattern)
+    matching: Ints = _matching_rows(training.values, training.decimal, kinds, codes, excluded, rows)
+    return matching
+
+
+def _rarest_rows(training: TrainingSet, pattern: Pattern) -> Ints:
+    """The rows to look at: those with the rarest of the values that a pattern asks for; all rows if they are few."""
+    rows = training.all_rows
+    if len(rows) > ALL_ROWS_MAX:
+        for key, kind in enumerate(pattern.kinds):
+            if kind == IS:
+                rows = min(rows, training.rows_with(key, pattern.codes[key]), key=len)
     return rows
 
 
 @kernel
-def _matching_rows(values: Ints, decimal: npt.NDArray[np.bool_], kinds: Kinds, codes: Ints, excluded: Ints) -> Ints:
+def _matching_rows(
+    values: Ints, decimal: npt.NDArray[np.bool_], kinds: Kinds, codes: Ints, excluded: Ints, looked_at: Ints
+) -> Ints:
     """Key by key over the rows that are left: after a few keys those are few."""
-    rows = np.arange(values.shape[1]).astype(np.int32)
+    rows = looked_at.copy()
     for key in range(len(kinds)):
-        if kinds[key] == Kind.ANY:
+        if kinds[key] == ANY:
             continue
         column, left = values[key], 0
         for row in rows:
             code = column[row]
-            if kinds[key] <= Kind.IS:
+            if kinds[key] <= IS:
                 fits = code == codes[key]
             else:
-                fits = code != 0 and (kinds[key] == Kind.SOME or decimal[code])
+                fits = code != 0 and (kinds[key] == SOME or decimal[code])
             rows[left] = row
             left += fits
         rows = rows[:left]
@@ -445,7 +459,6 @@ def _composed(pieces: dict[str, str], escape: bool) -> str:
 # ---------------------------------------------------------------- pieces
 
 
-@lru_cache(maxsize=8_192)
 def _place(key: str) -> tuple[int, int]:
     """For sorting: query keys and path parameters keep the order they have."""
     place, index, _ = url_position(key)

@@ -39,8 +39,9 @@ def select_by_graph(
     if all(rule.source == rule.target == 0 for rule in candidates):
         return candidates  # nothing but a rule of the root, or nothing at all: the tree need not grow
     settings = settings or CandidateSettings()
-    energies = stable_distribution(tree, candidates)
-    towards = _towards_destinations(candidates, energies)
+    towards: dict[int, Candidate] = {}
+    if any(rule.source != rule.target for rule in candidates):
+        towards = _towards_destinations(candidates, stable_distribution(tree, candidates))
     inner = {rule.source: rule for rule in candidates if rule.source == rule.target}
     index = EvidenceIndex(tree.training)
     joined = [_joined(tree, index, source, towards, inner, settings) for source in sorted(towards)]
@@ -60,9 +61,10 @@ def stable_distribution(tree: PatternTree, candidates: list[Candidate]) -> dict[
     out = weights.sum(axis=1, keepdims=True)
     transition = np.where(out > 0, weights / np.where(out > 0, out, 1), np.eye(len(nodes)))
     energy = np.array([float(tree.nodes[node].volume) for node in nodes])
+    towards, total = transition.T, np.add.reduce  # as `sum`, with less around it
     for _ in range(WALK_STEPS_MAX):
-        after = (energy + transition.T @ energy) / 2
-        if np.abs(after - energy).sum() <= WALK_CHANGE_MIN * energy.sum():
+        after = (energy + towards @ energy) / 2
+        if total(np.abs(after - energy)) <= WALK_CHANGE_MIN * total(energy):
             break
         energy = after
     return dict(zip(nodes, energy.tolist(), strict=True))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dustream.core.kernels.arrays import stable_order
 from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.hash_slots import Ints
-from dustream.core.rules.growth import END, START, Kinds
+from dustream.core.rules.growth import DIGITS, END, START, Kinds
 from dustream.core.rules.pattern_tree import Node, PatternTree
 
 Bools = npt.NDArray[np.bool_]
@@ -18,7 +18,6 @@ Floats = npt.NDArray[np.float64]
 
 AT_ONCE_MAX: Final = 4_096
 """A node of up to so many URLs is looked at together with all below it, even if some of that is not asked for."""
-_DIGITS: Final = 2
 
 
 class ClusterShares:
@@ -31,16 +30,22 @@ class ClusterShares:
         self._seen = np.zeros(self._cluster_count, np.int32)
         self._counts = np.zeros(len(tree.training.codes), np.int32)
         self._from = self._to = 0
-        self._members: dict[int, Ints] = {}
         self._frequent: dict[tuple[int, int], list[int]] = {}
         self._repeats: list[int] = []
         self._ratios: Floats = np.zeros((0, 0))
 
-    def members(self, node: Node) -> Ints:
-        """The node's rows that are in a cluster of two or more, by cluster."""
-        if node.id not in self._members:
-            self._members[node.id] = self._by_cluster(self._tree.rows(node))
-        return self._members[node.id]
+    def members(self, nodes: npt.NDArray[np.int64]) -> tuple[Ints, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The rows of these nodes that are in a cluster of two or more, by cluster; and by node where its own begin and
+        end."""
+        places, order, training = self._tree.grown.places, self._tree.grown.order, self._training
+        starts, ends = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
+        distinct = np.unique(nodes)
+        members: Ints = _members(
+            order, self._tree.grown.bounds[distinct], training.clusters, training.repeated, self._cluster_count
+        )
+        ends[distinct] = np.cumsum(self.member_counts()[distinct])
+        starts[distinct[1:]] = ends[distinct[:-1]]
+        return members, starts, ends
 
     def member_counts(self) -> npt.NDArray[np.int64]:
         """How many members each node has."""
@@ -78,14 +83,14 @@ class ClusterShares:
 
     def _look_at(self, node: Node) -> None:
         training = self._training
-        bounds, kinds = np.array([[node.start, node.end]]), node.kinds.reshape(1, -1)
+        bounds, kinds = np.array([[node.start, node.end]], np.int32), node.kinds.reshape(1, -1)
         order = self._tree.rows(node)
         if node.id:
             places, order = self._tree.grown.places, self._tree.grown.order
             last = node.id + 1
             if node.volume <= AT_ONCE_MAX:  # starts only grow in preorder: what starts behind the node is not below it
                 last = int(np.searchsorted(places[:, START], node.end))
-            bounds = places[node.id : max(last, node.id + 1), [START, END]].astype(np.int64)
+            bounds = self._tree.grown.bounds[node.id : max(last, node.id + 1)]
             kinds = self._tree.grown.kinds[node.id : node.id + len(bounds)]
         repeats, self._ratios = _differences(
             order, bounds, kinds, training.values, training.clusters, training.repeated,
@@ -113,6 +118,17 @@ def _by_cluster(rows: Ints, clusters: Ints, repeated: Bools, cluster_count: int)
 
 
 @kernel
+def _members(order: Ints, bounds: Ints, clusters: Ints, repeated: Bools, cluster_count: int) -> Ints:
+    """Of each slice of the order, the rows by cluster."""
+    members, used = np.zeros((bounds[:, 1] - bounds[:, 0]).sum(), np.int32), 0
+    for i in range(len(bounds)):
+        rows = _by_cluster(order[bounds[i, 0] : bounds[i, 1]], clusters, repeated, cluster_count)
+        members[used : used + len(rows)] = rows
+        used += len(rows)
+    return members[:used]
+
+
+@kernel
 def _most_frequent(column: Ints, rows: Ints, avoid: Bools, counts: Ints) -> Ints:
     """`counts` is all zero before and after."""
     alive = rows[~avoid[rows]]
@@ -132,7 +148,7 @@ def _most_frequent(column: Ints, rows: Ints, avoid: Bools, counts: Ints) -> Ints
 @kernel
 def _differences(
     order: Ints,
-    bounds: npt.NDArray[np.int64],
+    bounds: Ints,
     kinds: Kinds,
     values: Ints,
     clusters: Ints,
@@ -152,7 +168,7 @@ def _differences(
         members = _by_cluster(rows, clusters, repeated, cluster_count)
         labels = clusters[members]
         for key in range(kinds.shape[1]):
-            if kinds[node, key] >= _DIGITS:
+            if kinds[node, key] >= DIGITS:
                 ratios[node, key] = _difference_ratio(values[key][members], labels, counts)
     return repeats, ratios
 

@@ -17,9 +17,8 @@ import numpy as np
 
 from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules.evidence import EvidenceIndex, Operations, rewritten_hashes
-from dustream.core.rules.growth import summary
+from dustream.core.rules.growth import ABSENT, ANY, IS, SOME, summary
 from dustream.core.rules.joined import without
-from dustream.core.rules.pattern_tree import Kind
 from dustream.core.rules.reasons import text_order
 from dustream.core.rules.rewrite import Pattern, matching_rows
 from dustream.core.rules.training import TrainingSet
@@ -41,7 +40,7 @@ def with_stand_ins(
     """
     training = index.training
     fixed = np.flatnonzero((operations.copied < 0) & (operations.fixed > 0)).tolist()
-    ignored = [k for k in fixed if pattern.kinds[k] > Kind.IS and _stands_for_many(training.keys[k])]
+    ignored = [k for k in fixed if pattern.kinds[k] > IS and _stands_for_many(training.keys[k])]
     if not ignored:
         return operations
     existing = _existing(training, _alike(training, supporting, ignored), ignored, operations)
@@ -59,9 +58,9 @@ def _alike(training: TrainingSet, supporting: Ints, ignored: list[int]) -> Ints:
     kinds, codes = summary(training.values, supporting, training.decimal)
     for k, key in enumerate(training.keys):
         if k in ignored:
-            kinds[k], codes[k] = Kind.SOME, 0
-        elif is_named(key) and kinds[k] != Kind.ABSENT:
-            kinds[k], codes[k] = Kind.ANY, 0
+            kinds[k], codes[k] = SOME, 0
+        elif is_named(key) and kinds[k] != ABSENT:
+            kinds[k], codes[k] = ANY, 0
     return matching_rows(training, Pattern(kinds.tolist(), codes.tolist()))
 
 

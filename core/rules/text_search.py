@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-
-import numpy as np
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 _BETWEEN = "\n"  # no URL in standard form has it; texts that do are searched one by one
 
@@ -16,13 +15,16 @@ class SearchedTexts:
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
         self._joined = _BETWEEN.join(texts)
-        self._ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + len(_BETWEEN))
+        self._ends = list(accumulate(len(text) + len(_BETWEEN) for text in texts))
+        self._is_plain = self._joined.count(_BETWEEN) == max(0, len(texts) - 1)
 
-    def containing(self, piece: str) -> list[int]:
+    def containing(self, piece: str) -> Iterator[int]:
         """The numbers of the texts that contain it, in order."""
-        is_plain = self._joined.count(_BETWEEN) == max(0, len(self._texts) - 1)
-        if not piece or _BETWEEN in piece or not is_plain:
-            return [number for number, text in enumerate(self._texts) if piece in text]
-        found = [match.start() for match in re.finditer(re.escape(piece), self._joined)]
-        numbers: list[int] = np.unique(np.searchsorted(self._ends, found, side="right")).tolist()
-        return numbers
+        if not piece or _BETWEEN in piece or not self._is_plain:
+            yield from (number for number, text in enumerate(self._texts) if piece in text)
+            return
+        at = self._joined.find(piece)
+        while at >= 0:
+            number = bisect_right(self._ends, at)
+            yield number
+            at = self._joined.find(piece, self._ends[number])

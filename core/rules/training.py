@@ -94,6 +94,20 @@ class TrainingSet:
         return repeated
 
     @cached_property
+    def all_rows(self) -> Ints:
+        return np.arange(self.size, dtype=np.int32)
+
+    def rows_with(self, key: int, value: int) -> Ints:
+        """The rows with this value of a key, in order."""
+        if (key, value) not in self._rows_with:
+            self._rows_with[key, value] = np.flatnonzero(self.values[key] == value).astype(np.int32)
+        return self._rows_with[key, value]
+
+    @cached_property
+    def _rows_with(self) -> dict[tuple[int, int], Ints]:
+        return {}
+
+    @cached_property
     def row_of(self) -> dict[str, int]:
         return {url: row for row, url in enumerate(self.urls)}
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dustream.core.rules import pattern_tree
-from dustream.core.rules.growth import SALIENT_FREQUENCY_MIN, summary
-from dustream.core.rules.pattern_tree import Kind, build_pattern_tree
+from dustream.core.rules.growth import IS, SALIENT_FREQUENCY_MIN, summary
+from dustream.core.rules.pattern_tree import build_pattern_tree
 from dustream.core.rules.training import ABSENT, KnownUrl, TrainingSet, training_set
 from dustream.streams.generate.planted_sites import big_site, mislabelled, planted_site
 
@@ -72,6 +72,6 @@ def test_patterns_below_the_root_are_those_of_their_rows() -> None:
     for node in tree.nodes:
         kinds, codes = summary(tree.training.values, tree.rows(node), tree.training.decimal)
         assert (node.kinds.tolist(), node.codes.tolist()) == (kinds.tolist(), codes.tolist())
-        assert all(kind != Kind.IS or code != ABSENT for kind, code in zip(node.kinds, node.codes, strict=True))
+        assert all(kind != IS or code != ABSENT for kind, code in zip(node.kinds, node.codes, strict=True))
     root = tree.root
     assert root is not None and root.kinds.tolist() == tree.nodes[0].kinds.tolist()
