@@ -283,7 +283,7 @@ class Containers:
     def _drop_candidate(self, serial: int, container: int) -> None:
         self._forget_candidate(serial, container)
         release, home = Release(serial_of(container), page_id(self._partition, serial)), home_of(container)
-        if home == self._partition:  # at once: a message would arrive after the pair is weighed again here
+        if home == self._partition:  # at once: a message could arrive after the pair is weighed again here
             self.release(release)
         else:
             self._out.append(Send("tier2", home, release))
@@ -413,7 +413,12 @@ class Containers:
         for page in sorted(dependents):
             by_home.setdefault(home_of(page), []).append(serial_of(page))
         own = page_id(self._partition, row.post)
-        self._out += [Send("tier2", home, Stands(tuple(pages), own, orders, kept)) for home, pages in by_home.items()]
+        for home, pages in by_home.items():
+            stands = Stands(tuple(pages), own, orders, kept)
+            if home == self._partition:  # at once, as its pages are weighed and released
+                self.stands(stands)
+            else:
+                self._out.append(Send("tier2", home, stands))
 
 
 @kernel
