@@ -143,8 +143,9 @@ class Weigh(Struct, frozen=True, array_like=True, tag="weigh"):
 
 
 class Weight(Struct, frozen=True, array_like=True):
-    """The share of a page that a container (its id) has. If it is large enough, also the share of the page's feature
-    code, if both have one; the container's vertex; its keys in the orders; and the markets in which it is kept."""
+    """The share of a page that a container (its id) has, 0 if it is too small. If it is large enough, also the share of
+    the page's feature code, if both have one; the container's vertex; its keys in the orders; and the markets in which
+    it is kept."""
 
     container: int
     share: float

@@ -17,7 +17,7 @@ Implementation:
   and the container's standing: its keys in the orders, and the markets in which it is kept. If the share is enough, the
   page *depends* on the container and is notified when that standing changes. Otherwise the pair is *rejected* for good,
   because contents do not change under a serial. Rejected pairs are most of all, so they have no rows: after the task is
-  opened, one that is proposed again is weighed again.
+  opened, one that is proposed again is weighed again. A pair with the same home needs no messages.
 - The page's record in `pages` is notified of its container, and answers in which markets the page is dropped for it:
   only where the page is alone in its group.
 A term of more than a bounded number of pages proposes nothing, so a page has few candidates and few dependents.
@@ -34,10 +34,10 @@ from numpy.typing import NDArray
 
 from dustream.core.containment.rows import PostedPages, home_of, page_id, serial_of
 from dustream.core.containment.sketch import SHINGLES_MIN, Sketch, sketch_of
+from dustream.core.kernels.compile import kernel
 from dustream.core.processor import Send, Table, TaskState
-from dustream.core.text.repeatability import repeatability
+from dustream.core.text.repeatability import common_chars_min, repeatability
 from dustream.core.text.shingle_bytes import shingle_array, shingle_count
-from dustream.core.text.shingles import common_shingles
 from dustream.core.tier2.rows import (
     CandidateRow,
     ContainerRow,
@@ -110,6 +110,8 @@ class Containers:
         self._dependents: dict[int, set[int]] = {}  # by the container's serial: ids of pages
         self._waiting: set[int] = set()  # winners not posted yet
         self._unposted: dict[int, list[int]] = {}  # serials to withdraw, by partition of the terms
+        self._proposed: list[Propose] = []  # in this step
+        self._undecided: set[int] = set()  # serials of pages whose containers changed in this step
         self._out: list[Send] = []
         for number in vertices.numbers():
             row = vertices.row(number)
@@ -125,10 +127,16 @@ class Containers:
     # Posting
 
     def drain(self, *, at_rest: bool = False) -> list[Send]:
-        """At the end of a step: apply changes of the stars, post waiting entries if it is time, return the messages."""
+        """At the end of a step: apply proposals and changes of the stars, decide the pages concerned, post waiting
+        entries if it is time, return the messages."""
+        if self._proposed:
+            self._apply_proposals()
         changed, self._vertices.changed = sorted(self._vertices.changed), set()
         for number in changed:
             self._follow(number)
+        undecided, self._undecided = sorted(self._undecided), set()
+        for serial in undecided:
+            self._decide(self._vertices.row(self._numbers[serial]))
         if self._waiting and (at_rest or len(self._waiting) >= self._rules.waiting_max):
             self._post_waiting()
         unposted, self._unposted = self._unposted, {}
@@ -144,7 +152,7 @@ class Containers:
         is_winner = won_markets(row) != 0
         if row.post and is_winner:
             self._notify_dependents(row)
-            self._decide(row)
+            self._undecided.add(row.post)
         elif row.post:
             self._withdraw(number, row)
             self._vertices.put(number, replace(row, post=0))
@@ -209,6 +217,7 @@ class Containers:
         for partition in set(self._partitions_of(_sketch(self._vertices.content(number)).terms).tolist()):
             self._unposted.setdefault(partition, []).append(serial)
         del self._numbers[serial]
+        self._undecided.discard(serial)
         for container in list(self._candidates.get(serial, ())):
             self._drop_candidate(serial, container)
         self._rejected.pop(serial, None)
@@ -224,39 +233,48 @@ class Containers:
     # Candidates
 
     def propose(self, message: Propose) -> None:
-        """Apply pairs that share terms, or no longer do."""
-        columns = (message.pages, message.containers, message.changes)
-        pages, containers, changes = (np.frombuffer(column, dtype="<i8").tolist() for column in columns)
-        new: dict[tuple[int, int], list[int]] = {}  # containers by page and their home
-        for page, container, change in zip(pages, containers, changes, strict=True):
+        """Note pairs that share terms, or no longer do. The partitions of the terms propose the same pairs, so those of
+        a step are applied together."""
+        self._proposed.append(message)
+
+    def _apply_proposals(self) -> None:
+        proposed, self._proposed = self._proposed, []
+        new: dict[tuple[int, int], dict[int, int]] = {}  # by page and the containers' home: terms by container
+        for page, container, change in _summed(proposed):
             serial = serial_of(page)
-            if serial in self._numbers and self._change_candidate(serial, container, change):
-                new.setdefault((serial, home_of(container)), []).append(serial_of(container))
-        for (serial, home), serials in new.items():
+            if change and serial in self._numbers and not self._change_candidate(serial, container, change):
+                new.setdefault((serial, home_of(container)), {})[container] = change
+        for (serial, home), terms in new.items():
             content = self._vertices.content(self._numbers[serial])
-            weigh = Weigh(page_id(self._partition, serial), tuple(serials), content.shingles, content.code)
-            self._out.append(Send("tier2", home, weigh))
+            containers = tuple([serial_of(container) for container in terms])
+            weigh = Weigh(page_id(self._partition, serial), containers, content.shingles, content.code)
+            if home == self._partition:
+                for weight in self._weights(weigh):
+                    self._take_weight(serial, weight, terms[weight.container])
+            else:
+                for container, shared in terms.items():
+                    self._put_candidate(serial, container, CandidateRow(shared))
+                self._out.append(Send("tier2", home, weigh))
 
     def _change_candidate(self, serial: int, container: int, change: int) -> bool:
-        """Returns whether the candidate is new."""
-        rejected = self._rejected.get(serial, {})
-        if container in rejected:
+        """Returns False for a new candidate, which the caller has weighed."""
+        rejected = self._rejected.get(serial)
+        if rejected is not None and container in rejected:
             rejected[container] += change
             if rejected[container] <= 0:
                 del rejected[container]
-            return False
-        known = self._candidates.get(serial, {}).get(container)
-        if known is None and change < 0:
-            return False  # rejected before the task was opened
+            return True
+        candidates = self._candidates.get(serial)
+        known = None if candidates is None else candidates.get(container)
         if known is None:
-            self._put_candidate(serial, container, CandidateRow(change))
-        elif known.terms + change > 0:
+            return change < 0  # rejected before the task was opened
+        if known.terms + change > 0:
             self._put_candidate(serial, container, replace(known, terms=known.terms + change))
         else:
             self._drop_candidate(serial, container)
             if self._is_enough(known):
-                self._decide(self._vertices.row(self._numbers[serial]))
-        return known is None
+                self._undecided.add(serial)
+        return True
 
     def _put_candidate(self, serial: int, container: int, row: CandidateRow) -> None:
         self._candidates.setdefault(serial, {})[container] = row
@@ -264,8 +282,11 @@ class Containers:
 
     def _drop_candidate(self, serial: int, container: int) -> None:
         self._forget_candidate(serial, container)
-        release = Release(serial_of(container), page_id(self._partition, serial))
-        self._out.append(Send("tier2", home_of(container), release))
+        release, home = Release(serial_of(container), page_id(self._partition, serial)), home_of(container)
+        if home == self._partition:  # at once: a message could arrive after the pair is weighed again here
+            self.release(release)
+        else:
+            self._out.append(Send("tier2", home, release))
 
     def _forget_candidate(self, serial: int, container: int) -> None:
         mine = self._candidates[serial]
@@ -276,22 +297,26 @@ class Containers:
 
     def weigh(self, message: Weigh) -> None:
         """At the containers' home: compute their shares of the page, and report their standing."""
-        page = shingle_array(message.shingles)
-        weights = [
-            self._weight(message, page, serial, self._numbers[serial])
-            for serial in message.containers
-            if serial in self._numbers
-        ]
-        if weights:
-            answer = Weighed(serial_of(message.page), tuple(weights))
-            self._out.append(Send("tier2", home_of(message.page), answer))
+        if weights := self._weights(message):
+            self._out.append(Send("tier2", home_of(message.page), Weighed(serial_of(message.page), weights)))
 
-    def _weight(self, message: Weigh, page: Shingles, serial: int, number: int) -> Weight:
-        content = self._vertices.content(number)
+    def _weights(self, message: Weigh) -> tuple[Weight, ...]:
+        serials = [serial for serial in message.containers if serial in self._numbers]
+        if not serials:
+            return ()
+        numbers = [self._numbers[serial] for serial in serials]
+        contents = [self._vertices.content(number).shingles for number in numbers]
+        sizes = np.array([shingle_count(content) for content in contents], dtype=np.int64)
+        needed = common_chars_min(shingle_count(message.shingles), self._rules.share_min)
+        found = common_counts(shingle_array(message.shingles), shingle_array(b"".join(contents)), sizes, needed)
+        each = zip(found.tolist(), serials, numbers, strict=True)
+        return tuple([self._weight(message, *of_one) for of_one in each])
+
+    def _weight(self, message: Weigh, common: int, serial: int, number: int) -> Weight:
         own = page_id(self._partition, serial)
-        share = int(common_shingles(page, shingle_array(content.shingles))) / page.size
-        if share < self._rules.share_min:
-            return Weight(own, share)
+        if common < 0:
+            return Weight(own, 0.0)
+        share, content = common / shingle_count(message.shingles), self._vertices.content(number)
         self._dependents.setdefault(serial, set()).add(message.page)
         self._dependent_rows.put(_pair_key(serial, message.page), DependentRow())
         row = self._vertices.row(number)
@@ -302,16 +327,19 @@ class Containers:
         page, candidates = message.page, self._candidates.get(message.page, {})
         for weight in message.weights:
             known = candidates.get(weight.container)
-            if known is None:
-                continue
-            if weight.share < self._rules.share_min:
-                self._forget_candidate(page, weight.container)
-                self._rejected.setdefault(page, {})[weight.container] = known.terms
-            else:
-                measured = weight.share, weight.code_share, weight.vertex, weight.orders, weight.kept
-                self._put_candidate(page, weight.container, CandidateRow(known.terms, *measured))
-        if any(map(self._is_enough, candidates.values())):
-            self._decide(self._vertices.row(self._numbers[page]))
+            if known is not None:
+                if weight.share < self._rules.share_min:
+                    self._forget_candidate(page, weight.container)
+                self._take_weight(page, weight, known.terms)
+
+    def _take_weight(self, page: int, weight: Weight, terms: int) -> None:
+        """Reject a candidate or depend on it."""
+        if weight.share < self._rules.share_min:
+            self._rejected.setdefault(page, {})[weight.container] = terms
+        else:
+            measured = weight.share, weight.code_share, weight.vertex, weight.orders, weight.kept
+            self._put_candidate(page, weight.container, CandidateRow(terms, *measured))
+            self._undecided.add(page)
 
     def stands(self, message: Stands) -> None:
         """Apply a change of a container's standing."""
@@ -320,7 +348,7 @@ class Containers:
             if known is not None and self._is_enough(known):
                 row = replace(known, orders=message.orders, kept=message.kept)
                 self._put_candidate(page, message.container, row)
-                self._decide(self._vertices.row(self._numbers[page]))
+                self._undecided.add(page)
 
     def release(self, message: Release) -> None:
         """Remove a page that no longer depends on this container."""
@@ -385,7 +413,45 @@ class Containers:
         for page in sorted(dependents):
             by_home.setdefault(home_of(page), []).append(serial_of(page))
         own = page_id(self._partition, row.post)
-        self._out += [Send("tier2", home, Stands(tuple(pages), own, orders, kept)) for home, pages in by_home.items()]
+        for home, pages in by_home.items():
+            stands = Stands(tuple(pages), own, orders, kept)
+            if home == self._partition:  # at once, as its pages are weighed and released
+                self.stands(stands)
+            else:
+                self._out.append(Send("tier2", home, stands))
+
+
+@kernel
+def common_counts(page: Shingles, others: Shingles, sizes: NDArray[np.int64], needed: int) -> NDArray[np.int64]:
+    """How many shingles of a page each of some pages has, or -1 if fewer than `needed`. The shingles of the others are
+    concatenated, `sizes` of each."""
+    found, start = np.empty(len(sizes), dtype=np.int64), 0
+    spare = len(page) - needed
+    for which in range(len(sizes)):
+        end = start + sizes[which]
+        i, j, common = 0, start, 0
+        while i < len(page) and j < end and i - common <= spare:
+            left, right = page[i], others[j]
+            common += left == right
+            i += left <= right
+            j += right <= left
+        found[which] = common if common >= needed else -1
+        start = end
+    return found
+
+
+def _summed(messages: list[Propose]) -> Iterator[tuple[int, int, int]]:
+    """The pairs proposed and the sum of their changes."""
+    pages, containers, changes = (
+        np.frombuffer(b"".join(column), dtype="<i8")
+        for column in zip(*((each.pages, each.containers, each.changes) for each in messages), strict=True)
+    )
+    order = np.lexsort((containers, pages))
+    pages, containers = pages[order], containers[order]
+    is_first = np.ones(len(order), dtype=np.bool_)
+    is_first[1:] = (pages[1:] != pages[:-1]) | (containers[1:] != containers[:-1])
+    sums = np.add.reduceat(changes[order], np.flatnonzero(is_first)) if len(order) else changes
+    return zip(pages[is_first].tolist(), containers[is_first].tolist(), sums.tolist(), strict=True)
 
 
 def _best(candidates: list[CandidateRow], market: int, order: bytes) -> Verdict | None:
@@ -410,4 +476,4 @@ def _key(serial: int) -> str:
 
 
 def _pair_key(serial: int, other: int) -> str:
-    return f"{serial:012x}{other:016x}"
+    return "%012x%016x" % (serial, other)  # noqa: UP031 (faster than a format string)

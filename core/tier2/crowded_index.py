@@ -42,7 +42,7 @@ class CrowdedIndex:
         self._heavy_settings = tau, shingles_of, permutations, shingle_cache_bytes_max // HEAVY_CACHE_SHARE
         self._crowd = Crowd(self._light.ratio, self._set)
         self._crowd_min = CROWD_MIN
-        self._newest: tuple[int, NDArray[np.uint64]] = (-1, np.zeros(0, dtype=np.uint64))  # perhaps not stored yet
+        self._newest: tuple[int, Query | None] = (-1, None)  # perhaps not stored yet
 
     def __len__(self) -> int:
         return len(self._light) + (0 if self._heavy is None else len(self._heavy))
@@ -66,7 +66,7 @@ class CrowdedIndex:
         self._light.rebuild(pages)
 
     def insert(self, number: int, query: Query, component: int | None = None) -> None:
-        self._newest = number, _set_of(query)
+        self._newest = number, query
         part = self._heavy_part(query)
         if part is None:
             self._light.insert(number, query, component)
@@ -169,7 +169,10 @@ class CrowdedIndex:
             self._heavy.move_to(self._light, number)
 
     def _set(self, number: int) -> NDArray[np.uint64]:
-        return self._newest[1] if number == self._newest[0] else self._shingles_of(number).astype(np.uint64)
+        newest, query = self._newest
+        if number == newest and query is not None:
+            return _set_of(query)
+        return self._shingles_of(number).astype(np.uint64)
 
     def _apart(self, numbers: Iterable[int]) -> tuple[list[int], list[int]]:
         every = list(numbers)

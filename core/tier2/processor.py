@@ -212,8 +212,10 @@ class Tier2Processor:
         self._out.append(Send("pages", url_of(vertex), placed))
 
     def _probe(self, message: Probe, query: Query) -> None:
-        content = message.signature
         matches = _matches(self._present.entries, query, order_key(message.vertex))
+        if not matches and not message.same:
+            return
+        content = message.signature
         stars = tuple([StarRow(key, flag_sent=flag) for key, flag in zip(message.keys, message.winner, strict=True)])
         row = VertexRow(message.vertex, False, message.home, (), content.content_hash, stars, same=message.same)
         if row.same:
