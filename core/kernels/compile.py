@@ -7,6 +7,7 @@ again. A function that only compiled code calls needs neither, and both take lon
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar, cast
 
 from numba import njit
@@ -40,9 +41,9 @@ def _on_disk(function: Function, **options: Any) -> Function:
     dispatcher = njit(**_KERNEL, **options)(function)
     dispatcher._cache = MachineCode(function)
     if "inline" not in options:
-        within: Any = inner(function)
-        dispatcher.get_call_template = within.get_call_template
-        dispatcher.get_overload = within.get_overload
+        within: Callable[[], Any] = cache(lambda: inner(function))
+        dispatcher.get_call_template = lambda *types: within().get_call_template(*types)
+        dispatcher.get_overload = lambda types: within().get_overload(types)
     return cast("Function", dispatcher)
 
 
