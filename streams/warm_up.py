@@ -19,6 +19,7 @@ from typing import Final
 
 import numpy as np
 
+from dustream.core.containment.sketch import code_terms
 from dustream.core.intake import take_in
 from dustream.core.once.contents import MemorySpool
 from dustream.core.pipeline import PAGES, pipeline
@@ -27,7 +28,9 @@ from dustream.core.rules.example_site import learn_some_rules as learn_some_rule
 from dustream.core.settings import Settings
 from dustream.core.text.kept import KEPT_BYTES_MAX
 from dustream.core.text.permutations import ADDENDS, MULTIPLIERS
+from dustream.core.text.repeatability import repeatability
 from dustream.core.text.shingles import DEFAULT_TABLE, DIMENSIONS
+from dustream.core.tier2.index import SimilarityIndex
 from dustream.schemas.crawl import CrawlEvent
 from dustream.schemas.pages import Crawl
 from dustream.schemas.signature import SIGNATURE_VERSION, PageSignature
@@ -104,6 +107,27 @@ def compare_some_pages() -> None:
     engine = EmbeddedEngine(pipeline(SETTINGS), MemoryStore())
     engine.run([_feed(_some_signed_pages())])
     engine.run([_feed((*some_deaths(), *a_crowd(CROWD + 1)))])
+    split_a_component()
+    compare_some_codes()
+
+
+def split_a_component() -> None:
+    """Copies of one text that fall into two components, which then merge again."""
+    signature = _signature(range(SHINGLES))
+    index = SimilarityIndex(SETTINGS.threshold, lambda page: np.frombuffer(signature.shingles, np.uint64))
+    [query] = index.queries([signature])
+    for page in range(COPIES):
+        index.insert(page, query, component=1)
+    index.separate([0], component=2)
+    index.relabel([0], component=1)
+    index.first_match_per_component(query, order_key=0)
+
+
+def compare_some_codes() -> None:
+    """Feature codes, by which pages in languages without spaces between words are contained in others."""
+    code = "".join(chr(0x4E00 + number) for number in range(SHINGLES))
+    code_terms(code)
+    repeatability(code, code)
 
 
 def compare_some_pages_at_once() -> None:

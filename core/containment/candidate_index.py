@@ -59,7 +59,8 @@ def _is_candidate(sizes: Links, masks: Masks, page: int, asks: int, container: i
 def _note(found: Numbers, count: int, page: int, container: int, sign: int) -> Numbers:
     if count == len(found):
         larger = np.empty((2 * count, 3), dtype=np.int64)
-        larger[:count] = found
+        for row in range(count):
+            copy_into(larger[row], found[row])
         found = larger
     found[count, 0], found[count, 1], found[count, 2] = page, container, sign
     return found

@@ -12,19 +12,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dustream.core.kernels.native import Compiler, JITCodeLibrary
+from dustream.core.kernels.native import Compiler, JITCodeLibrary, create_new_function_pass_manager
+from dustream.core.kernels.shortcuts import shortcuts
 
 
 class _KernelLibrary(JITCodeLibrary):
     """Code that Python calls."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
-        """numba prepares an optimiser for declarations, too, which are most of a module."""
+        """Only what makes them small: they are optimised with all that they call, in the end."""
         ll_module.data_layout = self._codegen._data_layout
+        builder = self._codegen._pass_builder()  # type: ignore[no-untyped-call]
+        passes = create_new_function_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
         for function in ll_module.functions:
             if not function.is_declaration:
-                passes, builder = self._codegen._function_pass_manager()  # type: ignore[no-untyped-call]
                 passes.run(function, builder)
+
+    def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
+        """numba would add the code for others to link in; those that call a kernel contain code of their own."""
+        self._ensure_finalized()  # type: ignore[no-untyped-call]
+        return self.name, "object", (self._get_compiled_object(), b"")  # type: ignore[no-untyped-call]
 
 
 class _LinkedLibrary(_KernelLibrary):
@@ -68,11 +78,13 @@ class InnerCompiler(Compiler):
 class KernelCompiler(Compiler):
     """Compiles a function that Python calls, with the environments of the functions that it contains."""
 
+    makes_kernels = True
+
     def compile_extra(self, func: Any) -> Any:
         codegen = self.state.targetctx.codegen()
         self.state.library = _KernelLibrary(codegen, func.__qualname__)  # type: ignore[no-untyped-call]
         self.state.library.enable_object_caching()
-        with libraries_of(_LinkedLibrary, codegen), _no_garbage_collection():
+        with libraries_of(_LinkedLibrary, codegen), _no_garbage_collection(), shortcuts():
             result = super().compile_extra(func)  # type: ignore[no-untyped-call]
         for environment in result._find_referenced_environments():
             result.library.codegen.set_env(environment.env_name, environment)

@@ -7,34 +7,24 @@ from functools import cached_property
 from typing import Any
 
 from dustream.core.kernels.linked_code import libraries_of
-from dustream.core.kernels.native import Cache, FunctionCache, JITCodeLibrary, parse_bitcode, rtsys
+from dustream.core.kernels.native import Cache, FunctionCache, JITCodeLibrary, rtsys
 
 
 class _LoadedLibrary(JITCodeLibrary):
-    """Machine code from disk. Beside it is the code that other kernels contain; most are never compiled again, so that
-    is parsed when one is."""
-
-    _linked_code: bytes
+    """Machine code from disk."""
 
     @classmethod
     def _unserialize(cls, codegen: Any, state: Any) -> _LoadedLibrary:
-        name, _, (machine_code, linked_code) = state
+        name, _, (machine_code, _) = state
         library = cls(codegen, name)
         library.enable_object_caching()  # type: ignore[no-untyped-call]
         library._set_compiled_object(machine_code)  # type: ignore[no-untyped-call]
-        library._linked_code = linked_code
         library._finalize_final_module()  # type: ignore[no-untyped-call]
         return library
 
     def get_pointer_to_function(self, name: str) -> Any:
         """numba would look the name up in the other code."""
         return self._codegen._engine.get_function_address(name)
-
-    def _get_module_for_linking(self) -> Any:
-        if self._shared_module is None:
-            self._shared_module = parse_bitcode(self._linked_code)
-            self._codegen._engine._load_defined_symbols(self._shared_module)  # type: ignore[no-untyped-call]
-        return self._shared_module
 
 
 class MachineCode(Cache):

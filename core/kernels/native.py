@@ -1,4 +1,4 @@
-"""The parts of numba and llvmlite that our intrinsics are written with.
+"""The parts of numba and llvmlite that our intrinsics and our compiler are written with.
 
 They are not a public interface: pyproject.toml bounds numba's version, and every other module imports them from here.
 """
@@ -6,15 +6,20 @@ They are not a public interface: pyproject.toml bounds numba's version, and ever
 from __future__ import annotations
 
 from llvmlite import ir
-from llvmlite.binding import parse_bitcode
+from llvmlite.binding.newpassmanagers import create_new_function_pass_manager
 from numba import config, types
-from numba.core import cgutils
+from numba.core import cgutils, event
 from numba.core.caching import FunctionCache
 from numba.core.caching import _Cache as Cache
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, DefaultPassBuilder
+from numba.core.compiler_machinery import PassManager
 from numba.core.event import Event, Listener, install_listener
+from numba.core.postproc import PostProcessor
+from numba.core.runtime.context import NRTContext
 from numba.core.runtime.nrt import rtsys
+from numba.core.targetconfig import TargetConfig
+from numba.core.transforms import canonicalize_cfg
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import as_dtype
@@ -22,17 +27,24 @@ from numba.np.numpy_support import as_dtype
 __all__ = [
     "Cache",
     "Compiler",
+    "DefaultPassBuilder",
     "Event",
     "FunctionCache",
     "JITCodeLibrary",
     "Listener",
+    "NRTContext",
+    "PassManager",
+    "PostProcessor",
+    "TargetConfig",
     "as_dtype",
+    "canonicalize_cfg",
     "cgutils",
     "config",
+    "create_new_function_pass_manager",
+    "event",
     "install_listener",
     "intrinsic",
     "ir",
-    "parse_bitcode",
     "populate_array",
     "rtsys",
     "types",

@@ -332,7 +332,8 @@ def _gather_instances(
     too. True if the rule table is full."""
     full = False
     end_rank = np.zeros(len(by_end), np.int64)
-    end_rank[by_end] = np.arange(len(by_end))
+    for rank in range(len(by_end)):
+        end_rank[by_end[rank]] = rank
     seen = np.zeros(largest(likely.sketches) + 2, np.int64)
     groups, used = np.zeros((len(by_text), 3), np.int64), 1
     groups[0, 1] = len(by_text)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dustream.core.kernels.arrays import stable_order
+from dustream.core.kernels.arrays import copy_into, stable_order
 from dustream.core.kernels.compile import inner, kernel, merged
 from dustream.core.kernels.hash_slots import Ints, first_entry
 from dustream.core.rules.dust_eliminate import next_with_same_difference, refines
@@ -124,9 +124,10 @@ def _try_rules(
             break
         if verdict == VALID:
             rows, landed = _with_room(rows, used, len(found)), _with_room(landed, used, len(found))
-            rows[used : used + len(found)], landed[used : used + len(found)] = found, outcomes
+            copy_into(rows[used:], found)
+            copy_into(landed[used:], outcomes)
             used += len(found)
-            facts[count] = fact
+            copy_into(facts[count], fact)
             facts[count, F_SIDE], facts[count, F_END] = at, used
             count += 1
             kept[at // 2] = True
@@ -139,7 +140,7 @@ def _with_room(buffer: Ints, used: int, more: int) -> Ints:
     if used + more <= len(buffer):
         return buffer
     larger = np.zeros(2 * (used + more), np.int32)
-    larger[:used] = buffer[:used]
+    copy_into(larger, buffer[:used])
     return larger
 
 

@@ -29,4 +29,14 @@ def learn_some_rules() -> None:
         for item in range(ITEMS_TO_LEARN_FROM)
         for path in ("docs/topic", f"mirror/of{item % 7}")
     ]
-    learned_rules("site.example", sessions + words + mirrored, RulesSettings())
+    copies = [
+        SiteUrlRow(url, (item, 0), f"copied {item}", since=item, changed=item % 8 == 0)
+        for item in range(ITEMS_TO_LEARN_FROM)
+        for url in (
+            f"https://site.example/view/{item}/{item % 3}",
+            f"https://site.example/archive.php?document={item}",
+            f"https://mirror{item % 3}.site.example/list/{item}.html",
+            f"https://mirror{item % 2}.site.example/list/{item}.html",
+        )
+    ]
+    learned_rules("site.example", sessions + words + mirrored + copies, RulesSettings())

@@ -27,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dustream.core.kernels.arrays import copy_into
 from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.hash_slots import after
 
@@ -500,7 +501,9 @@ def new_text(t: Tables, keys: Words, content: Words, bare: bool, component: int)
     text = take_text(t)
     if text < 0:
         return -1
-    t.keys[text], t.content[text], t.label[text] = keys, content, component
+    copy_into(t.keys[text], keys)
+    copy_into(t.content[text], content)
+    t.label[text] = component
     t.marks[text, BARE], t.marks[text, SEEN] = bare, 0
     if not enter_buckets(t, text):
         free_text(t, text)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dustream.core.kernels.arrays import copy_into
 from dustream.core.kernels.compile import inner, kernel
 from dustream.core.tier2.odd_sketch import SIZE, SKETCH_WORDS, is_out_of_reach, odd_sketch
 
@@ -74,7 +75,7 @@ def remember(cache: ShingleCache, text: int, shingles: NDArray[np.uint64]) -> No
     if start + cells > len(cache.ring):
         cache.head[0] += len(cache.ring) - start
         start = 0
-    cache.ring[start : start + SKETCH_WORDS] = odd_sketch(shingles)
-    cache.ring[start + SKETCH_WORDS : start + cells] = shingles
+    copy_into(cache.ring[start:], odd_sketch(shingles))
+    copy_into(cache.ring[start + SKETCH_WORDS :], shingles)
     cache.place[text] = cache.head[0] + 1
     cache.head[0] += cells
