@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from corpora_peers import SHINGLE_WORDS, THRESHOLD, WORD
 from numpy.typing import NDArray
+from random_words import ROW_BYTES, ROW_WORDS, random_rows
 from result_files import Table, write_result
 from text import DATA, rows
 from watched import watched
@@ -40,7 +41,6 @@ REAL = ("A_networkx_doc", "A_kafka_site", "A_dolphinscheduler_zh_en", "B_recrawl
 SAMPLE = 20_000
 SMALL = 10_000  # rows on which all tools run, also those that take minutes for them
 SHARD_ROWS = 100_000
-ROW_WORDS = 120
 PEERS = Path(__file__).resolve().parent / "corpora_peers.py"
 
 
@@ -208,16 +208,11 @@ def dummies_table(texts: list[str]) -> Table:
 def write_random_words(folder: Path, count: int) -> None:
     """Shards of 100,000 rows, 120 random words each; every fifth row is the one before with another word."""
     folder.mkdir(parents=True)
-    words = np.array([f"w{number:05} " for number in range(50_000)], dtype="S7")
     draws = np.random.default_rng(1)
     for start in range(0, count, SHARD_ROWS):
         size = min(SHARD_ROWS, count - start)
-        drawn = draws.integers(0, len(words), (size, ROW_WORDS))
-        copies = np.arange(4, size, 5)
-        drawn[copies] = drawn[copies - 1]
-        drawn[copies, draws.integers(0, ROW_WORDS, len(copies))] = 0
-        data, row_bytes = words[drawn].tobytes(), 7 * ROW_WORDS
-        offsets = np.arange(size + 1, dtype=np.int64) * row_bytes
+        data = random_rows(draws, size)
+        offsets = np.arange(size + 1, dtype=np.int64) * ROW_BYTES
         texts = pa.LargeStringArray.from_buffers(size, pa.py_buffer(offsets), pa.py_buffer(data))
         table = pa.table({"id": np.arange(start, start + size), "text": texts})
         pq.write_table(table, folder / f"{start:09}.parquet", use_dictionary=False)

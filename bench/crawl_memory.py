@@ -15,34 +15,29 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import numpy as np
+from random_words import COPY_EVERY, ROW_BYTES, ROW_WORDS, random_rows
 from result_files import Table, write_result
 from watched import watched
 
 BIN = Path(sys.executable).parent
-PAGE_WORDS = 120
 PAGES_PER_SITE = 1_000
 PAGES_AT_ONCE = 50_000
 
 
 def write_pages(path: Path, count: int) -> None:
-    words = np.array([f"w{number:05} " for number in range(50_000)], dtype="S7")
     draws = np.random.default_rng(1)
     with path.open("wb") as file:
         for start in range(0, count, PAGES_AT_ONCE):
             size = min(PAGES_AT_ONCE, count - start)
-            drawn = draws.integers(0, len(words), (size, PAGE_WORDS))
-            copies = np.arange(4, size, 5)
-            drawn[copies] = drawn[copies - 1]
-            drawn[copies, draws.integers(0, PAGE_WORDS, len(copies))] = 0
-            texts = words[drawn].tobytes()
+            texts = random_rows(draws, size)
             for row in range(size):
-                text = texts[7 * PAGE_WORDS * row : 7 * PAGE_WORDS * (row + 1)]
+                text = texts[ROW_BYTES * row : ROW_BYTES * (row + 1)]
                 file.write(b'{"url": "%s", "html": "<p>%s"}\n' % (url_of(start + row).encode(), text))
 
 
 def url_of(number: int) -> str:
     site, page = divmod(number, PAGES_PER_SITE)
-    item, query = (page - 1, "?print=1") if page % 5 == 4 else (page, "")
+    item, query = (page - 1, "?print=1") if page % COPY_EVERY == COPY_EVERY - 1 else (page, "")
     return f"https://www.site-{site}.example/section-{item // 100}/an-article-of-some-length-{item}.html{query}"
 
 
@@ -72,7 +67,7 @@ def main() -> None:
         rows.append([*row, (int(row[-1]) - int(fixed[-1])) * (1 << 20) // count])
         print(rows[-1], flush=True)
     columns = ["pages", "s", "µs a page", "processor s", "peak MB", "of it not mapped MB", "not mapped, bytes a page"]
-    title = f"`dustream run --once`, {args.jobs} jobs, pages of {PAGE_WORDS} words"
+    title = f"`dustream run --once`, {args.jobs} jobs, pages of {ROW_WORDS} words"
     print(write_result("crawl_memory", [Table(title, columns, rows)]))
 
 
