@@ -8,7 +8,7 @@ from them: the engine calls `open` after every start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -58,6 +58,24 @@ class Resting(Protocol):
     def at_rest(self, state: TaskState) -> list[Send]:
         """Called when no input is left for now, possibly at any moment and any number of times. The final outcome must
         not depend on these calls."""
+
+
+class Part(NamedTuple):
+    """A part of the work at rest: how large it is, and what it consists of."""
+
+    size: int
+    content: Callable[[], Any]
+
+
+@runtime_checkable
+class Dividing(Protocol):
+    """A processor whose work at rest consists of independent parts, which an engine may have done on other cores."""
+
+    def parts_at_rest(self) -> list[Part]:
+        """The parts that `at_rest` would do now."""
+
+    def take_done(self, done: Any) -> None:
+        """The outcome of all parts, for the next `at_rest`."""
 
 
 def rows_after(table: Table[Row], prefix: str, after: str, limit: int) -> list[tuple[str, Row]]:

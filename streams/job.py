@@ -37,6 +37,7 @@ from dustream.streams.engine.state_rows import COUNTS_KEY, Counts
 from dustream.streams.engine.states import open_state, state_map
 from dustream.streams.folders import make_folder
 from dustream.streams.once.engine import OnceEngine
+from dustream.streams.once.rule_learning import learn_parts
 from dustream.streams.once.spool import FileSpool
 from dustream.streams.readers import expand_paths
 from dustream.streams.store.base import Store
@@ -152,7 +153,8 @@ def run_job(request: RunRequest, watcher: Watcher | None = None) -> RunSummary:
     try:
         cells = state_map(store, request.settings, request.partition_map, request.state)
         topology = pipeline(request.settings, cells, memory_bytes * 4 // 7)
-        open_engine = partial(EmbeddedEngine, topology, store, on_open=watcher.opening)
+        do_parts = partial(learn_parts, request.settings, request.jobs) if request.jobs > 1 else lambda parts: None
+        open_engine = partial(EmbeddedEngine, topology, store, on_open=watcher.opening, do_parts=do_parts)
         results = StoredResults(store, request.settings.partitions)
         return _Run(request, paths, store, open_engine, results, watcher).run()
     finally:

@@ -9,21 +9,21 @@ was learned before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dustream.core.processor import Send, Table, TaskState
+from dustream.core.processor import Part, Send, Table, TaskState
 from dustream.core.rules.decisions import RuleDecisionRow
 from dustream.core.rules.known_site import KnownSite, RulesSettings, SiteUrlRow, url_hash
 from dustream.core.rules.rewrite import rule_id
 from dustream.core.urls.standard import standard_form
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate, DecidedRule
-from dustream.schemas.rules import RuleSet
+from dustream.schemas.rules import RuleSet, UrlRule
 from dustream.schemas.status import Role
 
 OUTPUT_TOPIC: Final = "url.rules"
@@ -60,6 +60,14 @@ TABLES: dict[str, Any] = {
 }
 
 
+class SiteToLearn(Struct, frozen=True, array_like=True):
+    """What the rules of a site are learned from."""
+
+    site: str
+    rows: list[SiteUrlRow]
+    decisions: dict[str, RuleDecisionRow]
+
+
 class RulesProcessor:
     """Input `cluster.updates`, output `url.rules`, both by site."""
 
@@ -68,6 +76,7 @@ class RulesProcessor:
         self._changed: set[str] = set()
         self._known: dict[str, KnownSite] = {}
         self._kept_urls = 0
+        self._done: dict[str, RuleSet] | None = None  # by site, what was learned elsewhere for the next rest
 
     def open(self, state: TaskState) -> None:
         self._sites: Table[RuleSiteRow] = state.table("rule_sites")
@@ -78,6 +87,7 @@ class RulesProcessor:
 
     def process(self, state: TaskState, messages: Sequence[ClusterUpdate]) -> list[Send]:
         sent: list[Send] = []
+        self._done = None
         for update in messages:
             if update.site:
                 self._decide(update.site, update.decisions)
@@ -98,13 +108,34 @@ class RulesProcessor:
 
     def at_rest(self, state: TaskState) -> list[Send]:
         """Nothing is left to read for now: learn all sites of which anything changed."""
+        done, self._done = self._done, None
         sent: list[Send] = []
+        for site, row in self._to_learn():
+            if done is None:
+                sent += self._learn(site, row)
+            else:
+                sent += self._learned(site, row, done[site].rules if site in done else ())
+        self._changed.clear()
+        return sent
+
+    def parts_at_rest(self) -> list[Part]:
+        """Sites to learn, by their URLs."""
+        return [Part(row.urls, partial(self._site_to_learn, site)) for site, row in self._to_learn()]
+
+    def take_done(self, done: dict[str, RuleSet]) -> None:
+        self._done = done
+
+    def _to_learn(self) -> Iterator[tuple[str, RuleSiteRow]]:
         for site in sorted(self._changed):
             row = self._sites.get(site)
             if row is not None and row.is_to_learn:
-                sent += self._learn(site, row)
-        self._changed.clear()
-        return sent
+                yield site, row
+
+    def _site_to_learn(self, site: str) -> SiteToLearn:
+        return SiteToLearn(site, [url for _, url in self._urls.scan(f"{site} ")], self._decided(site))
+
+    def _decided(self, site: str) -> dict[str, RuleDecisionRow]:
+        return {key[len(site) + 1 :]: decided for key, decided in self._decisions.scan(f"{site} ")}
 
     def _take(self, site: str, members: Sequence[ClusterMember]) -> list[Send]:
         row = self._sites.get(site) or RuleSiteRow()
@@ -141,12 +172,14 @@ class RulesProcessor:
         return self._learn(site, row, on_the_way=True) if row.changes >= enough else []
 
     def _learn(self, site: str, row: RuleSiteRow, on_the_way: bool = False) -> list[Send]:
-        """Publishes what was learned, if it is anything new."""
         known = self._known_site(site)
         size = known.size
-        decisions = {key[len(site) + 1 :]: decided for key, decided in self._decisions.scan(f"{site} ")}
-        rules = known.rules(site, self._settings, "tree" if on_the_way else "both", decisions)
+        rules = known.rules(site, self._settings, "tree" if on_the_way else "both", self._decided(site))
         self._kept_urls += known.size - size
+        return self._learned(site, row, rules, on_the_way)
+
+    def _learned(self, site: str, row: RuleSiteRow, rules: tuple[UrlRule, ...], on_the_way: bool = False) -> list[Send]:
+        """Publishes what was learned, if it is anything new."""
         learned_urls = min(row.urls, self._settings.sample_max)
         self._sites.put(site, replace(row, changes=0, learned_urls=learned_urls, is_interim=on_the_way))
         before = self._sets.get(site)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dustream.core.errors import stop_if_fatal
-from dustream.core.processor import Processor, Resting, Send
+from dustream.core.processor import Dividing, Part, Processor, Resting, Send
 from dustream.core.topology import ProcessorSpec, Topology, partition_of
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.engine.feed import Feed, rare_collections
@@ -30,6 +30,9 @@ COMMIT_WRITES = 100_000
 COMMIT_INTERVAL_S = 2.0  # a killed run loses at most this
 TASK_PREFIX = b"task/"
 FAILED_MESSAGE_EXCERPT_BYTES = 400
+
+DoParts = Callable[[list[Part]], Any]
+"""Does the parts of the work of tasks at rest; None if they had better do it themselves."""
 
 _ENCODER = msgspec.msgpack.Encoder()
 _JSON = msgspec.json.Encoder()
@@ -123,8 +126,11 @@ class EmbeddedEngine:
         commit_messages: int = COMMIT_MESSAGES,
         on_open: Callable[[Opening], None] = lambda opening: None,
         clock: Callable[[], float] = time.monotonic,
+        do_parts: DoParts = lambda parts: None,
     ) -> None:
+        """`do_parts` may do the work of tasks at rest on other cores."""
         self._store = store
+        self._do_parts = do_parts
         self._clock = clock
         self._batch_messages_max = batch_messages_max
         self._commit_messages = commit_messages
@@ -217,7 +223,25 @@ class EmbeddedEngine:
         of one task may be input for another."""
         has_sent = True
         while has_sent:
-            has_sent = bool(sum(self._rest_task(task, task.processor) for task in self._all_tasks()))
+            has_sent = False
+            for tasks in self._tasks.values():
+                self._divide_rest(tasks)
+                has_sent |= bool(sum(self._rest_task(task, task.processor) for task in tasks))
+
+    def _divide_rest(self, tasks: list[EmbeddedTask]) -> None:
+        """Have the work of these tasks done in parts, if it can be. What fails in parts fails in the task, too, and is
+        reported there."""
+        started = time.perf_counter()
+        dividing = [task.processor for task in tasks if isinstance(task.processor, Dividing)]
+        parts = [part for processor in dividing for part in processor.parts_at_rest()]
+        try:
+            done = self._do_parts(parts) if parts else None
+        except Exception as error:
+            stop_if_fatal(error)
+            done = None
+        for processor in dividing if done is not None else ():
+            processor.take_done(done)
+        self.seconds[tasks[0].spec.name] += time.perf_counter() - started
 
     def _rest_task(self, task: EmbeddedTask, processor: Processor) -> bool:
         """Returns whether the task sent anything."""

@@ -1,4 +1,4 @@
-"""Rules of all sites at once, on all cores: sites are learned independently of each other."""
+"""Rules of many sites on all cores: sites are learned independently of each other."""
 
 from __future__ import annotations
 
@@ -7,25 +7,49 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import chain
 from multiprocessing.connection import Connection
 
 import msgspec
+from msgspec import Struct
 
+from dustream.core.processor import Part
 from dustream.core.rules.example_site import learn_some_rules
 from dustream.core.rules.known_site import RulesSettings, learned_rules
 from dustream.core.rules.learn import LearnSettings
-from dustream.core.rules.processor import newest_decisions, newest_rows
+from dustream.core.rules.processor import SiteToLearn, newest_decisions, newest_rows
 from dustream.core.settings import Settings
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate, DecidedRule
 from dustream.schemas.rules import RuleSet
 from dustream.streams.engine.worker_processes import follow_parent, interrupts_ignored, worker_context
 
-URLS_MIN = 5_000  # fewer are learned from sooner by one process than it takes to start others
+URLS_MIN = 5_000  # fewer are learned from sooner by one process than it takes to start others; beside the largest site
 SHARES_PER_LEARNER = 8  # how long a site takes is not known beforehand, so learners take one share after the other
 
 _ENCODER = msgspec.msgpack.Encoder()
-_UPDATES = msgspec.msgpack.Decoder(list[ClusterUpdate])
 _RULE_SETS = msgspec.msgpack.Decoder(list[RuleSet])
+
+
+class Share(Struct, frozen=True, array_like=True):
+    """Sites that are learned together: all updates of them, or what is known of them."""
+
+    updates: list[ClusterUpdate] = []
+    sites: list[SiteToLearn] = []
+
+
+_SHARES = msgspec.msgpack.Decoder(Share)
+
+
+def learn_parts(settings: Settings, jobs: int, parts: list[Part]) -> dict[str, RuleSet] | None:
+    """The rules of sites, by site; None if one process learns them as soon."""
+    if sum(part.size for part in parts) - max((part.size for part in parts), default=0) < URLS_MIN:
+        return None
+    learning = RuleLearning(settings, jobs, URLS_MIN)
+    try:
+        learning.start_sites([(part.size, part.content()) for part in parts])
+        return {rules.site: rules for rules in learning.rule_sets()}
+    finally:
+        learning.close()
 
 
 class RuleLearning:
@@ -38,7 +62,7 @@ class RuleLearning:
         self._settings = settings
         are_wanted = jobs > 1 and urls >= URLS_MIN
         self._learners = [_Learner(settings) for _ in range(jobs)] if are_wanted else []
-        self._shares: deque[list[ClusterUpdate]] = deque()
+        self._shares: deque[Share] = deque()
 
     @property
     def is_beside(self) -> bool:
@@ -47,7 +71,25 @@ class RuleLearning:
 
     def start(self, updates: list[ClusterUpdate]) -> None:
         """Learn from these: all updates of all sites."""
-        self._shares.extend(_shares(updates, SHARES_PER_LEARNER * len(self._learners)))
+        sites: dict[str, list[ClusterUpdate]] = {}
+        urls: dict[str, int] = {}
+        for update in updates:
+            sites.setdefault(update.site, []).append(update)
+            urls[update.site] = urls.get(update.site, 0) + len(update.members)
+        shares = self._divided(urls)
+        self._start([Share(updates=[update for site in share for update in sites[site]]) for share in shares])
+
+    def start_sites(self, sites: list[tuple[int, SiteToLearn]]) -> None:
+        """Learn these sites; before each, the number of its URLs."""
+        by_name = {each.site: each for _, each in sites}
+        shares = self._divided({each.site: urls for urls, each in sites})
+        self._start([Share(sites=[by_name[site] for site in share]) for share in shares])
+
+    def _divided(self, urls: dict[str, int]) -> list[list[str]]:
+        return shares_of(urls, max(1, SHARES_PER_LEARNER * len(self._learners)))
+
+    def _start(self, shares: list[Share]) -> None:
+        self._shares.extend(shares)
         for learner in self._learners:
             learner.start(self._shares)
 
@@ -67,36 +109,34 @@ class RuleLearning:
             learner.close()
 
 
-def _shares(updates: list[ClusterUpdate], count: int) -> list[list[ClusterUpdate]]:
-    """Whole sites, so that each share has about as many URLs as the others; the largest first."""
-    if count < 2:
-        return [updates]
-    sites: dict[str, list[ClusterUpdate]] = {}
-    urls: dict[str, int] = {}
-    for update in updates:
-        sites.setdefault(update.site, []).append(update)
-        urls[update.site] = urls.get(update.site, 0) + len(update.members)
-    shares: list[list[ClusterUpdate]] = [[] for _ in range(count)]
+def shares_of(urls: dict[str, int], count: int) -> list[list[str]]:
+    """Sites in at most so many shares, each with about as many URLs as the others; the largest first."""
+    shares: list[list[str]] = [[] for _ in range(count)]
     loads = [(0, number) for number in range(count)]
-    for site in sorted(sites, key=lambda each: (-urls[each], each)):
+    for site in sorted(urls, key=lambda each: (-urls[each], each)):
         load, least = heappop(loads)
-        shares[least] += sites[site]
+        shares[least].append(site)
         heappush(loads, (load + urls[site], least))
     return [shares[number] for _, number in sorted(loads, key=lambda each: (-each[0], each[1])) if shares[number]]
 
 
-def _learned(updates: list[ClusterUpdate], settings: Settings) -> Iterator[RuleSet]:
+def _learned(share: Share, settings: Settings) -> Iterator[RuleSet]:
     """The outcome of the rules processor at rest, site by site and without its tables."""
+    learn = RulesSettings(learn=LearnSettings.of(settings.rules))
+    for each in chain(_sites_in(share.updates), share.sites):
+        if rules := learned_rules(each.site, each.rows, learn, each.decisions):
+            yield RuleSet(site=each.site, version=1, rules=rules)
+
+
+def _sites_in(updates: list[ClusterUpdate]) -> Iterator[SiteToLearn]:
     members: dict[str, list[ClusterMember]] = {}
     decided: dict[str, list[DecidedRule]] = {}
     for update in updates:
         if update.site:
             members.setdefault(update.site, []).extend(update.members)
             decided.setdefault(update.site, []).extend(update.decisions)
-    learn = RulesSettings(learn=LearnSettings.of(settings.rules))
     for site in sorted(members):
-        if rules := learned_rules(site, newest_rows(members.pop(site)), learn, newest_decisions(site, decided[site])):
-            yield RuleSet(site=site, version=1, rules=rules)
+        yield SiteToLearn(site, list(newest_rows(members.pop(site))), newest_decisions(site, decided[site]))
 
 
 class _Learner:
@@ -109,18 +149,18 @@ class _Learner:
             self._process.start()
         theirs.close()
         self._found: list[RuleSet] = []
-        self._failed: list[list[ClusterUpdate]] = []
+        self._failed: list[Share] = []
 
     @property
     def pid(self) -> int:
         assert self._process.pid is not None
         return self._process.pid
 
-    def start(self, shares: deque[list[ClusterUpdate]]) -> None:
+    def start(self, shares: deque[Share]) -> None:
         self._thread = threading.Thread(target=self._hand_out, args=(shares,), daemon=True)
         self._thread.start()
 
-    def _hand_out(self, shares: deque[list[ClusterUpdate]]) -> None:
+    def _hand_out(self, shares: deque[Share]) -> None:
         while True:
             try:
                 share = shares.popleft()
@@ -133,7 +173,7 @@ class _Learner:
                 self._failed.append(share)
                 return
 
-    def join(self, shares: deque[list[ClusterUpdate]]) -> list[RuleSet]:
+    def join(self, shares: deque[Share]) -> list[RuleSet]:
         """What it has found, once nothing is left to hand out; what it failed on goes back to the shares."""
         self._thread.join()
         shares.extend(self._failed)
@@ -151,7 +191,7 @@ def _learn_in_worker(settings: Settings, connection: Connection) -> None:
     learn_some_rules()
     while True:
         try:
-            share = _UPDATES.decode(connection.recv_bytes())
+            share = _SHARES.decode(connection.recv_bytes())
         except EOFError:
             return
         connection.send_bytes(_ENCODER.encode(list(_learned(share, settings))))

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dustream.core.pipeline import RULES
+from dustream.core.processor import Part
 from dustream.core.rules.processor import RulesProcessor, newest_rows
 from dustream.core.settings import Settings
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
@@ -17,7 +18,7 @@ from dustream.schemas.rules import RuleSet
 from dustream.streams.engine.tables import TaskTables
 from dustream.streams.once import rule_learning
 from dustream.streams.once.alone import spec_of
-from dustream.streams.once.rule_learning import RuleLearning
+from dustream.streams.once.rule_learning import RuleLearning, learn_parts, shares_of
 from dustream.streams.store.memory import MemoryStore
 
 SITES = 5
@@ -55,12 +56,45 @@ def test_processes_learn_what_one_learns(updates: list[ClusterUpdate], jobs: int
     assert learn_rules(updates, jobs) == alone
 
 
-def test_shares_are_whole_sites_of_about_equal_size_and_the_largest_comes_first(updates: list[ClusterUpdate]) -> None:
-    shares = rule_learning._shares(updates, 2)
-    sites = [{update.site for update in share} for share in shares]
-    assert sites == [{"shop-4.example", "shop-1.example", "shop-0.example"}, {"shop-3.example", "shop-2.example"}]
-    shares = rule_learning._shares(updates, 16)
-    assert [share[0].site for share in shares] == [f"shop-{site}.example" for site in reversed(range(SITES))]
+def test_shares_are_sites_of_about_equal_size_and_the_largest_comes_first() -> None:
+    urls = {f"shop-{site}": 40 * (site + 1) for site in range(SITES)}
+    assert shares_of(urls, 2) == [["shop-4", "shop-1", "shop-0"], ["shop-3", "shop-2"]]
+    assert shares_of(urls, 16) == [[f"shop-{site}"] for site in reversed(range(SITES))]
+
+
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_a_task_takes_what_processes_have_learned(updates: list[ClusterUpdate], jobs: int) -> None:
+    """Also after more has come, which they have not seen."""
+    tables = TaskTables(MemoryStore(), spec_of(Settings(), RULES), 0)
+    task = RulesProcessor()
+    task.open(tables)
+    for some in (updates[::2], updates):
+        task.process(tables, some)
+        done = learn_parts(Settings(), jobs, task.parts_at_rest())
+        assert done is not None and len(done) == SITES
+        task.take_done(done)
+        own = {site: rules.rules for site, rules in done.items()}
+        assert {send.key: send.message.rules for send in task.at_rest(tables)} == own
+        assert task.parts_at_rest() == [] and task.at_rest(tables) == []
+    assert own == {rules.site: rules.rules for rules in learn_rules(updates, 1)}
+
+
+def test_what_was_learned_before_more_came_is_not_taken(updates: list[ClusterUpdate]) -> None:
+    tables = TaskTables(MemoryStore(), spec_of(Settings(), RULES), 0)
+    task = RulesProcessor()
+    task.open(tables)
+    task.process(tables, updates[:1])
+    task.take_done({})
+    task.process(tables, updates)
+    assert len(task.at_rest(tables)) == SITES
+
+
+def test_one_large_site_is_learned_by_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [40 * (site + 1) for site in range(SITES)]  # 400 beside the largest
+    parts = [Part(size, lambda: pytest.fail("is not read")) for size in sizes]
+    monkeypatch.setattr(rule_learning, "URLS_MIN", 401)
+    assert learn_parts(Settings(), 2, parts) is None
+    assert learn_parts(Settings(), 2, []) is None
 
 
 @pytest.mark.parametrize("killed", [1, 2])
