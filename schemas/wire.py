@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, TypeVar
 
 import msgspec
@@ -57,4 +58,7 @@ def check_version(message: Struct) -> None:
 def json_schema(kind: type[Struct]) -> dict[str, Any]:
     """The published JSON Schema of a public message."""
     schema = msgspec.json.schema(kind)
+    for each in schema["$defs"].values():
+        if "description" in each:
+            each["description"] = inspect.cleandoc(each["description"])  # Python 3.13 does so itself, others do not
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": kind.__name__, **schema}
