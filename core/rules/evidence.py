@@ -80,7 +80,7 @@ class EvidenceIndex:
         """The fields of Evidence of each rule: what rewriting a slice of the order does."""
         training = self.training
         counts: npt.NDArray[np.int64] = _evidence_of_slices(
-            _Known(
+            _EvidenceColumns(
                 training.values, training.slots, training.hashes, training.clusters, training.avoid, training.repeated,
                 training.ages.since, training.ages.changed, self._marks,
             ), order, bounds, copied, fixed,
@@ -201,7 +201,7 @@ def _evidence_counts(
     return np.array([pairs, pairs - like_pairs, support, false, forbidden, gain, reached, len(changed), unknown])
 
 
-class _Known(NamedTuple):
+class _EvidenceColumns(NamedTuple):
     """The columns of a training set that evidence is counted by, and `EvidenceIndex._marks`."""
 
     values: Ints
@@ -216,7 +216,9 @@ class _Known(NamedTuple):
 
 
 @kernel
-def _evidence_of_slices(known: _Known, order: Ints, bounds: Ints, copied: Ints, fixed: Ints) -> npt.NDArray[np.int64]:
+def _evidence_of_slices(
+    known: _EvidenceColumns, order: Ints, bounds: Ints, copied: Ints, fixed: Ints
+) -> npt.NDArray[np.int64]:
     counts = np.zeros((len(bounds), 9), np.int64)
     for rule in range(len(bounds)):
         rows = order[bounds[rule, 0] : bounds[rule, 1]]

@@ -310,4 +310,5 @@ def test_command_does_not_import_the_others() -> None:
 
 def test_command_that_does_not_exist_is_refused_with_all_that_do() -> None:
     done = dustream("runn")
-    assert done.returncode == 2 and b"'run'" in done.stderr and b"'serve'" in done.stderr
+    choices = done.stderr.replace(b"'", b"").partition(b"choose from ")[2]  # quoted up to Python 3.11
+    assert done.returncode == 2 and {b"run", b"serve"} < set(choices.rstrip(b")\n").split(b", "))
