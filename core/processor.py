@@ -60,7 +60,7 @@ class Resting(Protocol):
         not depend on these calls."""
 
 
-class Part(NamedTuple):
+class RestPart(NamedTuple):
     """A part of the work at rest: how large it is, and what it consists of."""
 
     size: int
@@ -71,7 +71,7 @@ class Part(NamedTuple):
 class Dividing(Protocol):
     """A processor whose work at rest consists of independent parts, which an engine may have done on other cores."""
 
-    def parts_at_rest(self) -> list[Part]:
+    def parts_at_rest(self) -> list[RestPart]:
         """The parts that `at_rest` would do now."""
 
     def take_done(self, done: Any) -> None:

@@ -48,6 +48,14 @@ class MachineCode(Cache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The machine code for these argument types; None if it is not on disk."""
         rtsys.initialize(target_context)
+        try:
+            return self._loaded(sig, target_context)
+        except (AttributeError, ImportError):
+            # It names a class of an earlier version, which numba reads before it compares versions.
+            self._files.flush()  # type: ignore[no-untyped-call]
+            return None
+
+    def _loaded(self, sig: Any, target_context: Any) -> Any:
         with (
             libraries_of(_LoadedLibrary, target_context.codegen()),
             self._files._guard_against_spurious_io_errors(),

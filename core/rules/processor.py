@@ -17,7 +17,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dustream.core.processor import Part, Send, Table, TaskState
+from dustream.core.processor import RestPart, Send, Table, TaskState
 from dustream.core.rules.decisions import RuleDecisionRow
 from dustream.core.rules.known_site import KnownSite, RulesSettings, SiteUrlRow, url_hash
 from dustream.core.rules.rewrite import rule_id
@@ -118,9 +118,9 @@ class RulesProcessor:
         self._changed.clear()
         return sent
 
-    def parts_at_rest(self) -> list[Part]:
+    def parts_at_rest(self) -> list[RestPart]:
         """Sites to learn, by their URLs."""
-        return [Part(row.urls, partial(self._site_to_learn, site)) for site, row in self._to_learn()]
+        return [RestPart(row.urls, partial(self._site_to_learn, site)) for site, row in self._to_learn()]
 
     def take_done(self, done: dict[str, RuleSet]) -> None:
         self._done = done

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dustream.core.errors import stop_if_fatal
-from dustream.core.processor import Dividing, Part, Processor, Resting, Send
+from dustream.core.processor import Dividing, Processor, Resting, RestPart, Send
 from dustream.core.topology import ProcessorSpec, Topology, partition_of
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.engine.feed import Feed, rare_collections
@@ -31,7 +31,7 @@ COMMIT_INTERVAL_S = 2.0  # a killed run loses at most this
 TASK_PREFIX = b"task/"
 FAILED_MESSAGE_EXCERPT_BYTES = 400
 
-DoParts = Callable[[list[Part]], Any]
+DoParts = Callable[[list[RestPart]], Any]
 """Does the parts of the work of tasks at rest; None if they had better do it themselves."""
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 import msgspec
 from msgspec import Struct
 
-from dustream.core.processor import Part
+from dustream.core.processor import RestPart
 from dustream.core.rules.example_site import learn_some_rules
 from dustream.core.rules.known_site import RulesSettings, learned_rules
 from dustream.core.rules.learn import LearnSettings
@@ -30,17 +30,17 @@ _ENCODER = msgspec.msgpack.Encoder()
 _RULE_SETS = msgspec.msgpack.Decoder(list[RuleSet])
 
 
-class Share(Struct, frozen=True, array_like=True):
+class SitesShare(Struct, frozen=True, array_like=True):
     """Sites that are learned together: all updates of them, or what is known of them."""
 
     updates: list[ClusterUpdate] = []
     sites: list[SiteToLearn] = []
 
 
-_SHARES = msgspec.msgpack.Decoder(Share)
+_SHARES = msgspec.msgpack.Decoder(SitesShare)
 
 
-def learn_parts(settings: Settings, jobs: int, parts: list[Part]) -> dict[str, RuleSet] | None:
+def learn_parts(settings: Settings, jobs: int, parts: list[RestPart]) -> dict[str, RuleSet] | None:
     """The rules of sites, by site; None if one process learns them as soon."""
     if sum(part.size for part in parts) - max((part.size for part in parts), default=0) < URLS_MIN:
         return None
@@ -62,7 +62,7 @@ class RuleLearning:
         self._settings = settings
         are_wanted = jobs > 1 and urls >= URLS_MIN
         self._learners = [_Learner(settings) for _ in range(jobs)] if are_wanted else []
-        self._shares: deque[Share] = deque()
+        self._shares: deque[SitesShare] = deque()
 
     @property
     def is_beside(self) -> bool:
@@ -77,18 +77,18 @@ class RuleLearning:
             sites.setdefault(update.site, []).append(update)
             urls[update.site] = urls.get(update.site, 0) + len(update.members)
         shares = self._divided(urls)
-        self._start([Share(updates=[update for site in share for update in sites[site]]) for share in shares])
+        self._start([SitesShare(updates=[update for site in share for update in sites[site]]) for share in shares])
 
     def start_sites(self, sites: list[tuple[int, SiteToLearn]]) -> None:
         """Learn these sites; before each, the number of its URLs."""
         by_name = {each.site: each for _, each in sites}
         shares = self._divided({each.site: urls for urls, each in sites})
-        self._start([Share(sites=[by_name[site] for site in share]) for share in shares])
+        self._start([SitesShare(sites=[by_name[site] for site in share]) for share in shares])
 
     def _divided(self, urls: dict[str, int]) -> list[list[str]]:
         return shares_of(urls, max(1, SHARES_PER_LEARNER * len(self._learners)))
 
-    def _start(self, shares: list[Share]) -> None:
+    def _start(self, shares: list[SitesShare]) -> None:
         self._shares.extend(shares)
         for learner in self._learners:
             learner.start(self._shares)
@@ -120,7 +120,7 @@ def shares_of(urls: dict[str, int], count: int) -> list[list[str]]:
     return [shares[number] for _, number in sorted(loads, key=lambda each: (-each[0], each[1])) if shares[number]]
 
 
-def _learned(share: Share, settings: Settings) -> Iterator[RuleSet]:
+def _learned(share: SitesShare, settings: Settings) -> Iterator[RuleSet]:
     """The outcome of the rules processor at rest, site by site and without its tables."""
     learn = RulesSettings(learn=LearnSettings.of(settings.rules))
     for each in chain(_sites_in(share.updates), share.sites):
@@ -149,18 +149,18 @@ class _Learner:
             self._process.start()
         theirs.close()
         self._found: list[RuleSet] = []
-        self._failed: list[Share] = []
+        self._failed: list[SitesShare] = []
 
     @property
     def pid(self) -> int:
         assert self._process.pid is not None
         return self._process.pid
 
-    def start(self, shares: deque[Share]) -> None:
+    def start(self, shares: deque[SitesShare]) -> None:
         self._thread = threading.Thread(target=self._hand_out, args=(shares,), daemon=True)
         self._thread.start()
 
-    def _hand_out(self, shares: deque[Share]) -> None:
+    def _hand_out(self, shares: deque[SitesShare]) -> None:
         while True:
             try:
                 share = shares.popleft()
@@ -173,7 +173,7 @@ class _Learner:
                 self._failed.append(share)
                 return
 
-    def join(self, shares: deque[Share]) -> list[RuleSet]:
+    def join(self, shares: deque[SitesShare]) -> list[RuleSet]:
         """What it has found, once nothing is left to hand out; what it failed on goes back to the shares."""
         self._thread.join()
         shares.extend(self._failed)

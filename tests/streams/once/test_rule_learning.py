@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dustream.core.pipeline import RULES
-from dustream.core.processor import Part
+from dustream.core.processor import RestPart
 from dustream.core.rules.processor import RulesProcessor, newest_rows
 from dustream.core.settings import Settings
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate
@@ -91,7 +91,7 @@ def test_what_was_learned_before_more_came_is_not_taken(updates: list[ClusterUpd
 
 def test_one_large_site_is_learned_by_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = [40 * (site + 1) for site in range(SITES)]  # 400 beside the largest
-    parts = [Part(size, lambda: pytest.fail("is not read")) for size in sizes]
+    parts = [RestPart(size, lambda: pytest.fail("is not read")) for size in sizes]
     monkeypatch.setattr(rule_learning, "URLS_MIN", 401)
     assert learn_parts(Settings(), 2, parts) is None
     assert learn_parts(Settings(), 2, []) is None
