@@ -50,7 +50,7 @@ def measured(count: int, jobs: int, folder: Path) -> list[object]:
     if found.status:
         sys.exit(f"dustream failed: {found.output}")
     pages.unlink()
-    return [count, found.seconds, 1e6 * found.seconds / count, found.cpu_seconds, found.peak_mb, found.anonymous_mb]
+    return [count, found.seconds, 1e6 * found.seconds / count, found.peak_mb, found.anonymous_mb]
 
 
 def main() -> None:
@@ -66,7 +66,7 @@ def main() -> None:
         row = measured(count, args.jobs, args.folder)
         rows.append([*row, (int(row[-1]) - int(fixed[-1])) * (1 << 20) // count])
         print(rows[-1], flush=True)
-    columns = ["pages", "s", "µs a page", "processor s", "peak MB", "of it not mapped MB", "not mapped, bytes a page"]
+    columns = ["pages", "s", "µs a page", "peak MB", "of it not mapped MB", "not mapped, bytes a page"]
     title = f"`dustream run --once`, {args.jobs} jobs, pages of {ROW_WORDS} words"
     print(write_result("crawl_memory", [Table(title, columns, rows)]))
 

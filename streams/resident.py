@@ -6,7 +6,7 @@ from __future__ import annotations
 import mmap
 from typing import Final
 
-RESIDENT_BYTES_MAX: Final = 512 << 20
+RESIDENT_BYTES_MAX: Final = 256 << 20
 
 
 def release_some(mapped: mmap.mmap) -> None:

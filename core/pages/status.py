@@ -160,11 +160,10 @@ class ClusterUpdates:
         self._statuses.setdefault(site, {})[status.url] = status, status.since > first_seen_ms
 
     def drain(self) -> Iterator[Send]:
-        for site, statuses in self._statuses.items():
-            each = starmap(_member, statuses.values())
+        for site in list(self._statuses):
+            each = starmap(_member, self._statuses.pop(site).values())
             while some := tuple(islice(each, self._members_max)):
                 yield Send("cluster.updates", site, ClusterUpdate(site=site, members=some))
-        self._statuses = {}
 
 
 def _member(status: DuplicateStatus, changed: bool) -> ClusterMember:
