@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 
 class Watched(NamedTuple):
-    """Seconds by the clock, processor seconds; the peak of the resident memory of all processes together, and of the
-    part that is no mapped file; exit status; and what it printed, None if it was killed at the limit."""
+    """Seconds by the clock, processor seconds; the peak of the resident memory of all processes together, where what n
+    of them share counts a n-th for each, and of the part that is no mapped file; exit status; and what it printed, None
+    if it was killed at the limit."""
 
     seconds: float
     cpu_seconds: float
@@ -27,7 +28,7 @@ class Watched(NamedTuple):
 
 
 def watched(command: list[str], limit_s: float | None = None) -> Watched:
-    """Memory is read every 50 ms."""
+    """Memory is read every 50 ms, or less often if reading takes long: at most a twentieth of one core."""
     peaks = [0, 0]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
@@ -35,9 +36,12 @@ def watched(command: list[str], limit_s: float | None = None) -> Watched:
     done = threading.Event()
 
     def watch() -> None:
-        while not done.wait(0.05):
+        pause_s = 0.05
+        while not done.wait(pause_s):
+            began = time.perf_counter()
             now = [memory_kb(pid) for pid in descendants(process.pid)]
             peaks[:] = [max(peak, sum(each)) for peak, each in zip(peaks, zip(*now, strict=True), strict=True)]
+            pause_s = max(0.05, 20 * (time.perf_counter() - began))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -74,10 +78,10 @@ def descendants(pid: int) -> list[int]:
 
 
 def memory_kb(pid: int) -> tuple[int, int]:
-    """Resident memory of a process, and how much of it is no mapped file."""
+    """Resident memory of a process, its share of what it shares with others, and how much of it is no mapped file."""
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
         return 0, 0
-    found = dict(re.findall(r"^(VmRSS|RssAnon):\s+(\d+)", status, re.M))
-    return int(found.get("VmRSS", 0)), int(found.get("RssAnon", 0))
+    found = dict(re.findall(r"^(Pss|Pss_Anon):\s+(\d+)", rollup, re.M))
+    return int(found.get("Pss", 0)), int(found.get("Pss_Anon", 0))

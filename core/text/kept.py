@@ -6,7 +6,7 @@ from collections.abc import Callable
 from threading import local
 from typing import Generic, TypeVar
 
-KEPT_BYTES_MAX = 1 << 20
+KEPT_BYTES_MAX = 4 << 20
 
 Room = TypeVar("Room")
 
