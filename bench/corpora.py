@@ -7,10 +7,10 @@
 
 Whole commands by the clock, one after the other, each in a process of its own; memory is the peak of its processes'
 resident memory, read every 50 ms. Peers run in Python environments of their own (`pip install rensa datasketch pyarrow
-text-dedup`, `pip install datatrove[processing] pyarrow spacy`); one that is not there, or takes longer than --limit, is left
-out and named. The real corpus is the main text of the pages in DUSTREAM_DATA; the other one is `dustream generate`. All
-compare 5-word shingles at .9, rensa also bare words, as its README does. A row that a tool drops is compared with the
-rows that it keeps by exact Jaccard of 5-word shingles, on a sample.
+text-dedup`, `pip install datatrove[processing] pyarrow spacy`); one that is not there, or takes longer than --limit, is
+left out and named. The real corpus is the main text of the pages in DUSTREAM_DATA; the other one is `dustream
+generate`. All compare 5-word shingles at .9, rensa also bare words, as its README does. A row that a tool drops is
+compared with the rows that it keeps by exact Jaccard of 5-word shingles, on a sample.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import io
 import re
-import zlib
 from typing import Final
 
 import zstandard
 from fastwarc.stream_io import BrotliReader
+from zlib_ng import zlib_ng
 
 from dustream.streams.readers.sources import zstd_window_bytes_max
 
@@ -66,7 +66,7 @@ def _inflate(payload: bytes, window: int, bytes_max: int) -> bytes:
 
 def _inflated(payload: bytes, window: int, bytes_max: int) -> bytes:
     """In small steps, since zlib keeps back the output of a call that fails."""
-    stream = zlib.decompressobj(window)
+    stream = zlib_ng.decompressobj(window)
     pieces = []
     size = 0
     try:
@@ -75,7 +75,7 @@ def _inflated(payload: bytes, window: int, bytes_max: int) -> bytes:
             size += len(pieces[-1])
             if stream.eof or size >= bytes_max:
                 break
-    except zlib.error:
+    except zlib_ng.error:
         pass
     return b"".join(pieces)
 

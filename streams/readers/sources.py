@@ -7,12 +7,12 @@ data claim: a piece of output is at most a few MiB for gzip, and for zstd what i
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Iterator
 from io import BufferedReader
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import zstandard
+from zlib_ng import zlib_ng
 
 from dustream.core.errors import UnreadableInput
 
@@ -191,14 +191,14 @@ class _Ahead:
 def _gzip_member(ahead: _Ahead) -> Iterator[Piece]:
     """What precedes a break is won back by going over the last bytes one by one from a copy of the state before them:
     zlib discards the output of a call that fails."""
-    member = zlib.decompressobj(wbits=_GZIP_WINDOW)
-    before: zlib._Decompress | None = None  # None: the member begins with these bytes
+    member = zlib_ng.decompressobj(wbits=_GZIP_WINDOW)
+    before: Any = None  # None: the member begins with these bytes
     while stored := ahead.take(_compressed_piece_bytes):
         while stored:
             try:
                 content = member.decompress(stored, piece_bytes_max)
-            except zlib.error as error:
-                yield from _salvage(before or zlib.decompressobj(wbits=_GZIP_WINDOW), stored)
+            except zlib_ng.error as error:
+                yield from _salvage(before or zlib_ng.decompressobj(wbits=_GZIP_WINDOW), stored)
                 raise BrokenSource(f"gzip data are corrupt ({error})") from None
             if content:
                 yield Piece(content)
@@ -212,11 +212,11 @@ def _gzip_member(ahead: _Ahead) -> Iterator[Piece]:
     raise BrokenSource("gzip data end too early: the file is truncated")
 
 
-def _salvage(member: zlib._Decompress, stored: bytes) -> Iterator[Piece]:
+def _salvage(member: Any, stored: bytes) -> Iterator[Piece]:
     for start in range(len(stored)):
         try:
             content = member.decompress(stored[start : start + 1])
-        except zlib.error:
+        except zlib_ng.error:
             return
         if content:
             yield Piece(content)
