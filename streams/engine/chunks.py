@@ -8,6 +8,7 @@ from itertools import count
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from dustream.core.errors import BadSetting, StateMismatch, UnreadableInput, broken_program
 from dustream.schemas.crawl import CrawlEvent
@@ -16,10 +17,13 @@ from dustream.streams.engine.signing import Chunk
 from dustream.streams.engine.state_rows import InputProgress, Origin, input_key, read_inputs
 from dustream.streams.readers import (
     STRIPE_RECORDS,
+    WHOLE,
+    Border,
     Fingerprint,
     Input,
     Record,
     Rejection,
+    Segment,
     Share,
     change_since,
     fingerprint,
@@ -51,10 +55,23 @@ class ChunkSpan(NamedTuple):
     skipped: dict[str, int]
     progress: InputProgress
     bytes_read: int
+    begins: Border = Border()
+    ends: Border = Border()
+    """Of the segment, once the chunk is the last one of it."""
 
     def change(self) -> Change:
         """The row that stores the progress."""
         return input_key(self.path), msgspec.json.encode(self.progress)
+
+    def moved(self, positions: int, *, done: bool) -> ChunkSpan:
+        """The same in the whole input, `positions` records behind its beginning."""
+        letters = [
+            each._replace(letter=replace(each.letter, position=each.letter.position + positions))
+            for each in self.rejections
+        ]
+        progress = replace(self.progress, position=self.progress.position + positions, done=done)
+        places = [(position + positions, offset) for position, offset in self.positions]
+        return self._replace(positions=places, rejections=letters, progress=progress)
 
     def origin(self, index: int) -> str:
         """The origin of an event, by its number in the chunk."""
@@ -120,13 +137,17 @@ def read_chunks(
 
 
 def read_share(
-    plan: InputPlan, field_map: dict[str, str], share: Share, on_notice: Callable[[str, str], None]
+    plan: InputPlan,
+    field_map: dict[str, str],
+    share: Share,
+    on_notice: Callable[[str, str], None],
+    segment: Segment = WHOLE,
 ) -> Generator[Chunk[ChunkSpan], None, None]:
-    """A reader's share of the events of an input; no chunk has records of two stripes. The last chunk, which may be
-    empty, is `done`."""
+    """A reader's share of the events of an input, or of a segment of it; no chunk has records of two stripes. The last
+    chunk, which may be empty, is `done`."""
     identity = fingerprint(plan.path) if os.path.isfile(plan.path) else None
     with open_input(plan.path, field_map=field_map) as opened:
-        opened.share = share
+        opened.share, opened.segment = share, segment
         builder = _Builder(opened, plan, identity, field_map)
         for chunk in _chunks_of(opened.start_at(plan.start), builder):
             while opened.notices:
@@ -200,6 +221,8 @@ class _Builder:
             self._skipped,
             progress,
             self._opened.bytes_read,
+            self._opened.begins,
+            self._opened.ends,
         )
         self._finished.append(Chunk(self._events, place))
         self._clear()

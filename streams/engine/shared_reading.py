@@ -1,8 +1,14 @@
-"""Reading and signing on all cores: every worker process reads the inputs itself and signs its share of the records.
+"""Reading and signing on all cores: every worker process reads the inputs itself and signs its share of the records. A
+page's bytes need not pass between processes.
 
-Reading is cheap beside signing, and a page's bytes need not pass between processes. The shares are stripes of
-consecutive records in turn, so the parent has all signed records in the order of the input by taking from each worker
-what comes first.
+The shares of most inputs are stripes of consecutive records in turn: all workers read everything, which is cheap beside
+signing, and the parent has all signed records in the order of the input by taking from each worker what comes first.
+
+Unpacking an archive is not cheap. If its records can be found from any byte on, the shares are segments of the file in
+turn, and a worker reads its own only. It does not know how many records come before, nor for certain that it began with
+a record of the archive and not with one of an archive inside a record. The parent does, since it has read all segments
+before: it moves the positions, and discards a segment that does not begin where the one before it ended, to read it
+again from there.
 """
 
 from __future__ import annotations
@@ -11,11 +17,14 @@ import multiprocessing
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing
+from functools import cached_property
 from math import inf
 from multiprocessing.connection import Connection
 from queue import Queue
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -30,6 +39,7 @@ from dustream.streams.engine.signing import (
     Chunk,
     Sign,
     SignedChunk,
+    SigningPool,
     sign_isolated,
 )
 from dustream.streams.engine.worker_processes import (
@@ -38,9 +48,10 @@ from dustream.streams.engine.worker_processes import (
     interrupts_ignored,
     worker_context,
 )
-from dustream.streams.readers import Share
+from dustream.streams.readers import WHOLE, Border, Segment, Share, open_input
 
 CHUNKS_AHEAD_MAX = 32  # signed by a worker and not yet taken by the parent
+SEGMENT_BYTES = 8 << 20  # of the file as it is stored: what a worker signs of one is not many chunks
 
 A_PAGE = CrawlEvent(url="http://a.example/", html="<p>some words</p>")
 NOTHING = Intake([], [], {}, [])
@@ -56,6 +67,16 @@ class ReadRequest(Struct, frozen=True):
     field_map: dict[str, str]
     source: TextSource
     sign: Sign = take_in
+    segment_bytes: int = SEGMENT_BYTES
+
+
+class _Task(NamedTuple):
+    """A worker's share of an input; `number` is that of the input."""
+
+    number: int
+    plan: InputPlan
+    share: Share
+    segment: Segment = WHOLE
 
 
 class _SignedShare(Struct, frozen=True, array_like=True, tag=True):
@@ -91,22 +112,17 @@ def can_be_shared(plans: list[InputPlan]) -> bool:
 # ---------------------------------------------------------------- in a worker
 
 
-def _work(request: ReadRequest, reader: int, readers: int, first: int, connection: Connection) -> None:
-    """Read all inputs from number `first` on, and send this reader's share of each."""
+def _work(request: ReadRequest, tasks: list[_Task], connection: Connection) -> None:
+    """Read these shares of inputs, and send what is signed of each."""
     follow_parent()
     messages: Queue[bytes | None] = Queue(CHUNKS_AHEAD_MAX)
     sender = threading.Thread(target=_send_all, args=(messages, connection), daemon=True)
     sender.start()
-    for number, plan in enumerate(request.plans[first:], start=first):
-        for message in _messages(request, plan, _share_of(reader, readers, number)):
+    for task in tasks:
+        for message in _messages(request, task):
             messages.put(_ENCODER.encode(message))
     messages.put(None)
     sender.join()
-
-
-def _share_of(reader: int, readers: int, number: int) -> Share:
-    """In input `number`. Every input begins with another reader, so that small ones are shared, too."""
-    return Share((reader + number) % readers, readers)
 
 
 def _send_all(messages: Queue[bytes | None], connection: Connection) -> None:
@@ -114,11 +130,11 @@ def _send_all(messages: Queue[bytes | None], connection: Connection) -> None:
         connection.send_bytes(message)
 
 
-def _messages(request: ReadRequest, plan: InputPlan, share: Share) -> Iterator[_Message]:
+def _messages(request: ReadRequest, task: _Task) -> Iterator[_Message]:
     notices: list[str] = []
     started = time.process_time()
     try:
-        for chunk in read_share(plan, request.field_map, share, lambda _, notice: notices.append(notice)):
+        for chunk in _read(request, task, lambda _, notice: notices.append(notice)):
             read = time.process_time()
             intake = request.sign(chunk.events, request.source)
             signed = time.process_time()
@@ -129,6 +145,10 @@ def _messages(request: ReadRequest, plan: InputPlan, share: Share) -> Iterator[_
         yield _RefusedInput(str(error))
     except Exception as error:
         yield _Failed(_pickled(error))
+
+
+def _read(request: ReadRequest, task: _Task, on_notice: OnNotice) -> Generator[Chunk[ChunkSpan], None, None]:
+    return read_share(task.plan, request.field_map, task.share, on_notice, task.segment)
 
 
 def _pickled(error: Exception) -> bytes:
@@ -145,19 +165,15 @@ def _pickled(error: Exception) -> bytes:
 class _Worker:
     """One worker process, replaced by another one where a page takes it down."""
 
-    def __init__(self, request: ReadRequest, reader: int, readers: int) -> None:
+    def __init__(self, request: ReadRequest, tasks: list[_Task]) -> None:
         self._request = request
-        self._reader = reader
-        self._readers = readers
-        self._plans = list(request.plans)
-        self._number = 0  # of the input that the next message is about
+        self._tasks = deque(tasks)  # the next message is about the first one
         self._start()
 
     def _start(self) -> None:
         ours, theirs = multiprocessing.Pipe(duplex=False)
-        request = replace(self._request, plans=self._plans)
         self._process = worker_context().Process(
-            target=_work, args=(request, self._reader, self._readers, self._number, theirs), daemon=True
+            target=_work, args=(self._request, list(self._tasks), theirs), daemon=True
         )
         with interrupts_ignored():
             self._process.start()
@@ -183,22 +199,16 @@ class _Worker:
         return message
 
     def _move_behind(self, message: _Message) -> None:
-        if isinstance(message, _SignedShare):
-            progress = message.span.progress
-            self._plans[self._number] = self._plans[self._number]._replace(start=progress.position)
-            self._number += progress.done
-        else:
-            self._number += 1
+        task = self._tasks.popleft()
+        if isinstance(message, _SignedShare) and not message.span.progress.done:
+            plan = task.plan._replace(start=message.span.progress.position)
+            self._tasks.appendleft(task._replace(plan=plan))
 
     def _isolated(self) -> _Message:
         """The chunk that the worker died on, signed with every page that kills a process in one of its own."""
-        plan = self._plans[self._number]
-        share = _share_of(self._reader, self._readers, self._number)
         notices: list[str] = []
         try:
-            with closing(
-                read_share(plan, self._request.field_map, share, lambda _, text: notices.append(text))
-            ) as chunks:
+            with closing(_read(self._request, self._tasks[0], lambda _, text: notices.append(text))) as chunks:
                 chunk = next(chunks)
         except UnreadableInput as error:
             return _RefusedInput(str(error))
@@ -217,8 +227,19 @@ class SharedReading:
     def __init__(self, request: ReadRequest, jobs: int) -> None:
         self._request = request
         take_in([A_PAGE], request.source)  # what is not compiled yet is compiled here, not by every worker
-        self._workers = [_Worker(request, reader, jobs) for reader in range(jobs)]
+        self._segments = [_segments_of(plan, request.segment_bytes) for plan in request.plans]
+        self._workers = [_Worker(request, self._tasks_of(reader, jobs)) for reader in range(jobs)]
         self.read_seconds = 0.0
+        self._open = ExitStack()
+
+    def _tasks_of(self, reader: int, readers: int) -> list[_Task]:
+        """Every input begins with another reader, so that small ones are shared, too."""
+        tasks = []
+        for number, (plan, segments) in enumerate(zip(self._request.plans, self._segments, strict=True)):
+            first = (reader + number) % readers
+            tasks += [_Task(number, plan, Share(), segment) for segment in segments[first::readers]]
+            tasks += [] if segments else [_Task(number, plan, Share(first, readers))]
+        return tasks
 
     @property
     def worker_pids(self) -> list[int]:
@@ -228,13 +249,59 @@ class SharedReading:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._open.close()
         for worker in self._workers:
             worker.close()
 
     def chunks(self, on_refused: OnRefused, on_notice: OnNotice) -> Iterator[SignedChunk[ChunkSpan]]:
         """All chunks, in the order of the inputs and of their records."""
-        for plan in self._request.plans:
-            yield from self._chunks_of(plan, on_refused, on_notice)
+        for number, plan in enumerate(self._request.plans):
+            if self._segments[number]:
+                yield from self._chunks_of_segments(number, plan, on_notice)
+            else:
+                yield from self._chunks_of(plan, on_refused, on_notice)
+
+    def _chunks_of_segments(
+        self, number: int, plan: InputPlan, on_notice: OnNotice
+    ) -> Iterator[SignedChunk[ChunkSpan]]:
+        segments, border, before = self._segments[number], Border(), 0
+        for at, segment in enumerate(segments):
+            is_last = segment is segments[-1]
+            for signed in self._chunks_of_segment(number, at, border, on_notice):
+                span = signed.chunk.place
+                is_end = span.progress.done
+                yield signed._replace(chunk=Chunk([], span.moved(before, done=is_last and is_end)))
+                if is_end:
+                    border, before = span.ends, before + span.progress.position
+
+    def _chunks_of_segment(
+        self, number: int, at: int, border: Border, on_notice: OnNotice
+    ) -> Iterator[SignedChunk[ChunkSpan]]:
+        """The chunks of a segment, the last one `done`, if a record begins at the border; else they are read again from
+        there on."""
+        segment, plan = self._segments[number][at], self._request.plans[number]
+        worker = (at - number) % len(self._workers)
+        is_sound, is_end = True, False
+        while not is_end:
+            head = self._next_of(worker)
+            if not isinstance(head, _SignedShare):
+                raise UnreadableInput(f"{plan.path} can no longer be read: {head}")
+            is_end, is_sound = head.span.progress.done, head.span.begins == border
+            for notice in head.notices:
+                on_notice(plan.path, notice)
+            if is_sound:
+                yield self._taken(head, head.span)
+        if not is_sound:
+            again = _read(self._request, _Task(number, plan, Share(), Segment(border, segment.end)), on_notice)
+            if border.offset < segment.end:
+                yield from self._again.sign(again)
+            else:  # the segment is inside a record
+                yield from (SignedChunk(chunk, NOTHING, 0.0) for chunk in again)
+
+    @cached_property
+    def _again(self) -> SigningPool:
+        """Signs what the parent reads."""
+        return self._open.enter_context(SigningPool(1, self._request.source, self._request.sign))
 
     def _chunks_of(
         self, plan: InputPlan, on_refused: OnRefused, on_notice: OnNotice
@@ -268,6 +335,21 @@ class SharedReading:
     def _taken(self, head: _SignedShare, span: ChunkSpan) -> SignedChunk[ChunkSpan]:
         self.read_seconds += head.read_seconds
         return SignedChunk(Chunk([], span), head.intake, head.sign_seconds)
+
+
+def _segments_of(plan: InputPlan, segment_bytes: int) -> list[Segment]:
+    """The segments in which an input is read; none if it is not divided. Records before the start of a plan can only be
+    counted, so the rest of an input is read in stripes."""
+    if plan.start or plan.bytes_total <= segment_bytes:
+        return []
+    try:
+        with open_input(plan.path) as opened:
+            if not opened.is_divisible():
+                return []
+    except UnreadableInput:
+        return []  # reported when it is read
+    begins = range(0, plan.bytes_total, segment_bytes)
+    return [Segment(Border(begin), begin + segment_bytes, is_known=begin == 0) for begin in begins]
 
 
 def _position(span: ChunkSpan) -> float:

@@ -3,15 +3,29 @@
 from dustream.streams.readers.field_map import parse_field_map
 from dustream.streams.readers.fingerprint import Fingerprint, change_since, fingerprint
 from dustream.streams.readers.inputs import expand_paths, open_input, open_inputs
-from dustream.streams.readers.records import STRIPE_RECORDS, Input, Item, Record, Rejection, Share, line_bytes_max
+from dustream.streams.readers.records import (
+    STRIPE_RECORDS,
+    WHOLE,
+    Border,
+    Input,
+    Item,
+    Record,
+    Rejection,
+    Segment,
+    Share,
+    line_bytes_max,
+)
 
 __all__ = [
     "STRIPE_RECORDS",
+    "WHOLE",
+    "Border",
     "Fingerprint",
     "Input",
     "Item",
     "Record",
     "Rejection",
+    "Segment",
     "Share",
     "change_since",
     "expand_paths",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator, Iterator
 from typing import BinaryIO, ClassVar, NamedTuple
 
@@ -11,10 +12,11 @@ from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.readers.archive_record import RecordBlock, read_record
 from dustream.streams.readers.content import Content, is_packed
 from dustream.streams.readers.framing import Format, Frame, UnsoundRecord, frame, next_member
-from dustream.streams.readers.records import Input, Item, Record, Rejection, original_bytes_max
+from dustream.streams.readers.records import Border, Input, Item, Record, Rejection, original_bytes_max
 from dustream.streams.readers.sources import BrokenSource
 
 NO_OFFSET = -1
+_RECORDS_TRIED = 4
 
 
 class _Lost(NamedTuple):
@@ -45,20 +47,54 @@ class ArchiveInput(Input):
         self.position, self.start_offset = position, offset
         return True
 
-    def __iter__(self) -> Iterator[Item]:
-        start: int | None = self.start_offset
-        while start is not None:
-            start = yield from self._stretch(start)
-        self.progress_bytes = self.bytes_total or self.progress_bytes
+    def is_divisible(self) -> bool:
+        """Whether the first records begin where they can be found: in plain files, or in members of their own."""
+        content = Content(self.file, 0, packed=is_packed(self.file, 0))
+        at = content.skip(content.begin)
+        try:
+            for _ in range(_RECORDS_TRIED):
+                at = content.skip(frame(self.archive, content, at).end)
+                if content.is_end(at) or content.stored(at) is None:
+                    return False
+        except UnsoundRecord:
+            return False
+        return True
 
-    def _stretch(self, start: int) -> Generator[Item, None, int | None]:
-        """Records from here to the end, or to the next damage of compressed data; then where to continue."""
-        content = Content(self.file, start, packed=is_packed(self.file, start))
+    def __iter__(self) -> Iterator[Item]:
+        border: Border | None = self._first_border()
+        self.begins = border or self._end_of_file()
+        while border is not None and border.offset < self.segment.end:
+            border = yield from self._stretch(border)
+        self.ends = border or self._end_of_file()
+        if border is None:
+            self.progress_bytes = self.bytes_total or self.progress_bytes
+
+    def _first_border(self) -> Border | None:
+        if self.segment.is_known:
+            return self.segment.begin if self.segment.begin.offset else Border(self.start_offset)
+        begin = self.segment.begin.offset
+        if is_packed(self.file, 0):
+            found = next_member(self.file, begin, self.archive.start)
+        else:
+            found = Content(self.file, begin, packed=False).find(self.archive.start, begin)
+        return None if found is None else Border(found)
+
+    def _end_of_file(self) -> Border:
+        return Border(self.bytes_total or sys.maxsize)
+
+    def _stretch(self, border: Border) -> Generator[Item, None, Border | None]:
+        """Records from here to the end of the segment, or to the next damage of compressed data; then where to
+        continue."""
+        content = Content(self.file, border.offset, packed=is_packed(self.file, border.offset))
+        content.cut_giants = border.cut_giants
         at = content.skip(content.begin)
         reason = ""
         while not reason and not content.is_end(at):
             content.release(at)
-            self.progress_bytes = content.stored(at) or self.progress_bytes
+            stored = content.stored(at)
+            if stored is not None and stored >= self.segment.end:
+                return Border(stored, content.cut_giants)
+            self.progress_bytes = stored or self.progress_bytes
             try:
                 found = frame(self.archive, content, at)
             except UnsoundRecord as cut:
@@ -80,9 +116,9 @@ class ArchiveInput(Input):
         next_start = None if content.is_packed else next_member(self.file, at + 1, self.archive.start)
         lost = self._lost(content, at, None) if next_start is None else self._stored(at, next_start)
         yield from self._reject(lost, reason, ends_input=next_start is None)
-        return next_start
+        return None if next_start is None else Border(next_start)
 
-    def _after_damage(self, content: Content, at: int, broken: BrokenSource) -> Generator[Item, None, int | None]:
+    def _after_damage(self, content: Content, at: int, broken: BrokenSource) -> Generator[Item, None, Border | None]:
         """`at` is where the record begins that the damage is in, or where the content ends."""
         next_start = next_member(self.file, broken.at + 1, self.archive.start) if content.is_packed else None
         if next_start is None and broken.at == 0 and content.is_packed:
@@ -93,7 +129,7 @@ class ArchiveInput(Input):
         else:
             lost = self._lost(content, at, None)
         yield from self._reject(lost, str(broken), ends_input=next_start is None)
-        return next_start
+        return None if next_start is None else Border(next_start)
 
     # ---------------------------------------------------------------- output
 

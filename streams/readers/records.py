@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -59,12 +60,34 @@ class Share(NamedTuple):
         return (position + self.base) // STRIPE_RECORDS % self.readers == self.reader
 
 
+class Border(NamedTuple):
+    """A place between two records at which one reader of a file can stop and another begin: where the next record is
+    stored, and what else the second must know to go on as the first would (`Content.cut_giants`)."""
+
+    offset: int = 0
+    cut_giants: int = 0
+
+
+class Segment(NamedTuple):
+    """A part of a file: the records that begin from `begin` on and before the byte `end`. `is_known`: one begins at
+    `begin`; else the first one behind it is searched for."""
+
+    begin: Border = Border()
+    end: int = sys.maxsize
+    is_known: bool = True
+
+
+WHOLE: Final = Segment()
+
+
 class Input(ABC):
     """One input, read once, in order. A position counts every record: good, rejected or skipped.
 
     `skipped` counts, by reason, well-formed records that are not pages (requests, images, DNS records), from the start
     position on; `on_skip` is called for each. `notices` are warnings about the input as a whole. `bytes_read` of
-    `bytes_total` is progress through the file as stored, compressed or not; `bytes_total` is None for a pipe.
+    `bytes_total` is progress through the file as stored, compressed or not; `bytes_total` is None for a pipe. A format
+    whose records can be found from any byte on may be read in segments (`is_divisible`), which count their own
+    positions; `begins` and `ends` are the borders of the segment, as far as it was read.
     """
 
     format: ClassVar[str]
@@ -73,6 +96,8 @@ class Input(ABC):
         self.path = path
         self.first_position = 0
         self.share = Share()
+        self.segment = WHOLE
+        self.begins = self.ends = Border()
         self.skipped: Counter[str] = Counter()
         self.on_skip: Callable[[int, str], None] = lambda position, reason: None
         self.notices: list[str] = []
@@ -94,6 +119,10 @@ class Input(ABC):
     def jump_to(self, position: int, offset: int) -> bool:
         """Begin with the record at this position, found before at this offset, without reading what precedes it.
         False, and nothing changed, where the format cannot: use `start_at` then."""
+        return False
+
+    def is_divisible(self) -> bool:
+        """Whether several readers can each read a segment."""
         return False
 
     @abstractmethod

@@ -6,6 +6,7 @@ import gzip
 import importlib
 import io
 import os
+import random
 import signal
 import sys
 import zipfile
@@ -16,6 +17,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from archives import ARC_HEADER, Page, arc_record, page, warc_record
 
 from dustream.core.errors import UnreadableInput
@@ -23,7 +25,7 @@ from dustream.core.text.extractors import TextSource
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.engine.chunks import InputPlan, plan_inputs, read_chunks
 from dustream.streams.engine.counts import added
-from dustream.streams.engine.shared_reading import ReadRequest, SharedReading
+from dustream.streams.engine.shared_reading import SEGMENT_BYTES, ReadRequest, SharedReading
 from dustream.streams.engine.signing import CRASHED, SignedChunk, sign_chunks
 from dustream.streams.readers import STRIPE_RECORDS, Share, open_input
 from dustream.streams.store.memory import MemoryStore
@@ -75,9 +77,15 @@ def read_alone(plans: list[InputPlan], field_map: dict[str, str] | None = None) 
     return found
 
 
-def read_together(plans: list[InputPlan], jobs: int, field_map: dict[str, str] | None = None) -> Read:
+def read_together(
+    plans: list[InputPlan],
+    jobs: int,
+    field_map: dict[str, str] | None = None,
+    *,
+    segment_bytes: int = SEGMENT_BYTES,
+) -> Read:
     found = Read()
-    with SharedReading(ReadRequest(plans, field_map or {}, SOURCE), jobs) as shared:
+    with SharedReading(ReadRequest(plans, field_map or {}, SOURCE, segment_bytes=segment_bytes), jobs) as shared:
         for signed in shared.chunks(
             lambda path, error: found.refused.append(str(error)), lambda path, notice: found.notices.append(notice)
         ):
@@ -125,6 +133,71 @@ def mixed_inputs(folder: Path) -> list[Path]:
     return [folder / name for name in contents]
 
 
+def test_archives_with_records_in_members_of_their_own_are_divided(tmp_path: Path) -> None:
+    records = [warc_record(page(number)) for number in range(20)]
+    contents = {
+        "plain.warc": (b"".join(records), True),
+        "members.warc.gz": (b"".join(map(gzip.compress, records)), True),
+        "frames.warc.zst": (b"".join(map(zstandard.compress, records)), True),
+        "whole.warc.gz": (gzip.compress(b"".join(records)), False),
+        "pairs.warc.gz": (b"".join(gzip.compress(b"".join(records[at : at + 2])) for at in range(0, 20, 2)), False),
+        "lines.jsonl": (b"".join(json_line(page(number)) for number in range(20)), False),
+    }
+    for name, (content, is_divisible) in contents.items():
+        (tmp_path / name).write_bytes(content)
+        with open_input(str(tmp_path / name)) as opened:
+            assert opened.is_divisible() == is_divisible, name
+
+
+@pytest.mark.parametrize(("jobs", "segment_bytes"), [(2, 700), (2, 50_000), (3, 4_000)])
+def test_segments_together_are_the_whole_input(tmp_path: Path, jobs: int, segment_bytes: int) -> None:
+    plans = plans_of([*mixed_inputs(tmp_path), *odd_archives(tmp_path)])
+    assert read_together(plans, jobs, segment_bytes=segment_bytes) == read_alone(plans)
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 20))])
+def test_segments_of_damaged_archives_are_read_as_by_one_reader(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    paths = [path for path in [*mixed_inputs(tmp_path), *odd_archives(tmp_path)] if "arc" in path.name]
+    for path in paths:
+        content = bytearray(path.read_bytes())
+        for _ in range(3):
+            at = draw.randrange(len(content) // 4, len(content))
+            if draw.random() < 0.5:
+                content[at] ^= 0xFF
+            else:
+                del content[at : at + draw.randrange(1, 300)]
+        path.write_bytes(content)
+    plans = plans_of(paths)
+    assert read_together(plans, 2, segment_bytes=draw.choice([500, 3_000, 20_000])) == read_alone(plans)
+
+
+def odd_archives(folder: Path) -> list[Path]:
+    """An archive inside a record, stored without compression, so that its members look like those of the outer one;
+    records that share members with others; a record as long as many segments; and line ends between members."""
+    inner = b"".join(gzip.compress(warc_record(page(number))) for number in range(1_000, 1_100))
+    package = http_record("http://a.de/inner.warc.gz", "application/gzip", inner)
+    large = warc_record(Page("http://a.de/large", b"<p>" + b"many words " * 20_000 + b"</p>"))
+    records = [warc_record(page(number)) for number in range(2_000, 2_100)]
+    members = [*map(gzip.compress, records[:20]), gzip.compress(package, 0), *map(gzip.compress, records[20:40])]
+    members += [gzip.compress(b"".join(records[40:60])), gzip.compress(large, 0), *map(gzip.compress, records[60:])]
+    contents = {
+        "j.warc.gz": b"".join(members),
+        "k.warc": b"".join([*records[:9], package, *records[9:20], large, *records[20:]]),
+        "l.warc.gz": b"\r\n".join(members) + b"\0" * 600,
+        "m.arc.gz": gzip.compress(ARC_HEADER) + b"".join(gzip.compress(arc_record(page(at))) for at in range(90)),
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    return [folder / name for name in contents]
+
+
+def http_record(url: str, content_type: str, body: bytes) -> bytes:
+    block = f"HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    head = f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {url}\r\nContent-Length: {len(block)}\r\n\r\n"
+    return head.encode() + block + b"\r\n\r\n"
+
+
 @pytest.mark.parametrize("jobs", [2, 3])
 def test_shares_together_are_the_whole_input(tmp_path: Path, jobs: int) -> None:
     plans = plans_of(mixed_inputs(tmp_path))
@@ -138,11 +211,12 @@ def test_reading_goes_on_from_any_position(tmp_path: Path) -> None:
         assert read_together(rest, 2) == read_alone(rest)
 
 
-def test_progress_after_each_chunk_is_exact(tmp_path: Path) -> None:
+@pytest.mark.parametrize("segment_bytes", [9_000, SEGMENT_BYTES])
+def test_progress_after_each_chunk_is_exact(tmp_path: Path, segment_bytes: int) -> None:
     """A run killed after any chunk goes on with the first record that was not processed."""
     plans = plans_of(mixed_inputs(tmp_path)[2:3])
     whole = read_alone(plans)
-    with SharedReading(ReadRequest(plans, {}, SOURCE), 2) as shared:
+    with SharedReading(ReadRequest(plans, {}, SOURCE, segment_bytes=segment_bytes), 2) as shared:
         chunks = list(shared.chunks(_no_refusal, _no_notice))
     before = Read()
     for chunk in chunks[:-1]:
@@ -170,7 +244,8 @@ def sign_slowly(pages, source):
 """
 
 
-def test_worker_that_is_killed_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("segment_bytes", [9_000, SEGMENT_BYTES])
+def test_worker_that_is_killed_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, segment_bytes: int) -> None:
     """Workers sign slowly, so that they have not ended when they are killed."""
     (tmp_path / "slow_pages.py").write_text(SLOW_WORKER)
     monkeypatch.syspath_prepend(tmp_path)
@@ -178,7 +253,7 @@ def test_worker_that_is_killed_is_replaced(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "inputs").mkdir()
     plans = plans_of(mixed_inputs(tmp_path / "inputs"))
     found, killed = Read(), 0
-    with SharedReading(ReadRequest(plans, {}, SOURCE, sign), 2) as shared:
+    with SharedReading(ReadRequest(plans, {}, SOURCE, sign, segment_bytes), 2) as shared:
         chunks = shared.chunks(lambda path, error: found.refused.append(str(error)), _no_notice)
         for number, signed in enumerate(chunks):
             found.add(signed)
@@ -201,15 +276,19 @@ def die_on_hostile_page(pages, source):
 """
 
 
-def test_page_that_kills_its_worker_is_rejected_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("form", ["jsonl", "warc"])
+def test_page_that_kills_its_worker_is_rejected_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
     (tmp_path / "hostile_pages.py").write_text(HOSTILE_WORKER)  # a module that workers can import
     monkeypatch.syspath_prepend(tmp_path)
     sign = importlib.import_module("hostile_pages").die_on_hostile_page
     pages = [page(number) for number in range(2 * STRIPE_RECORDS)]
     pages[5] = Page("http://a.de/hostile", b"<p>bye</p>")
-    (tmp_path / "a.jsonl").write_bytes(b"".join(map(json_line, pages)))
+    path = tmp_path / f"a.{form}"
+    path.write_bytes(b"".join(map(json_line if form == "jsonl" else warc_record, pages)))
     found = Read()
-    with SharedReading(ReadRequest(plans_of([tmp_path / "a.jsonl"]), {}, SOURCE, sign), 2) as shared:
+    with SharedReading(ReadRequest(plans_of([path]), {}, SOURCE, sign, segment_bytes=3_000), 2) as shared:
         for signed in shared.chunks(_no_refusal, _no_notice):
             found.add(signed)
     assert [url for url, _ in found.crawls] == [each.url for each in pages if "hostile" not in each.url]
