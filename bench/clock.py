@@ -1,6 +1,7 @@
 """Whole commands by the clock: what a user waits for, with start-up, reading, rules and writing, beside other tools.
 
-    python bench/clock.py [--rounds 3] [--generated 100000,1000000] [--only real,generated,start] [--no-beautifulsoup]
+    python bench/clock.py [--rounds 3] [--generated 100000,1000000] [--no-beautifulsoup]
+    python bench/clock.py [--only start,real,archive,generated]
 
 All commands of a collection run one after the other, `--rounds` times; the best round of each counts. *Times* is how
 many times as long as `run --once` (or `run`) with as many jobs. Commands with one job run on one core (`taskset`).
@@ -20,8 +21,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from warcio.statusandheaders import StatusAndHeaders
+from warcio.warcwriter import WARCWriter
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from pages import data_folder, read_jsonl_zst
@@ -80,9 +85,8 @@ def best(runs: list[Ran]) -> Ran:
     return min(runs)
 
 
-def compared(name: str, pages: Path, rounds: int, peers: list[str], work: Path) -> list[Table]:
+def compared(name: str, pages: Path, count: int, rounds: int, peers: list[str], work: Path) -> list[Table]:
     """The table of a collection, and that of where the time goes."""
-    count = sum(1 for _ in pages.open("rb"))
     commands: dict[tuple[str, int], Callable[[], Ran]] = {}
     for jobs in (1, 2):
         for once in ("--once", ""):
@@ -104,7 +108,7 @@ def compared(name: str, pages: Path, rounds: int, peers: list[str], work: Path) 
         to_one_job = found[label, 1].seconds / ran.seconds
         rows.append([label, jobs, ran.seconds, *to_ours, to_one_job, 1e6 * ran.seconds / count])
     return [
-        Table(f"{name}: {count:,} pages, {pages.stat().st_size / 1e6:,.0f} MB of JSON lines", columns, rows),
+        Table(f"{name}: {count:,} pages, {pages.stat().st_size / 1e6:,.0f} MB", columns, rows),
         _where(name, found),
         _memory(name, found, count, work),
     ]
@@ -157,26 +161,44 @@ def start_up(work: Path, rounds: int) -> Table:
     return Table("One page", ["command", "s", "processor s", "peak MB"], rows)
 
 
-def write_real(path: Path, folder: Path) -> None:
+def write_real(path: Path, folder: Path) -> int:
+    """The pages as JSON lines; how many there are."""
     with path.open("wb") as file:
+        return sum(1 for name in REAL for line in read_jsonl_zst(folder / f"{name}.jsonl.zst") if file.write(line))
+
+
+def write_archive(path: Path, folder: Path) -> int:
+    """The pages that have an address as an archive, as crawlers write it; how many there are."""
+    count = 0
+    with path.open("wb") as file:
+        writer = WARCWriter(file, gzip=True)
         for name in REAL:
-            for line in read_jsonl_zst(folder / f"{name}.jsonl.zst"):
-                file.write(line)
+            for page in map(json.loads, read_jsonl_zst(folder / f"{name}.jsonl.zst")):
+                if not str(page.get("url")).startswith("http") or not page.get("html"):
+                    continue
+                head = StatusAndHeaders("200 OK", [("Content-Type", "text/html; charset=utf-8")], protocol="HTTP/1.1")
+                body = BytesIO(page["html"].encode("utf-8", "replace"))
+                record = writer.create_warc_record(page["url"], "response", payload=body, http_headers=head)
+                writer.write_record(record)
+                count += 1
+    return count
 
 
-def write_generated(path: Path, pages: int) -> None:
+def write_generated(path: Path, pages: int) -> int:
     subprocess.run(
         [str(BIN / "dustream"), "generate", "--pages", str(pages), "--seed", "5", "--out", str(path)],
         check=True,
         stdout=subprocess.DEVNULL,
     )
+    with path.open("rb") as file:
+        return sum(1 for _ in file)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--generated", default="100000,1000000")
-    parser.add_argument("--only", default="start,real,generated")
+    parser.add_argument("--only", default="start,real,archive,generated")
     parser.add_argument("--no-beautifulsoup", action="store_true")
     parser.add_argument("--busy", action="store_true")
     args = parser.parse_args()
@@ -193,14 +215,17 @@ def main() -> None:
         data = data_folder()
         if "real" in only and data is not None:
             pages = work / "real.jsonl"
-            write_real(pages, data)
             peers = ["rensa"] if args.no_beautifulsoup else ["rensa", "datasketch"]
-            tables += compared("Real pages", pages, args.rounds, peers, work)
+            tables += compared("Real pages, JSON lines", pages, write_real(pages, data), args.rounds, peers, work)
+            pages.unlink()
+        if "archive" in only and data is not None:
+            pages = work / "real.warc.gz"
+            tables += compared("Real pages, WARC", pages, write_archive(pages, data), args.rounds, [], work)
             pages.unlink()
         for count in map(int, args.generated.split(",")) if "generated" in only else ():
             pages = work / f"generated-{count}.jsonl"
-            write_generated(pages, count)
-            tables += compared(f"Generated web of {count:,}", pages, 1, ["rensa"], work)
+            found = write_generated(pages, count)
+            tables += compared(f"Generated web of {count:,}, JSON lines", pages, found, 1, ["rensa"], work)
             pages.unlink()
     for table in tables:
         print(f"\n{table.title}\n\n{table.markdown()}")
