@@ -71,9 +71,8 @@ class ReadRequest(Struct, frozen=True):
 
 
 class _Task(NamedTuple):
-    """A worker's share of an input; `number` is that of the input."""
+    """A worker's share of an input."""
 
-    number: int
     plan: InputPlan
     share: Share
     segment: Segment = WHOLE
@@ -237,8 +236,8 @@ class SharedReading:
         tasks = []
         for number, (plan, segments) in enumerate(zip(self._request.plans, self._segments, strict=True)):
             first = (reader + number) % readers
-            tasks += [_Task(number, plan, Share(), segment) for segment in segments[first::readers]]
-            tasks += [] if segments else [_Task(number, plan, Share(first, readers))]
+            tasks += [_Task(plan, Share(), segment) for segment in segments[first::readers]]
+            tasks += [] if segments else [_Task(plan, Share(first, readers))]
         return tasks
 
     @property
@@ -292,7 +291,7 @@ class SharedReading:
             if is_sound:
                 yield self._taken(head, head.span)
         if not is_sound:
-            again = _read(self._request, _Task(number, plan, Share(), Segment(border, segment.end)), on_notice)
+            again = _read(self._request, _Task(plan, Share(), Segment(border, segment.end)), on_notice)
             if border.offset < segment.end:
                 yield from self._again.sign(again)
             else:  # the segment is inside a record
