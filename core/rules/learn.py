@@ -43,12 +43,12 @@ from dustream.core.rules.dustbuster import (
     Fetch,
     LoggedUrl,
     UrlList,
-    differences_recur,
     is_deployable,
     is_listed,
     mates,
     rules_of_list,
     url_list,
+    wanted_mates,
 )
 from dustream.core.rules.evidence import (
     Bools,
@@ -432,9 +432,10 @@ class _Rounds:
 
     def learn_dust(self, fetch: Fetch | None) -> bool:
         """DustBuster on what the trees left; where no cluster is known, by the sizes of all requests."""
-        if not self._judge.may_have_dust():
+        found = self._judge.listed()
+        if found is None:
             return False
-        listed, places = self._judge.listed()
+        listed, places = found
         findings = rules_of_list(listed, self._settings.dust, fetch)
         share_min = self._settings.candidates.support_share_min
         proposals = [
@@ -831,27 +832,33 @@ class Judge:
             column = self._columns[name] = make()
         return column
 
-    def may_have_dust(self) -> bool:
-        """Whether substring rules can be found; decided by the duplicates alone, so that a large site with few of them
-        is not listed for nothing."""
-        places, clusters = self.remaining()
-        rows = mates(clusters)
-        urls = [self._table.urls[place] for place in places[rows].tolist()]
-        return self._sized or (len(urls) > 0 and differences_recur(urls, clusters[rows], self._settings.dust))
-
-    def listed(self) -> tuple[UrlList, Places]:
-        """What is left, as DustBuster takes it, and the place of each URL; no places if not all of it is listed."""
+    def listed(self) -> tuple[UrlList, Places] | None:
+        """What is left, as DustBuster takes it, and the place of each URL; no places if not all of it is listed.
+        None if no substring rules can be found: a large site with few duplicates is not listed for nothing."""
         places, clusters = self.remaining()
         if self._sized:
             return url_list(self._logged(places, clusters)), np.zeros(0, np.int64)
+        wanted = self._wanted(places, clusters)
+        if not wanted.any():
+            return None
         chosen = self._chosen(places, clusters)
         urls = [self._table.urls[place] for place in places[chosen].tolist()]
         fits = np.fromiter(map(is_listed, urls), np.bool_, len(urls))
         if not fits.all():
             chosen, urls = chosen[fits], [url for url in urls if is_listed(url)]
         unsized = np.full(len(urls), -1, np.int64)
-        listed = UrlList(urls, clusters[chosen].astype(np.int64), unsized, unsized, self._known.names)
-        return listed, places if len(chosen) == len(places) else np.zeros(0, np.int64)
+        is_whole = len(chosen) == len(places)
+        listed = UrlList(
+            urls, clusters[chosen].astype(np.int64), unsized, unsized, self._known.names, wanted if is_whole else None
+        )
+        return listed, places if is_whole else np.zeros(0, np.int64)
+
+    def _wanted(self, places: Places, clusters: Ints) -> Bools:
+        """Which URLs can be an instance of a substring rule; found out from those that have duplicates alone."""
+        wanted, rows = np.zeros(len(places), np.bool_), mates(clusters)
+        urls = [self._table.urls[place] for place in places[rows].tolist()]
+        wanted[rows] = wanted_mates(urls, clusters[rows].astype(np.int64), self._settings.dust)
+        return wanted
 
     def _chosen(self, places: Places, clusters: Ints) -> npt.NDArray[np.int64]:
         """Which URLs DustBuster looks at: all, or a fair sample of whole clusters; by a checksum of their first URL, so
