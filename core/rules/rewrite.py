@@ -86,9 +86,6 @@ class Writer(Protocol):
     def write(self, taken: Taken) -> Taken:
         """In standard form again; the same URL if nothing changes."""
 
-    def makes(self, keys: Keys) -> bool:
-        """Whether what it writes has these keys in this order, before it is brought into standard form."""
-
 
 class Rewriter(Protocol):
     """A rule that can be run."""
@@ -126,6 +123,12 @@ class PatternRewriter:
             self._writers[keys] = None if tests is None else pattern_writer(keys, tests, self._writes)
         return self._writers[keys]
 
+    def keys_after(self, keys: Keys) -> Keys | None:
+        """The keys of what it makes of URLs with these keys, before that is brought into standard form."""
+        if self._tests_of(keys) is None:
+            return None
+        return _keys_of(_sources(keys, self._writes)[0])
+
     def _tests_of(self, keys: Keys) -> ValueTests | None:
         tests = [self._tests.get(key) for key in keys]
         if keys[0] == OPAQUE:
@@ -155,9 +158,6 @@ class PatternWriter(NamedTuple):
     compose: Callable[..., str]
     direct: bool
 
-    def makes(self, keys: Keys) -> bool:
-        return self.keys == keys
-
     def write(self, taken: Taken) -> Taken:
         values = self.places((*taken.values, *self.constants))
         url = self.compose(*values)
@@ -168,6 +168,19 @@ class PatternWriter(NamedTuple):
 
 def pattern_writer(keys: Keys, tests: ValueTests, writes: Sequence[KeyWrite]) -> PatternWriter | None:
     """The writes for URLs with these keys; None if no URL would come out."""
+    sources, constants = _sources(keys, writes)
+    after = _keys_of(sources)
+    if after is None:
+        return None
+    places = [sources[key] for key in after]
+    compose = composer(after)
+    direct = _is_in_place(keys, writes) and _is_read_back(after, places, len(keys), constants)
+    return PatternWriter(tests, after, itemgetter(*places), tuple(constants), compose, direct)
+
+
+def _sources(keys: Keys, writes: Sequence[KeyWrite]) -> tuple[dict[str, int], list[str]]:
+    """For each key after the writes the place of its value among the old values and the constants behind them; and the
+    constants."""
     place_of = {key: place for place, key in enumerate(keys)}
     sources = dict(place_of)
     constants: list[str] = []
@@ -180,13 +193,13 @@ def pattern_writer(keys: Keys, tests: ValueTests, writes: Sequence[KeyWrite]) ->
             sources.pop(write.key, None)
         else:
             sources[write.key] = source
+    return sources, constants
+
+
+def _keys_of(sources: dict[str, int]) -> Keys | None:
+    """In the order of a URL; None if they make none."""
     after = tuple(sorted(sources, key=_place))
-    if "scheme" not in sources or not _is_whole(after):
-        return None
-    places = [sources[key] for key in after]
-    compose = composer(after)
-    direct = _is_in_place(keys, writes) and _is_read_back(after, places, len(keys), constants)
-    return PatternWriter(tests, after, itemgetter(*places), tuple(constants), compose, direct)
+    return after if "scheme" in sources and _is_whole(after) else None
 
 
 def _is_in_place(keys: Keys, writes: Sequence[KeyWrite]) -> bool:
@@ -233,9 +246,6 @@ class SubstringRewriter:
 
     def writer_of(self, keys: Keys) -> SubstringRewriter:
         return self
-
-    def makes(self, keys: Keys) -> bool:
-        return False
 
     def write(self, taken: Taken) -> Taken:
         after = replaced(self._rewrite, taken.url)
