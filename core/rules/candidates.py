@@ -171,7 +171,7 @@ class NodeOrder(NamedTuple):
 def node_order(tree: PatternTree, node: Node) -> NodeOrder:
     training, rows = tree.training, tree.rows(node)
     kinds = node.kinds.tolist()
-    fixed = [training.text(int(code)) for kind, code in zip(kinds, node.codes, strict=True) if kind == IS]
+    fixed = [training.texts[code] for kind, code in zip(kinds, node.codes.tolist(), strict=True) if kind == IS]
     orders = list(map(text_order, fixed))
     present = [key for key, kind in zip(training.keys, kinds, strict=True) if kind != ABSENT]
     return NodeOrder(

@@ -282,9 +282,9 @@ def validate_rule(
     if positive < limits.ms or negative > limits.bound * (positive + negative):
         return None
     rights, wrong = (int(np.count_nonzero(relations == relation)) for relation in (ALIKE, UNLIKE))
-    inside = np.flatnonzero((found >= begin) & (found < end))
-    inside = inside[np.argsort(found[inside], kind="stable")]
-    return DustRule(rewrite, rights, wrong, found[inside], landed[inside])
+    within = np.flatnonzero((found >= begin) & (found < end))
+    in_order = within[np.argsort(found[within], kind="stable")]
+    return DustRule(rewrite, rights, wrong, found[in_order], landed[in_order])
 
 
 @kernel

@@ -118,7 +118,7 @@ from dustream.core.rules.url_regex import rule_regex
 from dustream.core.rules.url_table import UrlTable
 from dustream.core.rules.wording import describe
 from dustream.core.urls.canonical import canonical_of
-from dustream.core.urls.keys import is_named
+from dustream.core.urls.keys import Keys, is_named
 from dustream.core.urls.parts import url_parts
 from dustream.core.urls.sites import site_of
 from dustream.core.urls.standard import standard_form
@@ -542,12 +542,13 @@ def _widths(
     changed = _changed_keys(rule.operations, node.kinds, node.codes)
     operations = _only(rule.operations, changed)
     best, best_gain = None, rule.evidence.gain
-    above = node.parent
+    keys, above = set(changed.tolist()), node.parent
     while above >= 0:
         ancestor = tree.nodes[above]
         kinds, codes = ancestor.kinds.copy(), ancestor.codes.copy()
         kinds[changed], codes[changed] = node.kinds[changed], node.codes[changed]
-        kept = tuple(pair for pair in node.excluded if pair in ancestor.excluded or pair[0] in changed)
+        excluded = set(ancestor.excluded)
+        kept = tuple(pair for pair in node.excluded if pair in excluded or pair[0] in keys)
         pattern = Pattern(kinds.tolist(), codes.tolist(), kept)
         evidence = trials.evidence(pattern, operations)
         is_supported = evidence.support >= settings.coverage_min * evidence.reached
@@ -726,6 +727,7 @@ class Judge:
         self._accepted = SiteRules(site, ())
         self._accepted_ids: set[str] = set()
         self._ends: dict[str, str] = {}
+        self._last = Taken("", (), ())  # what a rule by key has made last
         self._room = 0
         self._columns: dict[str, Any] = {}
         self._columns_now: dict[str, Any] = {}  # those that change with every rule that is accepted
@@ -1106,7 +1108,7 @@ class Judge:
         if end is None:
             if len(self._ends) >= ENDS_MAX:
                 self._ends.clear()
-            end, _ = self._accepted.apply(url, self._table.apart)
+            end, _ = self._accepted.apply(url, self._apart)
             self._ends[url] = end
         return end
 
@@ -1126,18 +1128,20 @@ class Judge:
         those of the step before."""
         if not isinstance(run, PatternRewriter):
             return self._substring_step(rewrite)
-        last = Taken("", (), ())
 
         def step(url: str) -> str | None:
-            nonlocal last
-            taken = last if last.url == url else Taken(url, *self._table.apart(url))
-            writer = run.writer_of(taken.keys)
-            if writer is None or not writer.tests.passed_by(taken.values):
+            keys, values = self._apart(url)
+            writer = run.writer_of(keys)
+            if writer is None or not writer.tests.passed_by(values):
                 return None
-            last = writer.write(taken)
-            return None if last.url == url else last.url
+            self._last = writer.write(Taken(url, keys, values))
+            return None if self._last.url == url else self._last.url
 
         return step
+
+    def _apart(self, url: str) -> tuple[Keys, Sequence[str]]:
+        """The keys and values of a URL; those of the step before, and of the table, need not be taken apart."""
+        return (self._last.keys, self._last.values) if self._last.url == url else self._table.apart(url)
 
     def _substring_step(self, rewrite: Rewrite) -> Callable[[str], str | None]:
         assert isinstance(rewrite, SubstringRewrite)

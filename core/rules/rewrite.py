@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 
@@ -22,7 +23,7 @@ from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules.candidates import Candidate
 from dustream.core.rules.evidence import Operations
 from dustream.core.rules.growth import ABSENT, ANY, DIGITS, IS, SOME, Kinds
-from dustream.core.rules.pattern_tree import TEST_OF_KIND, PatternTree, url_position
+from dustream.core.rules.pattern_tree import KEYS_KEPT_MAX, TEST_OF_KIND, PatternTree, url_position
 from dustream.core.rules.training import TrainingSet
 from dustream.core.rules.url_regex import substring_regex
 from dustream.core.urls.keys import OPAQUE, Keys, compose, composer, index_of, is_named, keys_and_values
@@ -286,11 +287,16 @@ def check_rewrite(rewrite: Rewrite) -> None:
         raise BadInput(f"a pattern rule has 1 to {TESTS_MAX} writes and at most {TESTS_MAX} tests")
     parts: list[KeyTest | KeyWrite] = [*rewrite.tests, *rewrite.writes]
     for part in parts:
-        if not _KEY.fullmatch(part.key) or len(part.value) > TEXT_CHARS_MAX:
+        if not _is_key(part.key) or len(part.value) > TEXT_CHARS_MAX:
             raise BadInput(f"{part.key[:80]!r} is no key of a URL, or its value is too long")
     for write in rewrite.writes:
         if write.op == "set" and not _fits(write.key, write.value):
             raise BadInput(f"{write.value[:80]!r} cannot stand under {write.key[:80]!r} in a URL")
+
+
+@lru_cache(maxsize=KEYS_KEPT_MAX)
+def _is_key(text: str) -> bool:
+    return _KEY.fullmatch(text) is not None
 
 
 def is_allowed(rewrite: Rewrite) -> bool:
@@ -333,13 +339,14 @@ def rewrite_of(training: TrainingSet, pattern: Pattern, operations: Operations) 
     """From a pattern over the site's keys and operations on them."""
     keys, text = training.keys, training.text
     kinds, codes, excluded = pattern
+    all_copied, all_fixed = operations.copied.tolist(), operations.fixed.tolist()
     tests, writes = [], []
     for k in sorted(range(len(keys)), key=lambda k: url_position(keys[k])):
         if kinds[k] != ABSENT:
             value = text(codes[k]) if kinds[k] == IS else ""
             unless = _excluded_texts(training, kinds[k], [code for key, code in excluded if key == k])
             tests.append(KeyTest(keys[k], TEST_OF_KIND[int(kinds[k])], value, unless))
-        copied, fixed = int(operations.copied[k]), int(operations.fixed[k])
+        copied, fixed = all_copied[k], all_fixed[k]
         if copied == k or (copied < 0 and kinds[k] <= IS and fixed == codes[k]):
             continue
         if copied >= 0:
