@@ -70,9 +70,14 @@ TOPICS = (
 
 
 def pipeline(
-    settings: Settings, partition_map: PartitionMap | None = None, shingle_cache_bytes: int = SHINGLE_CACHE_BYTES
+    settings: Settings,
+    partition_map: PartitionMap | None = None,
+    shingle_cache_bytes: int = SHINGLE_CACHE_BYTES,
+    *,
+    input_ends: bool = False,
 ) -> Topology:
-    """The topology for these settings; without a map learned from a sample, tier 2 uses the default map."""
+    """The topology for these settings; without a map learned from a sample, tier 2 uses the default map. `input_ends`:
+    rules are learned at the end of the input, and not on the way."""
     cells = partition_map or default_map(settings.partitions, settings.threshold)
     require_fitting(cells, settings)
     markets = Markets(settings.markets)
@@ -83,8 +88,12 @@ def pipeline(
     groups = partial(GroupsProcessor, group_size_max=settings.group_size_max)
     count = settings.partitions
     sites = partial(SitesProcessor, count, share_max=settings.site_share_max, pages_min=settings.site_pages_min)
-    learn = LearnSettings.of(settings.rules)
-    rules = partial(RulesProcessor, RulesSettings(kept_urls_max=RULE_URLS_KEPT // count, learn=learn))
+    learning = RulesSettings(
+        learns_on_the_way=not input_ends,
+        kept_urls_max=RULE_URLS_KEPT // count,
+        learn=LearnSettings.of(settings.rules),
+    )
+    rules = partial(RulesProcessor, learning)
     pages_outputs = (TIER2, GROUPS, SITES, PAGES, STATUS, UPDATES, ALARMS)
     return Topology(
         topics=TOPICS,

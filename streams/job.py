@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 import time
@@ -152,7 +153,8 @@ def run_job(request: RunRequest, watcher: Watcher | None = None) -> RunSummary:
     store = open_state(request.state, request.settings, memory_bytes * 3 // 7)
     try:
         cells = state_map(store, request.settings, request.partition_map, request.state)
-        topology = pipeline(request.settings, cells, memory_bytes * 4 // 7)
+        input_ends = all(path != "-" and os.path.isfile(path) for path in paths)  # a pipe may never end
+        topology = pipeline(request.settings, cells, memory_bytes * 4 // 7, input_ends=input_ends)
         do_parts = partial(learn_parts, request.settings, request.jobs) if request.jobs > 1 else lambda parts: None
         open_engine = partial(EmbeddedEngine, topology, store, on_open=watcher.opening, do_parts=do_parts)
         results = StoredResults(store, request.settings.partitions)

@@ -171,7 +171,7 @@ class NodeOrder(NamedTuple):
 def node_order(tree: PatternTree, node: Node) -> NodeOrder:
     training, rows = tree.training, tree.rows(node)
     kinds = node.kinds.tolist()
-    fixed = [training.text(int(code)) for kind, code in zip(kinds, node.codes, strict=True) if kind == IS]
+    fixed = [training.texts[code] for kind, code in zip(kinds, node.codes.tolist(), strict=True) if kind == IS]
     orders = list(map(text_order, fixed))
     present = [key for key, kind in zip(training.keys, kinds, strict=True) if kind != ABSENT]
     return NodeOrder(
@@ -253,7 +253,8 @@ def duplicate_nodes(
         return []
     common_rows, common_clusters = _common(tree, shares)
     members, (starts, ends) = shares.member_counts(), tree.grown.bounds.T
-    s, t = np.nonzero(np.triu(common_clusters, 1) >= settings.common_clusters_min)
+    s, t = np.nonzero(common_clusters >= settings.common_clusters_min)
+    s, t = s[s < t], t[s < t]
     is_ancestor = (starts[s] <= starts[t]) & (ends[t] <= ends[s])  # nodes are in preorder, so t is none of s
     is_looked_at = ~is_ancestor & ((settled[s] < 0) | (settled[s] != settled[t]))
     s, t = s[is_looked_at], t[is_looked_at]

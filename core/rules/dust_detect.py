@@ -31,7 +31,7 @@ from dustream.core.rules.framed_text import (
 )
 
 RULE_SLOTS_MAX: Final = 1 << 22
-RULE_SLOTS_PER_URL: Final = 128
+RULE_SLOTS_PER_URL: Final = 16
 PROBES_MAX: Final = 64
 RULES_MAX: Final = 30_000
 MATES_MAX: Final = 128
@@ -103,12 +103,13 @@ def detected_rules(listed: UrlList, settings: DustSettings) -> tuple[I64s, bool]
 
 def _wanted_urls(listed: UrlList, settings: DustSettings) -> npt.NDArray[np.bool_]:
     """Which URLs can be an instance of a rule. Only those that share their sketch are looked at for that."""
-    wanted = np.ones(len(listed.urls), np.bool_)
+    if listed.wanted is not None:
+        return listed.wanted
     if not listed.by_sketch:
-        return wanted
-    wanted[:] = False
+        return np.ones(len(listed.urls), np.bool_)
+    wanted = np.zeros(len(listed.urls), np.bool_)
     rows = mates(listed.sketches)
-    wanted[rows] = _wanted_mates([listed.urls[row] for row in rows.tolist()], listed.sketches[rows], settings)
+    wanted[rows] = wanted_mates([listed.urls[row] for row in rows.tolist()], listed.sketches[rows], settings)
     return wanted
 
 
@@ -118,12 +119,8 @@ def mates(sketches: I64s | Ints) -> I64s:
     return np.flatnonzero((sketches >= 0) & (counts[np.maximum(sketches, 0)] > 1))
 
 
-def differences_recur(urls: list[str], sketches: I64s | Ints, settings: DustSettings) -> bool:
-    """Whether rules can be found among URLs each of which has a mate. Cheap: no other URL needs to be looked at."""
-    return bool(_wanted_mates(urls, sketches.astype(np.int64), settings).any())
-
-
-def _wanted_mates(urls: list[str], sketches: I64s, settings: DustSettings) -> npt.NDArray[np.bool_]:
+def wanted_mates(urls: list[str], sketches: I64s, settings: DustSettings) -> npt.NDArray[np.bool_]:
+    """Which of these URLs, each of which has a mate, can be instances of rules. No other URL needs to be looked at."""
     text = FramedText(urls)
     wanted: npt.NDArray[np.bool_] = _wanted(
         text.data, text.starts, text.ends, text.prefix, text.powers, text.sums,

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dustream.core.kernels.compile import inlined_kernel, kernel
 from dustream.core.kernels.hash_slots import Ints
@@ -124,10 +125,20 @@ class Searched(NamedTuple):
 
 
 class UrlList:
-    """URLs in standard form, sorted, each once; what is known of them in columns. `sketches`: −1 is unknown."""
+    """URLs in standard form, sorted, each once; what is known of them in columns. `sketches`: −1 is unknown. `wanted`:
+    which can be an instance of a rule, if that was found out already."""
 
-    def __init__(self, urls: list[str], sketches: I64s, low: I64s, high: I64s, names: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        urls: list[str],
+        sketches: I64s,
+        low: I64s,
+        high: I64s,
+        names: Sequence[str] = (),
+        wanted: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
         self.urls = urls
+        self.wanted = wanted
         self.names = names  # of the sketches, for a fetcher
         self.sketches = sketches
         self.low, self.high = low, high

@@ -166,7 +166,9 @@ def _tried(searched: Searched, find: Bytes, put: Bytes, limits: Limits) -> tuple
     inside = np.zeros(len(found), np.bool_)
     for i in range(len(found)):
         inside[i] = _is_inside(data, starts, ends, found[i], first, last, scope)
-    return VALID, fact, found[inside], landed[inside]
+    found, landed = found[inside], landed[inside]
+    order = stable_order(found)
+    return VALID, fact, found[order], landed[order]
 
 
 @inner
@@ -280,8 +282,9 @@ def validate_rule(
     if positive < limits.ms or negative > limits.bound * (positive + negative):
         return None
     rights, wrong = (int(np.count_nonzero(relations == relation)) for relation in (ALIKE, UNLIKE))
-    inside = (found >= begin) & (found < end)
-    return DustRule(rewrite, rights, wrong, found[inside], landed[inside])
+    within = np.flatnonzero((found >= begin) & (found < end))
+    in_order = within[np.argsort(found[within], kind="stable")]
+    return DustRule(rewrite, rights, wrong, found[in_order], landed[in_order])
 
 
 @kernel
@@ -341,7 +344,7 @@ def _decided(rewrite: SubstringRewrite, outcomes: Outcomes, listed: UrlList) -> 
 def _found_outcomes(
     searched: Searched, find: Bytes, put: Bytes, limits: Limits, may_stop: bool
 ) -> tuple[Ints, npt.NDArray[np.int8], Ints, Ints, bool]:
-    """The fields of Outcomes; and whether it stopped because these refute the rule already."""
+    """The fields of Outcomes, `found` in no order; and whether it stopped because these refute the rule already."""
     data, starts, ends, url_at = searched.data, searched.starts, searched.ends, searched.url_at
     prefix, powers, slots, hashes = searched.prefix, searched.powers, searched.slots, searched.hashes
     by_sketch, sketches, low, high = searched.by_sketch, searched.sketches, searched.low, searched.high
@@ -349,7 +352,8 @@ def _found_outcomes(
     found, landed = np.zeros(len(tried), np.int32), np.full(len(tried), -1, np.int32)
     rows = np.zeros(min(len(tried), OUTCOMES_MAX), np.int32)
     relations = np.zeros(len(rows), np.int8)
-    put_hash, put_is_safe = text_hash(put), is_safe_piece(put) and is_safe_piece(find)
+    put_hash, kept = text_hash(put), _same_start(find, put)
+    is_safe = is_safe_piece(put[kept:]) and is_safe_piece(find[kept:])
     found_count, used, looked_at = 0, 0, LOOKED_AT_FIRST
     for place in tried:
         url = int(url_at[place])
@@ -370,7 +374,9 @@ def _found_outcomes(
             relations[used] = relation_of(url, int(outcome), by_sketch, sketches, low, high)
         else:
             path = searched.path_starts[url]
-            is_standard = _stays_standard(data, starts[url], ends[url], path, at, len(find), put, put_is_safe)
+            is_standard = _stays_standard(
+                data, starts[url], ends[url], path, at + kept, len(find) - kept, put[kept:], is_safe
+            )
             relations[used] = UNKNOWN if is_standard else UNDECIDED
         rows[used] = url
         used += 1
@@ -378,8 +384,7 @@ def _found_outcomes(
             if _is_refuted_already(searched, rows[:used], relations[:used], limits):
                 return rows[:used], relations[:used], found[:found_count], landed[:found_count], True
             looked_at *= 2
-    order = stable_order(found[:found_count])
-    return rows[:used], relations[:used], found[order], landed[order], False
+    return rows[:used], relations[:used], found[:found_count], landed[:found_count], False
 
 
 @inner
@@ -425,6 +430,15 @@ def _outcome_hash(
     base, begin, rest = starts[url] + url, at - starts[url], ends[url] - at - length
     hashed = (prefix[base + begin] * powers[put] + put_hash) * powers[rest]
     return np.uint64(hashed + span(prefix, powers, base, begin + length, rest))
+
+
+@inner
+def _same_start(find: Bytes, put: Bytes) -> int:
+    """How many bytes at the beginning a rule leaves as they are."""
+    same = 0
+    while same < min(len(find), len(put)) and find[same] == put[same]:
+        same += 1
+    return same
 
 
 @inner

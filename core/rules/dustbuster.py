@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dustream.core.rules.dust_detect import detect_likely_rules, detected_rules, differences_recur, mates
+from dustream.core.rules.dust_detect import detect_likely_rules, detected_rules, mates, wanted_mates
 from dustream.core.rules.dust_eliminate import alive_rules, eliminate_redundancies
 from dustream.core.rules.dust_list import (
     URLS_MAX,
@@ -41,7 +41,6 @@ __all__ = [
     "RulePair",
     "UrlList",
     "detect_likely_rules",
-    "differences_recur",
     "dust_rules",
     "eliminate_redundancies",
     "is_deployable",
@@ -49,6 +48,7 @@ __all__ = [
     "mates",
     "rules_of_list",
     "url_list",
+    "wanted_mates",
 ]
 
 

@@ -347,7 +347,7 @@ def supporting_pages(at: Places, clusters: Ints, moved: Places) -> int:
     order = np.lexsort((before, labels, after))
     before, labels, after = before[order], labels[order], after[order]
     met = (after[:-1] == after[1:]) & (labels[:-1] == labels[1:]) & (before[:-1] != before[1:])
-    return len(np.unique(labels[:-1][met]))
+    return int(np.count_nonzero(np.bincount(labels[:-1][met])))
 
 
 @inner

@@ -42,11 +42,13 @@ def unsupported_keys(training: TrainingSet, supporting: Ints, operations: Operat
 
     `supporting`: the rows that the rule brings together with a duplicate of theirs.
     """
-    pages = {}
-    for key in np.flatnonzero(operations.copied < 0).tolist():
-        changed = supporting[training.values[key][supporting] != operations.fixed[key]]
-        if len(changed):
-            pages[key] = frozenset(training.clusters[changed].tolist())
+    keys = np.flatnonzero(operations.copied < 0)
+    differs = training.values[keys[:, None], supporting] != operations.fixed[keys, None]
+    pages = {
+        key: frozenset(training.clusters[supporting[changed]].tolist())
+        for key, changed in zip(keys.tolist(), differs, strict=True)
+        if changed.any()
+    }
     few = [key for key, supporters in pages.items() if len(supporters) < PAGES_MIN]
     if len(few) < len(pages):
         return [few] if few else []

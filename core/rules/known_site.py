@@ -59,11 +59,13 @@ class RulesSettings(NamedTuple):
     """While input keeps coming, learning waits for `relearn_changes_min` changes, and for that many times the URLs that
     were learned from last. A page changes its winner some four times until all its duplicates are there, so a site is
     learned on the way when it has grown six times or so, and all that costs about a fifth of the learning at rest.
+    `learns_on_the_way`: false where the input is known to end, and nobody reads rules before it does.
     """
 
     sample_max: int = 100_000
     relearn_changes_min: int = 20_000
     relearn_share: float = 20.0
+    learns_on_the_way: bool = True
     kept_urls_max: int = 1_000_000
     learn: LearnSettings = LearnSettings()
     life: LifeSettings = LifeSettings()

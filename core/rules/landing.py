@@ -120,20 +120,21 @@ def counted(ways: Ways) -> Landing:
 def counted_by_page(ways: Ways, clusters: Ints) -> Landing:
     """The same with each page counted once: as wrong if any of its URLs is, else as unknown if none of them meets a
     duplicate. URLs whose content is not known are pages of their own."""
-    lone = np.arange(len(ways)) + int(clusters.max(initial=-1)) + 1
-    _, page = np.unique(np.where(clusters >= 0, clusters, lone), return_inverse=True)
-    best = np.zeros((3, len(ways)), np.bool_)
-    for way in (MEETS, UNKNOWN, WRONG):
-        best[way, page[ways == way]] = True
-    meets, unknown, wrong = best
-    return counted(np.select([wrong, meets, unknown], [WRONG, MEETS, UNKNOWN], UNCOUNTED).astype(np.int8))
+    known = clusters >= 0
+    meets, unknown, wrong = np.zeros((3, int(clusters.max(initial=-1)) + 1), np.bool_)
+    for way, pages in ((MEETS, meets), (UNKNOWN, unknown), (WRONG, wrong)):
+        pages[clusters[known & (ways == way)]] = True
+    settled = meets & ~wrong, unknown & ~meets & ~wrong, wrong
+    lone = counted(ways[~known])
+    return Landing(*(one + int(np.count_nonzero(pages)) for one, pages in zip(lone, settled, strict=True)))
 
 
 def saved(ways: Ways, targets: Hashes | npt.NDArray[np.int64], seen: Bools) -> int:
     """How many URLs need not be fetched: those that meet their duplicates, less one for each URL never seen at which
     they meet."""
     new = (ways == MEETS) & ~seen
-    return int(np.count_nonzero(ways == MEETS)) - len(np.unique(targets[new]))
+    repeats = len(np.unique(targets[new])) if new.any() else 0
+    return int(np.count_nonzero(ways == MEETS)) - repeats
 
 
 class Targets(NamedTuple):

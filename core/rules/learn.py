@@ -17,8 +17,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from functools import cached_property, partial
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 from zlib import crc32
 
 import numpy as np
@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules import fanout
-from dustream.core.rules.ages import NEVER, NO_AGES, Ages, current_clusters
+from dustream.core.rules.ages import NEVER, NO_AGES, Ages, Times, current_clusters
 from dustream.core.rules.candidates import (
     Candidate,
     CandidateSettings,
@@ -43,12 +43,12 @@ from dustream.core.rules.dustbuster import (
     Fetch,
     LoggedUrl,
     UrlList,
-    differences_recur,
     is_deployable,
     is_listed,
     mates,
     rules_of_list,
     url_list,
+    wanted_mates,
 )
 from dustream.core.rules.evidence import (
     Bools,
@@ -84,7 +84,6 @@ from dustream.core.rules.landing import (
     Ways,
     counted,
     counted_by_page,
-    evidence_of,
     saved,
     ways_in_time,
 )
@@ -119,7 +118,7 @@ from dustream.core.rules.url_regex import rule_regex
 from dustream.core.rules.url_table import UrlTable
 from dustream.core.rules.wording import describe
 from dustream.core.urls.canonical import canonical_of
-from dustream.core.urls.keys import is_named
+from dustream.core.urls.keys import Keys, is_named
 from dustream.core.urls.parts import url_parts
 from dustream.core.urls.sites import site_of
 from dustream.core.urls.standard import standard_form
@@ -432,9 +431,10 @@ class _Rounds:
 
     def learn_dust(self, fetch: Fetch | None) -> bool:
         """DustBuster on what the trees left; where no cluster is known, by the sizes of all requests."""
-        if not self._judge.may_have_dust():
+        found = self._judge.listed()
+        if found is None:
             return False
-        listed, places = self._judge.listed()
+        listed, places = found
         findings = rules_of_list(listed, self._settings.dust, fetch)
         share_min = self._settings.candidates.support_share_min
         proposals = [
@@ -542,12 +542,13 @@ def _widths(
     changed = _changed_keys(rule.operations, node.kinds, node.codes)
     operations = _only(rule.operations, changed)
     best, best_gain = None, rule.evidence.gain
-    above = node.parent
+    keys, above = set(changed.tolist()), node.parent
     while above >= 0:
         ancestor = tree.nodes[above]
         kinds, codes = ancestor.kinds.copy(), ancestor.codes.copy()
         kinds[changed], codes[changed] = node.kinds[changed], node.codes[changed]
-        kept = tuple(pair for pair in node.excluded if pair in ancestor.excluded or pair[0] in changed)
+        excluded = set(ancestor.excluded)
+        kept = tuple(pair for pair in node.excluded if pair in excluded or pair[0] in keys)
         pattern = Pattern(kinds.tolist(), codes.tolist(), kept)
         evidence = trials.evidence(pattern, operations)
         is_supported = evidence.support >= settings.coverage_min * evidence.reached
@@ -682,11 +683,17 @@ class Changes(NamedTuple):
 
 
 class _Tried(NamedTuple):
-    """A rule with its evidence, what it changes, and whether that lands."""
+    """A proposal that the evidence supports, what it changes, and how that lands. `unsafe`: why it must not be applied;
+    empty if it may be."""
 
-    rule: UrlRule
+    proposal: Proposal
     changes: Changes
-    is_safe: bool
+    ways: Ways
+    unsafe: str
+
+    @property
+    def is_safe(self) -> bool:
+        return not self.unsafe
 
 
 def _by_gain(proposals: Sequence[Proposal]) -> list[Proposal]:
@@ -720,7 +727,10 @@ class Judge:
         self._accepted = SiteRules(site, ())
         self._accepted_ids: set[str] = set()
         self._ends: dict[str, str] = {}
+        self._last = Taken("", (), ())  # what a rule by key has made last
+        self._room = 0
         self._columns: dict[str, Any] = {}
+        self._columns_now: dict[str, Any] = {}  # those that change with every rule that is accepted
         self._made: set[int] = set()
         self._stray: set[int] = set()  # what rules lead to where nothing is known, or to other pages
         self._spread = np.zeros(0, np.int64)
@@ -751,7 +761,7 @@ class Judge:
 
     def _is_there(self) -> Bools:
         """By place: whether a URL is left there."""
-        return self._marked(self._at)
+        return self._column("there", lambda: self._marked(self._at), self._columns_now)
 
     @cached_property
     def _occupied(self) -> set[int]:
@@ -801,20 +811,22 @@ class Judge:
         return self._column("ranks", self._ranks_by_place)
 
     def _ranks_by_place(self) -> Ranks:
-        ranks = np.full(len(self._table.urls), CANONICAL_PLACES["none"], np.int8)
-        ranks[self._known.places] = self._known.ranks
-        return ranks
+        return self._by_place(self._known.places, self._known.ranks, CANONICAL_PLACES["none"])
 
     @property
     def _ages(self) -> Ages:
         """By place: of the contents there that are not outdated."""
         if len(self._known.ages.changed) == 0:
             return NO_AGES
+        named = zip(Ages._fields, self._known.ages, strict=True)
+        return Ages(*(self._column(name, partial(self._latest, known), self._columns_now) for name, known in named))
+
+    def _latest(self, known: Times) -> Times:
+        """By place: the latest time of its entries."""
         current = self._clusters >= 0
-        ages = Ages(*(np.full(len(self._table.urls), NEVER, np.int64) for _ in self._known.ages))
-        for times, known in zip(ages, self._known.ages, strict=True):
-            np.maximum.at(times, self._at[current], known[current])
-        return ages
+        times = np.full(self._places_max(), NEVER, np.int64)
+        np.maximum.at(times, self._at[current], known[current])
+        return times
 
     def _is_avoided(self) -> Bools:
         """By place."""
@@ -824,34 +836,58 @@ class Judge:
         """By place: whether the URL there was seen."""
         return self._column("known", lambda: self._marked(self._known.places))
 
-    def _column(self, name: str, make: Callable[[], Column]) -> Column:
+    def _is_other(self) -> Bools:
+        """By place: whether it is only known that the URL there exists."""
+        return self._column("others", lambda: self._marked(self._known.others))
+
+    def _column(self, name: str, make: Callable[[], Column], columns: dict[str, Any] | None = None) -> Column:
         """What does not change but for the places that come to the table; callers do not write to it."""
-        column = self._columns.get(name)
+        columns = self._columns if columns is None else columns
+        column = columns.get(name)
         if column is None or len(column) < len(self._table.urls):
-            column = self._columns[name] = make()
+            column = columns[name] = make()
         return column
 
-    def may_have_dust(self) -> bool:
-        """Whether substring rules can be found; decided by the duplicates alone, so that a large site with few of them
-        is not listed for nothing."""
-        places, clusters = self.remaining()
-        rows = mates(clusters)
-        urls = [self._table.urls[place] for place in places[rows].tolist()]
-        return self._sized or (len(urls) > 0 and differences_recur(urls, clusters[rows], self._settings.dust))
+    def _places_max(self) -> int:
+        """How many places columns are made for; a column outlives the next few URLs that come to the table."""
+        places = len(self._table.urls)
+        if self._room < places:
+            self._room = places + places // 8 + 64
+        return self._room
 
-    def listed(self) -> tuple[UrlList, Places]:
-        """What is left, as DustBuster takes it, and the place of each URL; no places if not all of it is listed."""
+    def _by_place(self, places: Places, items: Column, other: int) -> Column:
+        """By place: the item there; `other` at all other places."""
+        column: Any = np.full(self._places_max(), other, items.dtype)
+        column[places] = items
+        return cast("Column", column)
+
+    def listed(self) -> tuple[UrlList, Places] | None:
+        """What is left, as DustBuster takes it, and the place of each URL; no places if not all of it is listed.
+        None if no substring rules can be found: a large site with few duplicates is not listed for nothing."""
         places, clusters = self.remaining()
         if self._sized:
             return url_list(self._logged(places, clusters)), np.zeros(0, np.int64)
+        wanted = self._wanted(places, clusters)
+        if not wanted.any():
+            return None
         chosen = self._chosen(places, clusters)
         urls = [self._table.urls[place] for place in places[chosen].tolist()]
         fits = np.fromiter(map(is_listed, urls), np.bool_, len(urls))
         if not fits.all():
             chosen, urls = chosen[fits], [url for url in urls if is_listed(url)]
         unsized = np.full(len(urls), -1, np.int64)
-        listed = UrlList(urls, clusters[chosen].astype(np.int64), unsized, unsized, self._known.names)
-        return listed, places if len(chosen) == len(places) else np.zeros(0, np.int64)
+        is_whole = len(chosen) == len(places)
+        listed = UrlList(
+            urls, clusters[chosen].astype(np.int64), unsized, unsized, self._known.names, wanted if is_whole else None
+        )
+        return listed, places if is_whole else np.zeros(0, np.int64)
+
+    def _wanted(self, places: Places, clusters: Ints) -> Bools:
+        """Which URLs can be an instance of a substring rule; found out from those that have duplicates alone."""
+        wanted, rows = np.zeros(len(places), np.bool_), mates(clusters)
+        urls = [self._table.urls[place] for place in places[rows].tolist()]
+        wanted[rows] = wanted_mates(urls, clusters[rows].astype(np.int64), self._settings.dust)
+        return wanted
 
     def _chosen(self, places: Places, clusters: Ints) -> npt.NDArray[np.int64]:
         """Which URLs DustBuster looks at: all, or a fair sample of whole clusters; by a checksum of their first URL, so
@@ -887,42 +923,47 @@ class Judge:
         self._made.clear()
         worth_it = [each for each in proposals if each.gain >= self._gain_min and is_allowed(each.rewrite)]
         for proposal in _by_gain(worth_it)[:PROPOSALS_MAX]:
-            found = self._better_way(proposal, stage)
+            found = self._better_way(proposal)
             if found is None:
                 continue
-            rule, changes, is_safe = found
-            if is_safe:
+            if found.is_safe:
+                rule = self._rule(found, stage)
                 yield _in_words(rule)
                 self._accepted_ids.add(rule.id)
-                self._accepted = self._accepted.followed_by(replace(rule, stage="active"))
+                self._accepted.add(replace(rule, stage="active"))
                 self._ends.clear()
-                self._make(changes)
-            elif not self._stray.issuperset(changes.sources.tolist()):
+                self._make(found.changes)
+            elif not self._stray.issuperset(found.changes.sources.tolist()):
                 # It is not applied, so the rules after it meet the URLs without it.
-                self._stray.update(changes.sources.tolist())
-                yield _in_words(replace(rule, stage="shadow"))
+                self._stray.update(found.changes.sources.tolist())
+                yield _in_words(self._rule(found, "shadow"))
 
     def has_accepted(self, rule: UrlRule) -> bool:
         """Whether the URLs were rewritten by the rule."""
         return rule.id in self._accepted_ids
 
-    def _unsafe_reason(self, rule: UrlRule, changes: Changes, ways: Ways) -> str:
+    def _unsafe_reason(self, proposal: Proposal, changes: Changes, ways: Ways, now: Ints) -> str:
         """Why the rule must not be applied; empty if few enough URLs land wrong or unknown. Where targets are known,
         few enough pages must do so, too: a page under many URLs shows agreement many times, and a page without a known
         target shows only once that the rule may be wrong."""
-        is_seen = self._is_known()
-        targets, meeting = np.unique(changes.targets), np.unique(changes.targets[ways == MEETS])
+        is_seen, targets = self._is_known(), self._distinct(changes.targets)
         landing = self._settings.landing.with_targets_seen(int(np.count_nonzero(is_seen[targets])), len(targets))
-        reason = evidence_of(rule).reason(landing)
-        if reason or rule.evidence == "size" or 2 * np.count_nonzero(is_seen[meeting]) < len(meeting):
+        reason = self._landing(proposal, ways).reason(landing)
+        if reason or self._is_by_size(proposal):
             return reason
-        return counted_by_page(ways, self._clusters_at(changes)[changes.sources]).reason(landing, "pages")
+        meeting = self._distinct(changes.targets[ways == MEETS])
+        if 2 * np.count_nonzero(is_seen[meeting]) < len(meeting):
+            return reason
+        return counted_by_page(ways, now[changes.sources]).reason(landing, "pages")
 
-    def _better_way(self, proposal: Proposal, stage: RuleStage) -> _Tried | None:
+    def _landing(self, proposal: Proposal, ways: Ways) -> Landing:
+        return Landing(proposal.right, 0, proposal.wrong) if self._is_by_size(proposal) else counted(ways)
+
+    def _better_way(self, proposal: Proposal) -> _Tried | None:
         """The rule, or the rule the other way round. Redirects and canonical links decide if there are any. Else it is
         the way that lands, and if both do, the one that reasons prefer. A substring rule that was validated on fetched
         pages, or by sizes, was validated one way only."""
-        found = self._tried(proposal, stage)
+        found = self._tried(proposal)
         before, after = (0, 0) if found is None else self._ranks_of(found.changes)
         found = None if after > before else found
         is_one_way = proposal.learner == "dust" and (self._sized or self._is_validated)
@@ -935,7 +976,7 @@ class Judge:
         back = way_back(proposal.rewrite)
         if after < before or not is_allowed(back) or not is_deployable(back):
             return found
-        other = self._tried(self._proposed(back, proposal), stage)
+        other = self._tried(self._proposed(back, proposal))
         return other if other is not None and other.is_safe else found
 
     def _ranks_of(self, changes: Changes) -> tuple[int, int]:
@@ -956,18 +997,14 @@ class Judge:
         landed = landed_places(EvidenceIndex(self.trained_on), rows, operations)
         return proposal._replace(places=self.trained_on.places[rows], landed=landed)
 
-    def _tried(self, proposal: Proposal, stage: RuleStage) -> _Tried | None:
-        """The rule with its evidence, and what it changes; None if it is not accepted."""
+    def _tried(self, proposal: Proposal) -> _Tried | None:
+        """The proposal with what it changes; None if it is not accepted."""
         changes = self._changes(proposal)
         if changes is None or not self._is_accepted(proposal, self._evidence(changes)):
             return None
-        ways = self._size_ways(changes) if self._is_by_size(proposal) else self._ways(changes)
-        rule = self._rule(proposal, changes, ways)
-        unsafe = self._unsafe_reason(rule, changes, ways)
-        doubt = self._doubt(proposal, changes)
-        reason = doubt or unsafe if self._is_by_size(proposal) else unsafe or doubt
-        rule = replace(rule, stage="shadow" if stage == "active" and reason else stage, reason=reason)
-        return _Tried(rule, changes, is_safe=not unsafe)
+        now = self._clusters_at(changes)
+        ways = self._size_ways(changes) if self._is_by_size(proposal) else self._ways(changes, now)
+        return _Tried(proposal, changes, ways, self._unsafe_reason(proposal, changes, ways, now))
 
     def _is_accepted(self, proposal: Proposal, evidence: Evidence) -> bool:
         settings = self._settings.candidates
@@ -999,7 +1036,8 @@ class Judge:
     def _changes_anywhere(self, rewrite: Rewrite, step: Callable[[str], str | None]) -> Changes | None:
         """The same of a rule of which it is not known which URLs it changes."""
         urls = self._table.urls
-        ends = self._ended(step, self._containing(rewrite.find if isinstance(rewrite, SubstringRewrite) else ""))
+        scope, find = (rewrite.scope, rewrite.find) if isinstance(rewrite, SubstringRewrite) else ("", "")
+        ends = self._ended(step, self._containing(scope, find))
         if ends is None or len(ends) < self._gain_min:
             return None
         in_order = sorted(ends, key=urls.__getitem__)
@@ -1036,8 +1074,8 @@ class Judge:
         pairs = self._table.structure_of(places) * np.int64(len(keys)) + self._table.structure_of(targets)
         distinct, which = np.unique(pairs, return_inverse=True)
         ways = [divmod(pair, len(keys)) for pair in distinct.tolist()]
-        written = [(run.writer_of(keys[one]), to) for one, to in ways]
-        same = [writer is not None and writer.makes(keys[to]) for writer, to in written]
+        made = {one: run.keys_after(keys[one]) for one, _ in ways}
+        same = [made[one] == keys[to] for one, to in ways]
         composed: Bools = np.array(same, np.bool_)[which]
         return composed
 
@@ -1050,13 +1088,13 @@ class Judge:
         there = [place for place in dict.fromkeys([*places.tolist(), *made]) if place in self._occupied]
         return np.array(there, np.int64)
 
-    def _containing(self, find: str) -> Iterator[int]:
-        """Where URLs are left that contain a text. Only known URLs are searched together: those that rules have made
-        are few."""
+    def _containing(self, scope: str, find: str) -> Iterator[int]:
+        """Where URLs are left that begin with a scope and contain a text. Only known URLs are searched together: those
+        that rules have made are few."""
         urls, (places, texts) = self._table.urls, self._searched
-        yield from (places[i] for i in texts.containing(find) if places[i] in self._occupied)
-        made = np.unique(self._at[~self._is_known()[self._at]]).tolist()
-        yield from (place for place in made if find in urls[place])
+        yield from (places[i] for i in texts.containing(find, scope) if places[i] in self._occupied)
+        made = self._distinct(self._at[~self._is_known()[self._at]]).tolist()
+        yield from (place for place in made if urls[place].startswith(scope) and find in urls[place])
 
     @cached_property
     def _searched(self) -> tuple[list[int], SearchedTexts]:
@@ -1070,7 +1108,7 @@ class Judge:
         if end is None:
             if len(self._ends) >= ENDS_MAX:
                 self._ends.clear()
-            end, _ = self._accepted.apply(url, self._table.apart)
+            end, _ = self._accepted.apply(url, self._apart)
             self._ends[url] = end
         return end
 
@@ -1090,18 +1128,20 @@ class Judge:
         those of the step before."""
         if not isinstance(run, PatternRewriter):
             return self._substring_step(rewrite)
-        last = Taken("", (), ())
 
         def step(url: str) -> str | None:
-            nonlocal last
-            taken = last if last.url == url else Taken(url, *self._table.apart(url))
-            writer = run.writer_of(taken.keys)
-            if writer is None or not writer.tests.passed_by(taken.values):
+            keys, values = self._apart(url)
+            writer = run.writer_of(keys)
+            if writer is None or not writer.tests.passed_by(values):
                 return None
-            last = writer.write(taken)
-            return None if last.url == url else last.url
+            self._last = writer.write(Taken(url, keys, values))
+            return None if self._last.url == url else self._last.url
 
         return step
+
+    def _apart(self, url: str) -> tuple[Keys, Sequence[str]]:
+        """The keys and values of a URL; those of the step before, and of the table, need not be taken apart."""
+        return (self._last.keys, self._last.values) if self._last.url == url else self._table.apart(url)
 
     def _substring_step(self, rewrite: Rewrite) -> Callable[[str], str | None]:
         assert isinstance(rewrite, SubstringRewrite)
@@ -1116,6 +1156,7 @@ class Judge:
     def _make(self, changes: Changes) -> None:
         """All of the changes at once: what is rewritten to a URL that itself moves stays."""
         moved = self._moved(changes)
+        self._columns_now.clear()
         self._is_distinct = False
         self._at = np.where(moved[self._at] >= 0, moved[self._at], self._at)
         self._clusters = current_clusters(self._at.astype(np.uint64), self._clusters, *self._known.ages)
@@ -1144,24 +1185,18 @@ class Judge:
         )
         return Evidence(*counts.tolist())
 
-    def _ways(self, changes: Changes) -> Ways:
+    def _ways(self, changes: Changes, now: Ints) -> Ways:
         """How the URLs at the changed places land. Held-out targets are not counted: their content is hidden."""
-        seen, others = self._is_known(), self._marked(self._known.others)
-        now = self._clusters_at(changes)
-        there = self._is_there()
-        there[changes.sources] = False
-        stay = np.unique(changes.targets)
-        stay = stay[there[stay] & ~seen[stay]]
+        seen, there, leaves = self._is_known(), self._is_there(), self._marked(changes.sources)
+        stay = self._distinct(changes.targets)
+        stay = stay[there[stay] & ~leaves[stay] & ~seen[stay]]
         sources, targets = np.append(changes.sources, stay), np.append(changes.targets, stay)
-        first = np.full(len(self._table.urls), -1, np.int32)
-        places, clusters = self._first_clusters
-        first[places] = clusters
-        avoided = self._is_avoided()
+        first, avoided = self._column("first", self._first_clusters), self._is_avoided()
         found = Targets(targets.astype(np.uint64), seen[targets], first[targets], avoided[targets])
         ages = self._ages
         ways = ways_in_time(now[sources], avoided[sources], found, ages.only(sources), ages.only(targets))
         ways = ways[: len(changes.sources)]
-        return np.where(others[changes.targets], UNCOUNTED, ways).astype(np.int8)
+        return np.where(self._is_other()[changes.targets], UNCOUNTED, ways).astype(np.int8)
 
     def _size_ways(self, changes: Changes) -> Ways:
         """The same by sizes alone: those that overlap are equal."""
@@ -1177,9 +1212,13 @@ class Judge:
 
     def _marked(self, places: Places) -> Bools:
         """By place: whether it is among these."""
-        marked = np.zeros(len(self._table.urls), np.bool_)
+        marked = np.zeros(self._places_max(), np.bool_)
         marked[places] = True
         return marked
+
+    def _distinct(self, places: Places) -> Places:
+        """Each of these places once, in ascending order."""
+        return np.flatnonzero(self._marked(places))
 
     def _clusters_at(self, changes: Changes) -> Ints:
         """By place, where the changes lead from or to: the cluster that most of its entries have now; else −1."""
@@ -1192,23 +1231,24 @@ class Judge:
         now[places] = clusters
         return now
 
-    @cached_property
-    def _first_clusters(self) -> tuple[Places, Ints]:
-        """The places of the URLs that were seen, and the cluster of each before any rule; −1: not known."""
+    def _first_clusters(self) -> Ints:
+        """By place, of the URLs that were seen: the cluster before any rule; else −1."""
         order = np.lexsort((self._known.clusters, self._known.places))
-        places, clusters = most_frequent_clusters(self._known.places[order], self._known.clusters[order])
-        return places, clusters
+        return self._by_place(*most_frequent_clusters(self._known.places[order], self._known.clusters[order]), -1)
 
-    def _rule(self, proposal: Proposal, changes: Changes, ways: Ways) -> UrlRule:
+    def _rule(self, found: _Tried, stage: RuleStage) -> UrlRule:
         """With its evidence, not yet in words."""
-        by_size = self._is_by_size(proposal)
-        landing = Landing(proposal.right, 0, proposal.wrong) if by_size else counted(ways)
+        proposal, changes, ways, unsafe = found
+        by_size, landing = self._is_by_size(proposal), self._landing(proposal, ways)
+        doubt = self._doubt(proposal, changes) if by_size or not unsafe else ""
+        reason = doubt or unsafe
         return UrlRule(
             id=rule_id(self.site, proposal.rewrite),
             rewrite=proposal.rewrite,
             pattern="",
             replacement="",
-            stage="candidate",
+            stage="shadow" if stage == "active" and reason else stage,
+            reason=reason,
             learner=proposal.learner,
             support=landing.meets,
             false_positives=landing.wrong,
@@ -1242,4 +1282,4 @@ class Judge:
     def _pages(self, changes: Changes) -> int:
         """How many different pages, of those that are known, the changed URLs show."""
         clusters = self._known.clusters[self._moved(changes)[self._at] >= 0]
-        return len(np.unique(clusters[clusters >= 0]))
+        return int(np.count_nonzero(np.bincount(clusters[clusters >= 0])))

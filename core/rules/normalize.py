@@ -70,6 +70,15 @@ class _Choice(NamedTuple):
     by_value: dict[str, list[_Ready]]
     others: list[_Ready]
 
+    def add(self, ready: _Ready) -> None:
+        """A rule behind all others."""
+        value = dict(ready.writer.tests.fixed).get(self.place)
+        if value is None:
+            for possible in (*self.by_value.values(), self.others):
+                possible.append(ready)
+        else:
+            self.by_value.setdefault(value, list(self.others)).append(ready)
+
 
 class SiteRules:
     """The active rules of one site, ready to run.
@@ -83,15 +92,19 @@ class SiteRules:
         active = [rule for rule in rules if rule.stage == "active"][:RULES_PER_SITE_MAX]
         self._rules = [(rewriter(rule.rewrite), rule) for rule in active]
         self._choices: dict[Keys, _Choice] = {}
-        self._is_to_grow = False
 
-    def followed_by(self, rule: UrlRule) -> SiteRules:
-        """With one more behind them; those that are ready stay so. Rules to which more come are asked for too few URLs
-        for an index by values to pay."""
-        both = SiteRules(self.site, (rule,))
-        both._rules = [*self._rules, *both._rules][:RULES_PER_SITE_MAX]
-        both._is_to_grow = True
-        return both
+    def add(self, rule: UrlRule) -> None:
+        """One more active rule behind the others."""
+        if len(self._rules) >= RULES_PER_SITE_MAX:
+            return
+        run, rank = rewriter(rule.rewrite), len(self._rules)
+        self._rules.append((run, rule))
+        if rank & (rank - 1) == 0:  # whenever there are twice as many, another key may distinguish them better
+            self._choices.clear()
+        for keys, choice in self._choices.items():
+            writer = run.writer_of(keys)
+            if writer is not None:
+                choice.add(_Ready(rank, rule, writer))
 
     def apply(
         self, standard: str, apart: Callable[[str], tuple[Keys, Sequence[str]]] = keys_and_values
@@ -144,8 +157,6 @@ class SiteRules:
     def _choice(self, keys: Keys) -> _Choice:
         ready = [(rank, rule, run.writer_of(keys)) for rank, (run, rule) in enumerate(self._rules)]
         possible = [_Ready(rank, rule, writer) for rank, rule, writer in ready if writer is not None]
-        if self._is_to_grow:
-            return _Choice(-1, {}, possible)
         asked = sorted({place for each in possible for place, _ in each.writer.tests.fixed})
         choices = [_choice_by(place, possible) for place in asked]
         return min([_Choice(-1, {}, possible), *choices], key=_rules_to_try)

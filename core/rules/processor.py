@@ -162,14 +162,16 @@ class RulesProcessor:
         return self._changed_by(site, row, changes, new)
 
     def _changed_by(self, site: str, row: RuleSiteRow, changes: int, new: int) -> list[Send]:
-        """Learns at once if it is enough."""
+        """Learns at once if it is enough, and learning does not wait for the end of the input."""
         self._changed.add(site)
         self._kept_urls += changes + (SITE_COSTS_URLS if row.urls == 0 else 0)
         self._keep_within_limits()
         row = self._bounded(site, replace(row, urls=row.urls + new, changes=row.changes + changes))
         self._sites.put(site, row)
-        enough = max(self._settings.relearn_changes_min, int(self._settings.relearn_share * row.learned_urls))
-        return self._learn(site, row, on_the_way=True) if row.changes >= enough else []
+        settings = self._settings
+        enough = max(settings.relearn_changes_min, int(settings.relearn_share * row.learned_urls))
+        is_due = settings.learns_on_the_way and row.changes >= enough
+        return self._learn(site, row, on_the_way=True) if is_due else []
 
     def _learn(self, site: str, row: RuleSiteRow, on_the_way: bool = False) -> list[Send]:
         known = self._known_site(site)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 
@@ -22,7 +23,7 @@ from dustream.core.kernels.hash_slots import Ints
 from dustream.core.rules.candidates import Candidate
 from dustream.core.rules.evidence import Operations
 from dustream.core.rules.growth import ABSENT, ANY, DIGITS, IS, SOME, Kinds
-from dustream.core.rules.pattern_tree import TEST_OF_KIND, PatternTree, url_position
+from dustream.core.rules.pattern_tree import KEYS_KEPT_MAX, TEST_OF_KIND, PatternTree, url_position
 from dustream.core.rules.training import TrainingSet
 from dustream.core.rules.url_regex import substring_regex
 from dustream.core.urls.keys import OPAQUE, Keys, compose, composer, index_of, is_named, keys_and_values
@@ -86,9 +87,6 @@ class Writer(Protocol):
     def write(self, taken: Taken) -> Taken:
         """In standard form again; the same URL if nothing changes."""
 
-    def makes(self, keys: Keys) -> bool:
-        """Whether what it writes has these keys in this order, before it is brought into standard form."""
-
 
 class Rewriter(Protocol):
     """A rule that can be run."""
@@ -126,6 +124,12 @@ class PatternRewriter:
             self._writers[keys] = None if tests is None else pattern_writer(keys, tests, self._writes)
         return self._writers[keys]
 
+    def keys_after(self, keys: Keys) -> Keys | None:
+        """The keys of what it makes of URLs with these keys, before that is brought into standard form."""
+        if self._tests_of(keys) is None:
+            return None
+        return _keys_of(_sources(keys, self._writes)[0])
+
     def _tests_of(self, keys: Keys) -> ValueTests | None:
         tests = [self._tests.get(key) for key in keys]
         if keys[0] == OPAQUE:
@@ -155,9 +159,6 @@ class PatternWriter(NamedTuple):
     compose: Callable[..., str]
     direct: bool
 
-    def makes(self, keys: Keys) -> bool:
-        return self.keys == keys
-
     def write(self, taken: Taken) -> Taken:
         values = self.places((*taken.values, *self.constants))
         url = self.compose(*values)
@@ -168,6 +169,19 @@ class PatternWriter(NamedTuple):
 
 def pattern_writer(keys: Keys, tests: ValueTests, writes: Sequence[KeyWrite]) -> PatternWriter | None:
     """The writes for URLs with these keys; None if no URL would come out."""
+    sources, constants = _sources(keys, writes)
+    after = _keys_of(sources)
+    if after is None:
+        return None
+    places = [sources[key] for key in after]
+    compose = composer(after)
+    direct = _is_in_place(keys, writes) and _is_read_back(after, places, len(keys), constants)
+    return PatternWriter(tests, after, itemgetter(*places), tuple(constants), compose, direct)
+
+
+def _sources(keys: Keys, writes: Sequence[KeyWrite]) -> tuple[dict[str, int], list[str]]:
+    """For each key after the writes the place of its value among the old values and the constants behind them; and the
+    constants."""
     place_of = {key: place for place, key in enumerate(keys)}
     sources = dict(place_of)
     constants: list[str] = []
@@ -180,13 +194,13 @@ def pattern_writer(keys: Keys, tests: ValueTests, writes: Sequence[KeyWrite]) ->
             sources.pop(write.key, None)
         else:
             sources[write.key] = source
+    return sources, constants
+
+
+def _keys_of(sources: dict[str, int]) -> Keys | None:
+    """In the order of a URL; None if they make none."""
     after = tuple(sorted(sources, key=_place))
-    if "scheme" not in sources or not _is_whole(after):
-        return None
-    places = [sources[key] for key in after]
-    compose = composer(after)
-    direct = _is_in_place(keys, writes) and _is_read_back(after, places, len(keys), constants)
-    return PatternWriter(tests, after, itemgetter(*places), tuple(constants), compose, direct)
+    return after if "scheme" in sources and _is_whole(after) else None
 
 
 def _is_in_place(keys: Keys, writes: Sequence[KeyWrite]) -> bool:
@@ -234,9 +248,6 @@ class SubstringRewriter:
     def writer_of(self, keys: Keys) -> SubstringRewriter:
         return self
 
-    def makes(self, keys: Keys) -> bool:
-        return False
-
     def write(self, taken: Taken) -> Taken:
         after = replaced(self._rewrite, taken.url)
         return taken if after is None else Taken.apart(standard_form(after))
@@ -276,11 +287,16 @@ def check_rewrite(rewrite: Rewrite) -> None:
         raise BadInput(f"a pattern rule has 1 to {TESTS_MAX} writes and at most {TESTS_MAX} tests")
     parts: list[KeyTest | KeyWrite] = [*rewrite.tests, *rewrite.writes]
     for part in parts:
-        if not _KEY.fullmatch(part.key) or len(part.value) > TEXT_CHARS_MAX:
+        if not _is_key(part.key) or len(part.value) > TEXT_CHARS_MAX:
             raise BadInput(f"{part.key[:80]!r} is no key of a URL, or its value is too long")
     for write in rewrite.writes:
         if write.op == "set" and not _fits(write.key, write.value):
             raise BadInput(f"{write.value[:80]!r} cannot stand under {write.key[:80]!r} in a URL")
+
+
+@lru_cache(maxsize=KEYS_KEPT_MAX)
+def _is_key(text: str) -> bool:
+    return _KEY.fullmatch(text) is not None
 
 
 def is_allowed(rewrite: Rewrite) -> bool:
@@ -323,13 +339,14 @@ def rewrite_of(training: TrainingSet, pattern: Pattern, operations: Operations) 
     """From a pattern over the site's keys and operations on them."""
     keys, text = training.keys, training.text
     kinds, codes, excluded = pattern
+    all_copied, all_fixed = operations.copied.tolist(), operations.fixed.tolist()
     tests, writes = [], []
     for k in sorted(range(len(keys)), key=lambda k: url_position(keys[k])):
         if kinds[k] != ABSENT:
             value = text(codes[k]) if kinds[k] == IS else ""
             unless = _excluded_texts(training, kinds[k], [code for key, code in excluded if key == k])
             tests.append(KeyTest(keys[k], TEST_OF_KIND[int(kinds[k])], value, unless))
-        copied, fixed = int(operations.copied[k]), int(operations.fixed[k])
+        copied, fixed = all_copied[k], all_fixed[k]
         if copied == k or (copied < 0 and kinds[k] <= IS and fixed == codes[k]):
             continue
         if copied >= 0:

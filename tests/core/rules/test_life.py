@@ -187,6 +187,19 @@ def test_both_learners_work_at_rest_and_the_tree_alone_on_the_way(items: int) ->
     assert task.sent == sent
 
 
+def test_if_the_input_is_known_to_end_a_site_is_learned_at_rest_only() -> None:
+    waiting, learning = Task(learns_on_the_way=False), Task()
+    for task in (waiting, learning):
+        for i in range(60):
+            task.arrive(f"http://shop.com/view?id={i}", f"page {i}", "winner")
+            task.arrive(f"http://shop.com/view?id={i}&sid=s{i}", f"page {i}")
+    assert waiting.sent == 0 < learning.sent
+    for task in (waiting, learning):
+        task.rest()
+    assert waiting.sent == 1
+    assert waiting.rule_sets["shop.com"].rules == learning.rule_sets["shop.com"].rules != ()
+
+
 def test_what_is_kept_in_memory_between_rests_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     plain, forgetful, littered = Task(), Task(kept_urls_max=20), Task()
     for task in (plain, forgetful, littered):
