@@ -65,9 +65,9 @@ test-slow: $(DEV) kafka-tools browser-tools
 test-quick: $(DEV)
 	$(BIN)/pytest -m "not kafka and not model and not slow"
 
-# Machine code of another numba is kept apart from that beside the source.
+# Machine code of another numba is kept apart from that beside the source, in one folder for commands started anywhere.
 LOWEST := .venv-lowest
-LOWEST_RUN := NUMBA_CACHE_DIR=$(LOWEST)/code $(LOWEST)/bin
+LOWEST_RUN := NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/code $(LOWEST)/bin
 $(LOWEST)/.ready: pyproject.toml
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check uv

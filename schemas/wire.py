@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -57,8 +58,29 @@ def check_version(message: Struct) -> None:
 
 def json_schema(kind: type[Struct]) -> dict[str, Any]:
     """The published JSON Schema of a public message."""
-    schema = msgspec.json.schema(kind)
-    for each in schema["$defs"].values():
+    (schema,), components = json_schemas([kind], "#/$defs/{name}")
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": dialect, "title": kind.__name__, **schema, "$defs": components}
+
+
+def json_schemas(
+    kinds: Iterable[type[Struct]], ref_template: str
+) -> tuple[tuple[dict[str, Any], ...], dict[str, dict[str, Any]]]:
+    """A JSON Schema for each kind, and the components they refer to: the same on every Python and msgspec."""
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=ref_template)
+    for each in components.values():
         if "description" in each:
             each["description"] = inspect.cleandoc(each["description"])  # Python 3.13 does so itself, others do not
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": kind.__name__, **schema}
+    return schemas, {name: _null_last(each) for name, each in components.items()}
+
+
+def _null_last(schema: Any) -> Any:
+    """The schema with null as the last alternative: msgspec 0.19 has it before structs."""
+    if isinstance(schema, list):
+        return [_null_last(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _null_last(value) for key, value in schema.items()}
+    if "anyOf" in found:
+        found["anyOf"].sort(key=lambda alternative: alternative == {"type": "null"})
+    return found

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from dustream.schemas.lookup import ErrorAnswer
+from dustream.schemas.wire import json_schemas
 from dustream.streams.serve.endpoints import ENDPOINTS, Endpoint
 
 _REF = "#/components/schemas/{name}"
@@ -25,7 +24,7 @@ _ERRORS = {
 def openapi() -> dict[str, Any]:
     """OpenAPI 3.1."""
     types = [each.answer_type for each in ENDPOINTS] + [each.asked for each in ENDPOINTS] + [ErrorAnswer]
-    _, components = msgspec.json.schema_components(types, ref_template=_REF)
+    _, components = json_schemas(types, _REF)
     paths: dict[str, Any] = {}
     for endpoint in ENDPOINTS:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, components)
