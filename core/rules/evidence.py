@@ -353,5 +353,5 @@ def supporting_pages(at: Places, clusters: Ints, moved: Places) -> int:
 @inner
 def _pair_counts(known: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> tuple[int, int]:
     """Support pairs and false-positive pairs (Lei eq. 3) among entries whose content is known."""
-    pairs = (known * (known - 1) // 2).sum()
-    return pairs, pairs - (counts * (counts - 1) // 2).sum()
+    pairs = int((known * (known - 1) // 2).sum())
+    return pairs, pairs - int((counts * (counts - 1) // 2).sum())

@@ -106,10 +106,10 @@ def _by_cluster(rows: Ints, clusters: Ints, repeated: Bools, cluster_count: int)
     rows = rows[repeated[rows]]
     if 8 * len(rows) < cluster_count:
         return rows[stable_order(clusters[rows])]
-    free = np.zeros(cluster_count + 1, np.int32)
+    counts = np.zeros(cluster_count + 1, np.int32)
     for row in rows:
-        free[clusters[row] + 1] += 1
-    free = np.cumsum(free)
+        counts[clusters[row] + 1] += 1
+    free = np.cumsum(counts)
     ordered = np.empty_like(rows)
     for row in rows:
         ordered[free[clusters[row]]] = row
