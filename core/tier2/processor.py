@@ -14,7 +14,7 @@ Rules (docs/explanation/protocol.md):
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -117,7 +117,6 @@ class Tier2Processor:
             self._containers = containers = Containers(state, len(self._stars), vertices, self._containment)
             self._handlers |= {
                 Propose: containers.propose,
-                Weigh: containers.weigh,
                 Weighed: containers.weighed,
                 Stands: containers.stands,
                 Release: containers.release,
@@ -157,15 +156,23 @@ class Tier2Processor:
     def _some(self, messages: Sequence[Any]) -> None:
         pages = [message.signature for message in messages if isinstance(message, StoreVertex | Probe)]
         queries = iter(self._present.queries(pages) if pages else ())
-        for message in messages:
-            kind = type(message)
-            if kind is StoreVertex:
-                self._store(message, next(queries))
-            elif kind is Probe:
-                self._probe(message, next(queries))
-            else:
-                self._handlers[kind](message)
-            self._follow_up(message)
+        for kind, run in groupby(messages, type):
+            if kind is Weigh:
+                self._weigh(list(run))
+                continue
+            for message in run:
+                if kind is StoreVertex:
+                    self._store(message, next(queries))
+                elif kind is Probe:
+                    self._probe(message, next(queries))
+                else:
+                    self._handlers[kind](message)
+                self._follow_up(message)
+
+    def _weigh(self, messages: list[Weigh]) -> None:
+        assert self._containers is not None
+        self._containers.weigh(messages)
+        self._follow_up(messages[-1])
 
     def _follow_up(self, message: Any) -> None:
         if self._edges:
