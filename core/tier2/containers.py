@@ -33,10 +33,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dustream.core.containment.rows import PostedPages, home_of, page_id, serial_of
-from dustream.core.containment.sketch import SHINGLES_MIN, Sketch, sketch_of
+from dustream.core.containment.sketch import SHINGLES_MIN, Sketch, page_sketches
 from dustream.core.processor import Send, Table, TaskState
 from dustream.core.text.repeatability import common_chars_min, repeatability
-from dustream.core.text.shingle_bytes import shingle_array, shingle_count
+from dustream.core.text.shingle_bytes import shingle_count
 from dustream.core.tier2.rows import (
     CandidateRow,
     ContainerRow,
@@ -54,6 +54,7 @@ from dustream.schemas.signature import PageSignature
 from dustream.schemas.tier2 import ContainmentDropped, Propose, Release, Stands, Weigh, Weighed, Weight
 
 WAITING_MAX = 2_000  # entries that may wait to be posted while pages keep arriving
+SKETCHED_AT_ONCE = 64  # pages whose shingles are copied together
 WEIGHED_AT_ONCE = 1_024  # containers whose shingles are copied together
 _NEXT_SERIAL = "next"
 
@@ -163,17 +164,24 @@ class Containers:
 
     def _post_waiting(self) -> None:
         posted: list[tuple[int, int, Sketch]] = []  # serial, shingles, sketch
-        for number in sorted(self._waiting):
-            content = self._vertices.content(number)
-            if self._is_looked_at(content):
-                serial, self._next_serial = self._next_serial, self._next_serial + 1
-                self._numbers[serial] = number
-                self._vertices.put(number, replace(self._vertices.row(number), post=serial))
-                posted.append((serial, shingle_count(content.shingles), _sketch(content)))
+        waiting = sorted(self._waiting)
+        for start in range(0, len(waiting), SKETCHED_AT_ONCE):
+            posted += self._serials_for(waiting[start : start + SKETCHED_AT_ONCE])
         self._waiting.clear()
         if posted:
             self._keep_serial()
             self._out += self._posts(posted)
+
+    def _serials_for(self, numbers: list[int]) -> Iterator[tuple[int, int, Sketch]]:
+        """Give serials to the pages among these that are looked at."""
+        each = [(number, self._vertices.content(number)) for number in numbers]
+        looked_at = [(number, content) for number, content in each if self._is_looked_at(content)]
+        sketches = page_sketches([content for _, content in looked_at])
+        for (number, content), sketch in zip(looked_at, sketches, strict=True):
+            serial, self._next_serial = self._next_serial, self._next_serial + 1
+            self._numbers[serial] = number
+            self._vertices.put(number, replace(self._vertices.row(number), post=serial))
+            yield serial, shingle_count(content.shingles), sketch
 
     def _keep_serial(self) -> None:
         self._serial_rows.put(_NEXT_SERIAL, SerialRow(self._next_serial))
@@ -214,7 +222,10 @@ class Containers:
         """Withdraw a posted page with its candidates and dependents. Proposals still on their way name a serial that no
         longer exists."""
         serial = row.post
-        for partition in set(self._partitions_of(_sketch(self._vertices.content(number)).terms).tolist()):
+        content = self._vertices.content(number)
+        # the sketch depends on the content alone, so its terms are not stored
+        (sketch,) = page_sketches([content])
+        for partition in set(self._partitions_of(sketch.terms).tolist()):
             self._unposted.setdefault(partition, []).append(serial)
         del self._numbers[serial]
         self._undecided.discard(serial)
@@ -461,11 +472,6 @@ def _best(candidates: list[CandidateRow], market: int, order: bytes) -> Verdict 
     best = min(better, key=lambda each: each[:2])[2]
     assert best.share is not None
     return Verdict(url_of(best.container), best.share, exact=False, contained=True, code_share=best.code_share)
-
-
-def _sketch(content: PageSignature) -> Sketch:
-    """The sketch depends on the content alone, so the terms need not be stored for withdrawing them."""
-    return sketch_of(shingle_array(content.shingles), content.code)
 
 
 def _key(serial: int) -> str:

@@ -61,8 +61,6 @@ class RowCache(Generic[Row]):
         else:
             self._old = self._young if len(rows) < self._generation_max else {}
             self._young = dict(islice(rows.items(), max(0, len(rows) - self._generation_max), None))
-            for key in rows:
-                self._old.pop(key, None)
 
 
 class StoredKeys:
