@@ -235,9 +235,19 @@ class Tier2Processor:
         """Insert a vertex, and return its stars once they are decided."""
         number = self._vertices.new(row.vertex, entry=row.entry)
         self._forest.add(number, row.vertex, query, matches)
-        entered = tuple([stars.enter(number, row, query, alone=alone) for stars in self._stars])
+        copy = self._copy_among(matches, row)
+        entered = tuple([stars.enter(number, row, query, alone=alone, copy=copy) for stars in self._stars])
         self._vertices.add(number, with_stars(row, entered), query.signature)
         return entered
+
+    def _copy_among(self, matches: list[Match], row: VertexRow) -> VertexRow | None:
+        """An entry with the same content, if a search found one."""
+        for match in matches:
+            if match.similarity == 1.0:
+                other = self._vertices.row(match.number)
+                if other.content_hash == row.content_hash:
+                    return other
+        return None
 
     def _remove(self, message: Remove) -> None:
         number = self._vertices.number(message.vertex)
