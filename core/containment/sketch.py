@@ -11,6 +11,8 @@ to find candidates. Terms only propose pairs: containment is measured on shingle
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +20,9 @@ from numpy.typing import NDArray
 
 from dustream.core.kernels.compile import kernel
 from dustream.core.text.repeatability import code_points
+from dustream.core.text.shingle_bytes import shingle_array, shingle_count
 from dustream.core.text.tokens import fmix64
+from dustream.schemas.signature import PageSignature
 
 Terms = NDArray[np.uint64]
 
@@ -115,7 +119,19 @@ def sketches_of(
 def sketch_of(shingles: Terms, code: str) -> Sketch:
     """A page's sketch; `shingles` are distinct."""
     terms, masks = np.empty(POSTED, dtype=np.uint64), np.empty(4, dtype=np.uint64)
-    terms = terms[: _sketch_into(shingles, terms, masks)]
+    return _with_code(terms[: _sketch_into(shingles, terms, masks)], masks, code)
+
+
+def page_sketches(pages: Sequence[PageSignature]) -> list[Sketch]:
+    """The sketches of some pages; their shingles are copied."""
+    ends = np.cumsum([shingle_count(page.shingles) for page in pages], dtype=np.int64)
+    starts = np.concatenate([np.zeros(1, dtype=np.int64), ends])[:-1].copy()
+    terms, counts, masks = sketches_of(shingle_array(b"".join([page.shingles for page in pages])), starts, ends)
+    each = zip(terms, counts.tolist(), masks, pages, strict=True)
+    return [_with_code(row[:count], mask, page.code) for row, count, mask, page in each]
+
+
+def _with_code(terms: Terms, masks: NDArray[np.uint64], code: str) -> Sketch:
     kinds = shingle_kinds(terms.size)
     if code:
         runs = code_terms(code)
@@ -137,7 +153,9 @@ def code_kinds(count: int) -> NDArray[np.uint8]:
     return _kinds(count, CODE_ASKED, CODE)
 
 
+@lru_cache(maxsize=POSTED + CODE_POSTED)
 def _kinds(count: int, asked: int, code: int) -> NDArray[np.uint8]:
     kinds = np.full(count, POST | code, dtype=np.uint8)
     kinds[:asked] |= ASK
+    kinds.flags.writeable = False
     return kinds

@@ -25,7 +25,7 @@ A term of more than a bounded number of pages proposes nothing, so a page has fe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,11 +33,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dustream.core.containment.rows import PostedPages, home_of, page_id, serial_of
-from dustream.core.containment.sketch import SHINGLES_MIN, Sketch, sketch_of
-from dustream.core.kernels.compile import kernel
+from dustream.core.containment.sketch import SHINGLES_MIN, Sketch, page_sketches
 from dustream.core.processor import Send, Table, TaskState
 from dustream.core.text.repeatability import common_chars_min, repeatability
-from dustream.core.text.shingle_bytes import shingle_array, shingle_count
+from dustream.core.text.shingle_bytes import shingle_count
 from dustream.core.tier2.rows import (
     CandidateRow,
     ContainerRow,
@@ -47,6 +46,7 @@ from dustream.core.tier2.rows import (
     won_markets,
 )
 from dustream.core.tier2.vertices import Vertices
+from dustream.core.tier2.weighing import common_with, portions
 from dustream.core.vertex import url_of
 from dustream.schemas.containment import Post, Unpost
 from dustream.schemas.pages import Contained, Verdict
@@ -54,9 +54,10 @@ from dustream.schemas.signature import PageSignature
 from dustream.schemas.tier2 import ContainmentDropped, Propose, Release, Stands, Weigh, Weighed, Weight
 
 WAITING_MAX = 2_000  # entries that may wait to be posted while pages keep arriving
+SKETCHED_AT_ONCE = 64  # pages whose shingles are copied together
+WEIGHED_AT_ONCE = 1_024  # containers whose shingles are copied together
 _NEXT_SERIAL = "next"
 
-Shingles = NDArray[np.uint64]
 ContainerOrder = Callable[[int, bytes], bytes]
 """(shingles, key in the winner order) → the key in the order of containers; the smaller is better."""
 
@@ -163,17 +164,24 @@ class Containers:
 
     def _post_waiting(self) -> None:
         posted: list[tuple[int, int, Sketch]] = []  # serial, shingles, sketch
-        for number in sorted(self._waiting):
-            content = self._vertices.content(number)
-            if self._is_looked_at(content):
-                serial, self._next_serial = self._next_serial, self._next_serial + 1
-                self._numbers[serial] = number
-                self._vertices.put(number, replace(self._vertices.row(number), post=serial))
-                posted.append((serial, shingle_count(content.shingles), _sketch(content)))
+        waiting = sorted(self._waiting)
+        for start in range(0, len(waiting), SKETCHED_AT_ONCE):
+            posted += self._serials_for(waiting[start : start + SKETCHED_AT_ONCE])
         self._waiting.clear()
         if posted:
             self._keep_serial()
             self._out += self._posts(posted)
+
+    def _serials_for(self, numbers: list[int]) -> Iterator[tuple[int, int, Sketch]]:
+        """Give serials to the pages among these that are looked at."""
+        each = [(number, self._vertices.content(number)) for number in numbers]
+        looked_at = [(number, content) for number, content in each if self._is_looked_at(content)]
+        sketches = page_sketches([content for _, content in looked_at])
+        for (number, content), sketch in zip(looked_at, sketches, strict=True):
+            serial, self._next_serial = self._next_serial, self._next_serial + 1
+            self._numbers[serial] = number
+            self._vertices.put(number, replace(self._vertices.row(number), post=serial))
+            yield serial, shingle_count(content.shingles), sketch
 
     def _keep_serial(self) -> None:
         self._serial_rows.put(_NEXT_SERIAL, SerialRow(self._next_serial))
@@ -214,7 +222,10 @@ class Containers:
         """Withdraw a posted page with its candidates and dependents. Proposals still on their way name a serial that no
         longer exists."""
         serial = row.post
-        for partition in set(self._partitions_of(_sketch(self._vertices.content(number)).terms).tolist()):
+        content = self._vertices.content(number)
+        # the sketch depends on the content alone, so its terms are not stored
+        (sketch,) = page_sketches([content])
+        for partition in set(self._partitions_of(sketch.terms).tolist()):
             self._unposted.setdefault(partition, []).append(serial)
         del self._numbers[serial]
         self._undecided.discard(serial)
@@ -244,17 +255,22 @@ class Containers:
             serial = serial_of(page)
             if change and serial in self._numbers and not self._change_candidate(serial, container, change):
                 new.setdefault((serial, home_of(container)), {})[container] = change
+        here: list[Weigh] = []
         for (serial, home), terms in new.items():
             content = self._vertices.content(self._numbers[serial])
             containers = tuple([serial_of(container) for container in terms])
             weigh = Weigh(page_id(self._partition, serial), containers, content.shingles, content.code)
             if home == self._partition:
-                for weight in self._weights(weigh):
-                    self._take_weight(serial, weight, terms[weight.container])
+                here.append(weigh)
             else:
                 for container, shared in terms.items():
                     self._put_candidate(serial, container, CandidateRow(shared))
                 self._out.append(Send("tier2", home, weigh))
+        for weigh, weights in self._weights(here):
+            serial = serial_of(weigh.page)
+            terms = new[serial, self._partition]
+            for weight in weights:
+                self._take_weight(serial, weight, terms[weight.container])
 
     def _change_candidate(self, serial: int, container: int, change: int) -> bool:
         """Returns False for a new candidate, which the caller has weighed."""
@@ -295,33 +311,44 @@ class Containers:
             del self._candidates[serial]
         self._candidate_rows.delete(_pair_key(serial, container))
 
-    def weigh(self, message: Weigh) -> None:
-        """At the containers' home: compute their shares of the page, and report their standing."""
-        if weights := self._weights(message):
-            self._out.append(Send("tier2", home_of(message.page), Weighed(serial_of(message.page), weights)))
+    def weigh(self, messages: Sequence[Weigh]) -> None:
+        """At the containers' home: compute their shares of the pages, and report their standing."""
+        for message, weights in self._weights(messages):
+            if weights:
+                self._out.append(Send("tier2", home_of(message.page), Weighed(serial_of(message.page), weights)))
 
-    def _weights(self, message: Weigh) -> tuple[Weight, ...]:
-        serials = [serial for serial in message.containers if serial in self._numbers]
-        if not serials:
-            return ()
-        numbers = [self._numbers[serial] for serial in serials]
-        contents = [self._vertices.content(number).shingles for number in numbers]
-        sizes = np.array([shingle_count(content) for content in contents], dtype=np.int64)
-        needed = common_chars_min(shingle_count(message.shingles), self._rules.share_min)
-        found = common_counts(shingle_array(message.shingles), shingle_array(b"".join(contents)), sizes, needed)
-        each = zip(found.tolist(), serials, numbers, strict=True)
-        return tuple([self._weight(message, *of_one) for of_one in each])
+    def _weights(self, messages: Sequence[Weigh]) -> Iterator[tuple[Weigh, tuple[Weight, ...]]]:
+        for some in portions(messages, [len(message.containers) for message in messages], WEIGHED_AT_ONCE):
+            yield from zip(some, self._weights_of(some), strict=True)
 
-    def _weight(self, message: Weigh, common: int, serial: int, number: int) -> Weight:
+    def _weights_of(self, messages: Sequence[Weigh]) -> Iterator[tuple[Weight, ...]]:
+        """The weights of the containers still posted."""
+        places: dict[int, int] = {}  # of the containers' sets, by serial
+        present = [[serial for serial in message.containers if serial in self._numbers] for message in messages]
+        members = [[places.setdefault(serial, len(places)) for serial in serials] for serials in present]
+        contents = [self._vertices.content(self._numbers[serial]) for serial in places]
+        found = iter(
+            common_with(
+                [message.shingles for message in messages],
+                [common_chars_min(shingle_count(message.shingles), self._rules.share_min) for message in messages],
+                [content.shingles for content in contents],
+                members,
+            )
+        )
+        for message, serials, here in zip(messages, present, members, strict=True):
+            each = zip(serials, here, found, strict=False)
+            yield tuple([self._weight(message, serial, contents[place], common) for serial, place, common in each])
+
+    def _weight(self, message: Weigh, serial: int, content: PageSignature, common: int) -> Weight:
         own = page_id(self._partition, serial)
         if common < 0:
             return Weight(own, 0.0)
-        share, content = common / shingle_count(message.shingles), self._vertices.content(number)
+        share = common / shingle_count(message.shingles)
         self._dependents.setdefault(serial, set()).add(message.page)
         self._dependent_rows.put(_pair_key(serial, message.page), DependentRow())
-        row = self._vertices.row(number)
+        row = self._vertices.row(self._numbers[serial])
         code_share = repeatability(message.code, content.code) if message.code and content.code else None
-        return Weight(own, share, code_share, row.vertex, *self._standing(number, row))
+        return Weight(own, share, code_share, row.vertex, *self._standing(row, content))
 
     def weighed(self, message: Weighed) -> None:
         page, candidates = message.page, self._candidates.get(message.page, {})
@@ -369,7 +396,7 @@ class Containers:
         candidates = [each for each in self._candidates.get(serial, {}).values() if self._is_enough(each)]
         if not candidates and sent is None:
             return
-        orders, _ = self._standing(self._numbers[serial], row)
+        orders, _ = self._standing(row, self._vertices.content(self._numbers[serial]))
         verdicts = tuple(
             _best(candidates, market, orders[market]) if row.stars[market].winner else None
             for market in range(self._markets)
@@ -398,9 +425,9 @@ class Containers:
         if row.post:
             self._notify_dependents(row)
 
-    def _standing(self, number: int, row: VertexRow) -> tuple[tuple[bytes, ...], int]:
+    def _standing(self, row: VertexRow, content: PageSignature) -> tuple[tuple[bytes, ...], int]:
         """The page's keys in the orders, and the markets in which it is kept."""
-        shingles = shingle_count(self._vertices.content(number).shingles)
+        shingles = shingle_count(content.shingles)
         orders = tuple([self._rules.order(shingles, star.key) for star in row.stars])
         return orders, won_markets(row) & ~row.dropped
 
@@ -408,7 +435,7 @@ class Containers:
         dependents = self._dependents.get(row.post)
         if not dependents:
             return
-        orders, kept = self._standing(self._numbers[row.post], row)
+        orders, kept = self._standing(row, self._vertices.content(self._numbers[row.post]))
         by_home: dict[int, list[int]] = {}
         for page in sorted(dependents):
             by_home.setdefault(home_of(page), []).append(serial_of(page))
@@ -419,25 +446,6 @@ class Containers:
                 self.stands(stands)
             else:
                 self._out.append(Send("tier2", home, stands))
-
-
-@kernel
-def common_counts(page: Shingles, others: Shingles, sizes: NDArray[np.int64], needed: int) -> NDArray[np.int64]:
-    """How many shingles of a page each of some pages has, or -1 if fewer than `needed`. The shingles of the others are
-    concatenated, `sizes` of each."""
-    found, start = np.empty(len(sizes), dtype=np.int64), 0
-    spare = len(page) - needed
-    for which in range(len(sizes)):
-        end = start + sizes[which]
-        i, j, common = 0, start, 0
-        while i < len(page) and j < end and i - common <= spare:
-            left, right = page[i], others[j]
-            common += left == right
-            i += left <= right
-            j += right <= left
-        found[which] = common if common >= needed else -1
-        start = end
-    return found
 
 
 def _summed(messages: list[Propose]) -> Iterator[tuple[int, int, int]]:
@@ -464,11 +472,6 @@ def _best(candidates: list[CandidateRow], market: int, order: bytes) -> Verdict 
     best = min(better, key=lambda each: each[:2])[2]
     assert best.share is not None
     return Verdict(url_of(best.container), best.share, exact=False, contained=True, code_share=best.code_share)
-
-
-def _sketch(content: PageSignature) -> Sketch:
-    """The sketch depends on the content alone, so the terms need not be stored for withdrawing them."""
-    return sketch_of(shingle_array(content.shingles), content.code)
 
 
 def _key(serial: int) -> str:

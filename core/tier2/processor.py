@@ -14,7 +14,7 @@ Rules (docs/explanation/protocol.md):
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -117,7 +117,6 @@ class Tier2Processor:
             self._containers = containers = Containers(state, len(self._stars), vertices, self._containment)
             self._handlers |= {
                 Propose: containers.propose,
-                Weigh: containers.weigh,
                 Weighed: containers.weighed,
                 Stands: containers.stands,
                 Release: containers.release,
@@ -157,15 +156,23 @@ class Tier2Processor:
     def _some(self, messages: Sequence[Any]) -> None:
         pages = [message.signature for message in messages if isinstance(message, StoreVertex | Probe)]
         queries = iter(self._present.queries(pages) if pages else ())
-        for message in messages:
-            kind = type(message)
-            if kind is StoreVertex:
-                self._store(message, next(queries))
-            elif kind is Probe:
-                self._probe(message, next(queries))
-            else:
-                self._handlers[kind](message)
-            self._follow_up(message)
+        for kind, run in groupby(messages, type):
+            if kind is Weigh:
+                self._weigh(list(run))
+                continue
+            for message in run:
+                if kind is StoreVertex:
+                    self._store(message, next(queries))
+                elif kind is Probe:
+                    self._probe(message, next(queries))
+                else:
+                    self._handlers[kind](message)
+                self._follow_up(message)
+
+    def _weigh(self, messages: list[Weigh]) -> None:
+        assert self._containers is not None
+        self._containers.weigh(messages)
+        self._follow_up(messages[-1])
 
     def _follow_up(self, message: Any) -> None:
         if self._edges:
@@ -228,9 +235,19 @@ class Tier2Processor:
         """Insert a vertex, and return its stars once they are decided."""
         number = self._vertices.new(row.vertex, entry=row.entry)
         self._forest.add(number, row.vertex, query, matches)
-        entered = tuple([stars.enter(number, row, query, alone=alone) for stars in self._stars])
+        copy = self._copy_among(matches, row)
+        entered = tuple([stars.enter(number, row, query, alone=alone, copy=copy) for stars in self._stars])
         self._vertices.add(number, with_stars(row, entered), query.signature)
         return entered
+
+    def _copy_among(self, matches: list[Match], row: VertexRow) -> VertexRow | None:
+        """An entry with the same content, if a search found one."""
+        for match in matches:
+            if match.similarity == 1.0:
+                other = self._vertices.row(match.number)
+                if other.content_hash == row.content_hash:
+                    return other
+        return None
 
     def _remove(self, message: Remove) -> None:
         number = self._vertices.number(message.vertex)

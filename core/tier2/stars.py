@@ -103,11 +103,15 @@ class Stars:
         if local is not None:
             self._count(local.key, 1)
 
-    def enter(self, number: int, row: VertexRow, query: Query, *, alone: bool = False) -> StarRow:
-        """Decide a vertex that is new here, or has a new key; `alone`: no vertex present matches it. The caller stores
-        the star."""
+    def enter(
+        self, number: int, row: VertexRow, query: Query, *, alone: bool = False, copy: VertexRow | None = None
+    ) -> StarRow:
+        """Decide a vertex that is new here, or has a new key; `alone`: no vertex present matches it; `copy`: an entry
+        with the same content. The caller stores the star."""
         star, self._entered = row.stars[self._market], (number, query)
-        if not alone:
+        if copy is not None and self._knows_best_winner(copy, row):
+            star = self._with_local(number, star, self._best_winner_of_copy(copy, star.key))
+        elif not alone:
             star = self._with_local(number, star, self._best_winner(query, row, star.key))
         star, item = self._look(number, row, star, _LOOK)
         if not alone:
@@ -296,6 +300,20 @@ class Stars:
                 is_exact = other_row.content_hash == row.content_hash
                 best = Cover(best_key, similarity, is_exact, other in decided)
         return best
+
+    def _knows_best_winner(self, copy: VertexRow, row: VertexRow) -> bool:
+        """Whether the stars of an entry tell the best winner that matches its content. If it is settled, either that is
+        its local winner, or it is a winner itself and no better one matches; but one covered elsewhere may match worse
+        winners. Decisions concern a page, not its content."""
+        star, is_settled = copy.stars[self._market], self.is_quiet
+        is_by_content = row.entry and not row.same and not copy.same
+        return is_settled and is_by_content and (star.winner or star.local is not None)
+
+    def _best_winner_of_copy(self, copy: VertexRow, key: bytes) -> Cover | None:
+        """`_best_winner`, if it is known from a copy."""
+        star = copy.stars[self._market]
+        best = star.local or Cover(star.key, 1.0, True)
+        return best if best.key < key else None
 
     def _decided(self, row: VertexRow, query: Query) -> dict[int, float]:
         """The vertices present that match because an operator decided so, and their similarities."""

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from dustream.core.topology import ProcessorSpec, TableSpec
+from dustream.core.vertex import END
 from dustream.streams.store.base import Change, Store
 
 Row = TypeVar("Row")
@@ -61,13 +62,12 @@ class RowCache(Generic[Row]):
         else:
             self._old = self._young if len(rows) < self._generation_max else {}
             self._young = dict(islice(rows.items(), max(0, len(rows) - self._generation_max), None))
-            for key in rows:
-                self._old.pop(key, None)
 
 
 class StoredKeys:
     """A Bloom filter of the keys in a store that began empty. Most rows that processors look up do not exist, and many
-    are deleted before they are committed: neither lookup nor deletion needs the store.
+    are deleted before they are committed: neither lookup nor deletion needs the store. It also has the names that keys
+    begin with, so that a scan of what one group or page has needs no store if all of it is new.
 
     Its size is fixed; with very many keys false positives get frequent, which costs as much as having no filter."""
 
@@ -176,7 +176,7 @@ class TaskTable(Generic[Row]):
             changed, row = next(changes, _NO_CHANGE)
 
     def _stored_under(self, prefix: str, after: str) -> Iterator[tuple[str, bytes]]:
-        if not self._is_stored:
+        if not self._is_stored or not self._may_hold_under(prefix):
             return
         start = len(self._prefix)
         raw_after = self._prefix + after.encode() if after else b""
@@ -184,6 +184,11 @@ class TaskTable(Generic[Row]):
             if self._reads.on_rows is not None:
                 self._reads.add()
             yield raw[start:].decode(), data
+
+    def _may_hold_under(self, prefix: str) -> bool:
+        """Whether the store may have rows under a prefix; groups are mostly scanned in the batch that creates them."""
+        owner = _owner(prefix)
+        return self._stored is None or not owner or self._stored.may_hold(hash(owner) ^ self._salt)
 
     def _changed_under(self, prefix: str, after: str) -> Iterator[tuple[str, Row | None]]:
         """Uncommitted changes under a prefix in key order, as of now. For keys written later, the undo log has the
@@ -241,7 +246,8 @@ class TaskTable(Generic[Row]):
         if self._stored is not None:
             fingerprints = [hash(key) ^ salt for key, row in rows.items() if row is not None]
             if fingerprints:
-                self._stored.add_all([salt, *fingerprints])
+                owners = {_owner(key) for key in rows}
+                self._stored.add_all([salt, *fingerprints, *[hash(owner) ^ salt for owner in owners]])
                 self._is_stored = True
         self._cache.put_all(rows)
         self._dirty, self._sorted_keys, self._unsorted_keys = {}, [], []
@@ -254,6 +260,12 @@ class TaskTable(Generic[Row]):
         if self._stored is None:
             return deleted
         return [key for key in deleted if self._stored.may_hold(hash(key) ^ self._salt)]
+
+
+def _owner(key: str) -> str:
+    """The first name in a key of several, with its end: rows of one group, page or site are scanned together. Empty for
+    a key of one name."""
+    return key[: key.find(END) + 1]
 
 
 class TaskTables:

@@ -5,21 +5,30 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from dustream.core.text.shingle_bytes import shingle_array
-from dustream.core.tier2.containers import common_counts
+from dustream.core.tier2.weighing import common_with, portions
 
 SETS = st.sets(st.integers(0, 30), max_size=20)
 
 
-def stored(*sets: set[int]) -> NDArray[np.uint64]:
-    return shingle_array(b"".join(np.array(sorted(each), dtype="<u8").tobytes() for each in sets))
+def stored(numbers: set[int]) -> bytes:
+    return np.array(sorted(numbers), dtype="<u8").tobytes()
 
 
-@given(page=SETS, others=st.lists(SETS, min_size=1, max_size=4), needed=st.integers(0, 20))
-def test_counts_are_exact_where_they_are_enough(page: set[int], others: list[set[int]], needed: int) -> None:
-    sizes = np.array([len(each) for each in others], dtype=np.int64)
-    exact = [len(page & each) for each in others]
-    expected = [count if count >= needed else -1 for count in exact]
-    assert common_counts(stored(page), stored(*others), sizes, needed).tolist() == expected
+@given(pages=st.lists(SETS, max_size=3), others=st.lists(SETS, max_size=4), data=st.data())
+def test_counts_are_exact_where_they_are_enough(
+    pages: list[set[int]], others: list[set[int]], data: st.DataObject
+) -> None:
+    needed = [data.draw(st.integers(0, 20)) for _ in pages]
+    some = st.lists(st.sampled_from(range(len(others))), max_size=4) if others else st.just([])
+    members = [data.draw(some) for _ in pages]
+    exact = [[len(page & others[other]) for other in named] for page, named in zip(pages, members, strict=True)]
+    expected = [count if count >= need else -1 for counts, need in zip(exact, needed, strict=True) for count in counts]
+    assert common_with([*map(stored, pages)], needed, [*map(stored, others)], members) == expected
+
+
+@given(sizes=st.lists(st.integers(0, 9)), size_max=st.integers(1, 12))
+def test_portions_are_bounded_and_have_every_item_in_order(sizes: list[int], size_max: int) -> None:
+    found = list(portions(sizes, sizes, size_max))
+    assert [size for portion in found for size in portion] == sizes
+    assert all(portion and (sum(portion) <= size_max or len(portion) == 1) for portion in found)

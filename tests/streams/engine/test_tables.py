@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
@@ -110,6 +112,10 @@ class CountedStore(MemoryStore):
         self.asked += 1
         return super().get(key)
 
+    def scan(self, prefix: bytes = b"", after: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        self.asked += 1
+        return super().scan(prefix, after)
+
 
 def test_what_a_store_that_began_empty_never_held_is_not_asked_for_and_not_deleted() -> None:
     store, stored = CountedStore(), StoredKeys()
@@ -124,3 +130,15 @@ def test_what_a_store_that_began_empty_never_held_is_not_asked_for_and_not_delet
     assert table.get("never") is None and not store.asked
     row = table.get("a")
     assert row is not None and row.value == 1 and store.asked == 1
+
+
+def test_a_scan_asks_a_store_that_began_empty_only_for_groups_that_it_has() -> None:
+    store, spec = CountedStore(), TableSpec("numbers", Number)
+    table: TaskTable[Number] = TaskTable(store, b"t/", spec, stored=StoredKeys())
+    table.put("old\0a", Number(1))
+    store.write(table.drain())
+    table.put("new\0b", Number(2))
+    assert [key for key, _ in table.scan("new\0")] == ["new\0b"]
+    assert not list(table.scan("new\0b\0")) and not store.asked
+    assert [key for key, _ in table.scan("old\0")] == ["old\0a"] and store.asked == 1
+    assert [key for key, _ in table.scan("o")] == ["old\0a"] and store.asked == 2
