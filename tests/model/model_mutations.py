@@ -364,6 +364,18 @@ def _renews_without_keeping(self: Any, message: Any) -> None:
 
 _ON_PAIR = Decisions.on_pair
 _REPAIR = Forest._repair
+
+
+def _copied_entry(self: Stars, copy: Any, key: bytes) -> Cover | None:
+    entry = Cover(copy.stars[self._market].key, 1.0, True)
+    return entry if entry.key < key else None
+
+
+def _knows_by_decision(self: Stars, copy: Any, row: Any) -> bool:
+    return _KNOWS_BEST_WINNER(self, replace(copy, same=()), row)
+
+
+_KNOWS_BEST_WINNER = Stars._knows_best_winner
 _COVER = Stars._cover
 _BEST_WINNER = Stars._best_winner
 _RENEW = Tier2Processor._renew
@@ -435,6 +447,9 @@ MUTATIONS: dict[str, list[tuple[Any, str, Any]]] = {
     "no Covered": [(Stars, "_notify", _without(Covered))],
     "no Covered withdrawn": [(Stars, "_notify", _without(Covered, lambda item: item.cover is None))],
     "any winner, not the best": [(Stars, "_best_winner", _worst_winner)],
+    "a copy takes what it copies for the best winner": [(Stars, "_best_winner_of_copy", _copied_entry)],
+    "a copy of what is covered elsewhere does not search": [(Stars, "_knows_best_winner", lambda *args: True)],
+    "a copy takes a winner that was decided for what it copies": [(Stars, "_knows_best_winner", _knows_by_decision)],
     "one cover for all partitions": [(tier2_processor, "_with_cover", _one_slot)],
     FETCHES_OVERTAKE: [(PagesProcessor, "_representative_to_consult", _asks_for_itself)],
     "a new key is not told": [(PagesProcessor, "_rekey", _nothing)],
