@@ -31,6 +31,7 @@ from dustream.streams.dedupe.rows import (
 from dustream.streams.dedupe.settings import DedupeSettings
 from dustream.streams.dedupe.signatures import sign_batch
 from dustream.streams.dedupe.verdicts import DUPLICATE, RELATIONS, ROLES, CorpusVerdicts, described
+from dustream.streams.questions.shown_tokens import decoded
 from dustream.streams.questions.word_diff import WordDiff, word_diff
 
 RecordRole = Literal["unique", "winner", "duplicate", "not_compared"]
@@ -297,7 +298,7 @@ class Deduped:
             common / max(1, len(one_set)),
             common / max(1, len(other_set)),
             same_group,
-            word_diff(*(each.decode("utf-8", "replace") for each in texts)),
+            word_diff(*map(decoded, texts), self._settings.rules),
         )
 
     @cached_property

@@ -253,3 +253,15 @@ def test_no_record_is_dropped_but_for_a_kept_one_that_it_matches(texts: list[str
     kept = [number for number, verdict in enumerate(found.verdicts) if verdict.role != "duplicate"]
     for place, one in enumerate(kept):
         assert all(plain_jaccard(texts[one], texts[other]) < 0.9 for other in kept[place + 1 :])
+
+
+def test_what_differs_between_long_texts_without_breaks() -> None:
+    words = " ".join(f"k{number}" for number in range(1_000))
+    diff = dustream.dedupe([words, words + " end"]).why(0, 1).diff
+    assert (diff.words_same, diff.words_removed, diff.words_added) == (1_000, 0, 1)
+
+
+def test_what_differs_is_what_was_compared() -> None:
+    words = " ".join(f"k{number}" for number in range(100))
+    diff = dustream.dedupe([words + " X == 1", words + " x == 1"], tokens="code").why(0, 1).diff
+    assert [run.text for run in diff.passages[0] if run.kind != "same"] == ["X", "x"]
