@@ -38,8 +38,9 @@ white space and whatever else --tokens ignores, else `near`.
 
 Written to --out:
   verdicts.parquet  one row per input row: file, row, id, role, cluster, winner (its id), winner_file, winner_row,
-                    similarity, relation, reason. cluster is the number of its first row in the whole input
-  summary.json      counts, settings, inputs
+                    similarity, relation, reason. row counts from 0 in its file, blank lines left out. cluster is the
+                    number of its first row, counted from 0 over the rows of --against, then those of all inputs
+  summary.json      counts, settings, inputs, and references, whose names are those of no input
   kept/ dropped/ annotated/   the data, if asked for, file by file as the input
 
 Exit status 0: done. 1: nothing could be read, or it failed. 2: wrong settings. 3: done, but inputs that could not be
@@ -61,6 +62,7 @@ examples:
 SIGN = """\
 Stage 1: sign shards, one folder of signatures each in WORK. Shards that are signed already are left as they are, so any
 part may be repeated, and several machines may sign into one WORK. All options that decide the outcome are given here.
+With --root CORPUS, files have the same names in the results as with `dustream dedupe CORPUS`.
 """
 
 MATCH = """\
@@ -70,7 +72,8 @@ order, on any machine. A share that is done already is left as it is.
 
 RESOLVE = """\
 Stage 3: join the matches of all shares to clusters, choose the winners, and write verdicts.parquet and summary.json.
-The outcome is that of `dustream dedupe` on the same inputs in the order of their paths, to the byte.
+The outcome is that of `dustream dedupe` on the same inputs in the order of their paths, to the byte, if the shards were
+signed with --root.
 """
 
 FILTER = """\
@@ -368,6 +371,12 @@ def describe(summary: DedupeSummary, *, is_dry: bool = False) -> str:
 def _add_sign(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shards", nargs="+", metavar="SHARD", help="file, folder or pattern")
     parser.add_argument("--out", type=Path, required=True, metavar="WORK", help="folder of all stages")
+    parser.add_argument(
+        "--root",
+        metavar="DIR",
+        help="folder of the whole corpus: shards are named in the results by their paths below it (default: below the "
+        "folder or pattern that is named; files of the same name then get the folders above as part of it)",
+    )
     _add_settings(parser)
     parser.add_argument("--reference", action="store_true", help="as --against: these rows stay as they are")
     parser.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="threads or processes (default 1)")
@@ -377,11 +386,13 @@ def run_sign(args: argparse.Namespace) -> int:
     from dustream.core.errors import UnreadableInput
     from dustream.streams.cli.terminal import say_unread, shown
     from dustream.streams.dedupe.job import SignTask, left_out, sign_tasks
-    from dustream.streams.dedupe.shards import find_shards, parts_of
+    from dustream.streams.dedupe.shards import below, find_shards, parts_of
     from dustream.streams.dedupe.signatures import folder_name
     from dustream.streams.dedupe.stages import SIGNATURES
 
     shards, settings = find_shards(args.shards), _settings(args)
+    if args.root is not None:
+        shards = below(args.root, shards)
     tasks = [
         SignTask(part, args.out / SIGNATURES / folder_name(part), settings, is_reference=args.reference)
         for shard in shards

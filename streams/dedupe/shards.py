@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -78,7 +78,16 @@ def find_shards(inputs: Iterable[str], on_passed_over: Callable[[str], None] = l
     twice = [path for path, count in Counter(os.path.realpath(shard.path) for shard in found).items() if count > 1]
     if twice:
         raise BadSetting(f"{twice[0]} is named twice among the inputs: name it once")
-    return _with_own_names(found)
+    return with_own_names(found)
+
+
+def below(root: str, shards: Iterable[Shard]) -> list[Shard]:
+    """Shards named by their paths below a folder, whichever of them are found at once."""
+    named = [replace(each, name=os.path.relpath(os.path.abspath(each.path), os.path.abspath(root))) for each in shards]
+    outside = [each.path for each in named if each.name.startswith(os.pardir)]
+    if outside:
+        raise BadSetting(f"{outside[0]} is not below {root}: name a folder above it with --root")
+    return named
 
 
 def _shards_of(name: str, on_passed_over: Callable[[str], None]) -> list[Shard]:
@@ -117,19 +126,20 @@ def files_under(folder: str) -> list[str]:
     )
 
 
-def _with_own_names(shards: list[Shard]) -> list[Shard]:
-    """Shards of several inputs may have one name: then the folders above are part of it, as far as needed."""
+def with_own_names(shards: list[Shard], taken: Collection[str] = ()) -> list[Shard]:
+    """Shards of several inputs may have one name, or one that is taken: then the folders above are part of it, as far
+    as needed."""
     depth, named = 0, shards
     while depth < 64:
-        counts = Counter(shard.name for shard in named)
-        if max(counts.values(), default=1) == 1:
+        counts = Counter([*(shard.name for shard in named), *taken])
+        if all(counts[each.name] == 1 for each in named):
             return named
         depth += 1
-        named = [replace(each, name=_longer(each, depth)) if counts[each.name] > 1 else each for each in named]
+        named = [replace(each, name=_longer(each)) if counts[each.name] > 1 else each for each in named]
     raise BadSetting("several inputs have the same name: name a folder above them")
 
 
-def _longer(shard: Shard, depth: int) -> str:
+def _longer(shard: Shard) -> str:
     parts = Path(os.path.abspath(shard.path)).parts[1:]
     return os.path.join(*parts[-(len(Path(shard.name).parts) + 1) :])
 
