@@ -88,7 +88,7 @@ def record_batches(
                 size = batch_rows(file.metadata.row_group(group))
                 for batch in file.iter_batches(size, row_groups=[group], columns=wanted):
                     check_stopped()
-                    yield batch
+                    yield without_views(batch)
         return
     with pa.memory_map(path) as mapped:
         reader = pa.ipc.open_file(mapped) if format == "arrow_file" else pa.ipc.open_stream(mapped)
@@ -103,7 +103,33 @@ def record_batches(
             size = max(1, min(BATCH_ROWS_MAX, len(batch) * BATCH_BYTES_MAX // max(1, batch.nbytes)))
             for start in range(0, len(batch), size):
                 check_stopped()
-                yield batch.slice(start, size)
+                yield without_views(batch.slice(start, size))
+
+
+def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Views of texts, as polars writes them, as plain texts: Arrow cannot take or filter views."""
+    return with_schema(batch, pa.schema([each.with_type(_viewless(each.type)) for each in batch.schema]))
+
+
+def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if batch.schema.types == schema.types:
+        return batch
+    columns = [column.cast(kind) for column, kind in zip(batch.columns, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema.with_metadata(batch.schema.metadata))
+
+
+def _viewless(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_viewless(each.type)) for each in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_viewless(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_viewless(kind.value_type)))
+    return kind
 
 
 def batch_rows(group: Any) -> int:
@@ -143,8 +169,7 @@ def nested(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _row_batch(texts: pa.Array, columns: dict[str, pa.Array], reasons: NDArray[np.uint8]) -> RowBatch:
-    if pa.types.is_dictionary(texts.type):
-        texts = texts.dictionary_decode()
+    texts = _plain(texts)
     if pa.types.is_null(texts.type):
         texts = texts.cast(pa.string())
     if not (_is_text(texts.type)):
@@ -180,7 +205,6 @@ def _is_text(found: pa.DataType) -> bool:
         for test in (
             pa.types.is_string,
             pa.types.is_large_string,
-            pa.types.is_string_view,
             pa.types.is_binary,
             pa.types.is_large_binary,
         )
@@ -188,7 +212,9 @@ def _is_text(found: pa.DataType) -> bool:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    if not pa.types.is_dictionary(column.type):
+        return column
+    return pc.take(column.dictionary.cast(_viewless(column.type.value_type)), column.indices)
 
 
 # JSON lines and CSV
