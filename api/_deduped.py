@@ -17,6 +17,7 @@ from dustream.core.errors import BadInput, BadSetting
 from dustream.core.once.records import RowColumns, RowComparison, first_rows, judge_rows, match_rows
 from dustream.core.similarity import TAU_DENOMINATOR_MAX, intersection_size, jaccard, threshold_ratio
 from dustream.core.text.row_signing import TokenKind, TokenRules
+from dustream.streams.dedupe.filtered import PREFIX
 from dustream.streams.dedupe.ranking import ranked_rows
 from dustream.streams.dedupe.rows import (
     BATCH_BYTES_MAX,
@@ -165,7 +166,7 @@ class _View:
         if self.is_html and isinstance(value, str | bytes) and value:
             value = extract(value).text
         if isinstance(value, str):
-            return value.encode("utf-8", "replace")
+            return value.encode("utf-8", "surrogatepass")
         return value if isinstance(value, bytes) else None
 
 
@@ -276,9 +277,11 @@ class Deduped:
 
     @property
     def table(self) -> Any:
-        """The input table with the columns `role`, `group`, `winner` and `similarity`."""
+        """The input table with the columns `dedupe_role`, `dedupe_group`, `dedupe_winner` and `dedupe_similarity`.
+        Columns of these names that it has are replaced."""
         names = ("role", "group", "winner", "similarity")
-        return self._records.with_columns({name: [getattr(each, name) for each in self.verdicts] for name in names})
+        values = {PREFIX + name: [getattr(each, name) for each in self.verdicts] for name in names}
+        return self._records.with_columns(values)
 
     def why(self, a: Any, b: Any) -> PairReport:
         """How two records relate, by their ids: similarity, whether they are in one group, and which words differ."""
@@ -298,7 +301,7 @@ class Deduped:
             common / max(1, len(one_set)),
             common / max(1, len(other_set)),
             same_group,
-            word_diff(*map(decoded, texts), self._settings.rules),
+            word_diff(decoded(texts[0]), decoded(texts[1]), self._settings.rules),
         )
 
     @cached_property

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from dustream.core.errors import UnreadableInput
+from dustream.core.errors import BadSetting, UnreadableInput
 from dustream.core.text.row_signing import TokenKind, TokenRules
 from dustream.streams.dedupe.filtered import Output
 from dustream.streams.dedupe.job import STDIN, DedupeRequest, DedupeWatcher, run_dedupe
@@ -77,6 +77,8 @@ def dedupe_files(
         min_tokens=min_tokens,
         prefer=(prefer,) if isinstance(prefer, str) else tuple(prefer),
     )
+    if isinstance(write, str):
+        raise BadSetting(f"write is {write!r}: give a list, such as [{write!r}]")
     outputs: list[Output] = list(dict.fromkeys(write))
     request = DedupeRequest(
         inputs=_names(inputs),

@@ -438,8 +438,8 @@ def _add_resolve(parser: argparse.ArgumentParser) -> None:
 
 
 def run_resolve(args: argparse.Namespace) -> int:
-    from dustream.streams.dedupe.index import check_index, save_index
-    from dustream.streams.dedupe.job import check_out
+    from dustream.streams.dedupe.index import save_index
+    from dustream.streams.dedupe.job import check_new_index, check_out
     from dustream.streams.dedupe.stages import (
         ComparedRows,
         open_corpus,
@@ -453,7 +453,7 @@ def run_resolve(args: argparse.Namespace) -> int:
 
     corpus = open_corpus(args.work, args.against_state)
     if args.save_index is not None:
-        check_index(args.save_index, corpus.settings, is_new=True)
+        check_new_index(args.save_index, corpus.settings, args.out)
     check_out(args.out, [known.shard.path for known in corpus.shards if known.fingerprint], force=args.force)
     pairs = read_matches(args.work, corpus)
     verdicts = resolve(ComparedRows.of(corpus), pairs, only_references=args.only_against, jobs=args.jobs)

@@ -76,7 +76,8 @@ def run(args: argparse.Namespace) -> int:
                 {"similarity": pair.similarity, "duplicate": pair.names[0], "winner": pair.names[1], "diff": diff}
             )
         else:
-            print(describe(pair, diff, unit_of(outcome.rules)), end="\n\n")
+            missing = outcome.missing_files(pair) if diff is None else []
+            print(describe(pair, diff, unit_of(outcome.rules), missing), end="\n\n")
     if without_text:
         print(
             f"dustream: {number_of(without_text, 'more pair')} cannot be shown: the winners are in an index or a run, "
@@ -86,11 +87,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def describe(pair: StoredPair, diff: WordDiff | None, unit: str = "words") -> str:
+def describe(pair: StoredPair, diff: WordDiff | None, unit: str, missing: list[str]) -> str:
     """A pair, for people: of each passage the two versions, one above the other."""
     lines = [painted(f"{pair.similarity:.4f}  {shown(pair.names[0])}  ~  {shown(pair.names[1])}", BOLD)]
     if diff is None:
-        return "\n".join([*lines, "  the texts cannot be read again"])
+        reason = f": there is no {shown(missing[0])}" if missing else ""
+        return "\n".join([*lines, f"  the texts cannot be read again{reason}"])
     lines.append(
         f"  {diff.words_same:,} {unit} in common, {diff.words_removed:,} only in the duplicate, "
         f"{diff.words_added:,} only in the winner"

@@ -22,7 +22,14 @@ import zstandard
 from dustream.core.errors import UnreadableInput
 from dustream.streams.dedupe.csv_rows import CsvFile, CsvHeader, CsvRecord
 from dustream.streams.dedupe.pool import ahead
-from dustream.streams.dedupe.rows import BATCH_BYTES_MAX, LINE_BYTES_MAX, json_lines, naming, record_batches, with_schema
+from dustream.streams.dedupe.rows import (
+    BATCH_BYTES_MAX,
+    LINE_BYTES_MAX,
+    json_lines,
+    naming,
+    record_batches,
+    with_schema,
+)
 from dustream.streams.dedupe.shards import METADATA_NAMES, Shard, compression, files_under, shard_format
 from dustream.streams.dedupe.verdicts import VERDICTS_FILE
 

@@ -150,9 +150,17 @@ class StoredOutcome:
             raise BadSetting("a run does not store where its inputs are: name them, too")
         return _page_texts(places, inputs, self._summary["settings"])
 
+    def missing_files(self, pair: StoredPair) -> list[str]:
+        """The files of its texts that are not there any more."""
+        paths = [self._paths[place[0]] for place in pair.places if isinstance(place, tuple)]
+        return [path for path in dict.fromkeys(paths) if not os.path.exists(path)]
+
+    @cached_property
+    def _paths(self) -> dict[str, str]:
+        return {each.name: each.path for each in [*self._corpus.inputs, *self._corpus.references]}
+
     def _row_texts(self, places: Iterable[Place]) -> Iterator[tuple[Place, str]]:
-        summary = self._corpus
-        paths = {each.name: each.path for each in [*summary.inputs, *summary.references]}
+        paths, text = self._paths, self._corpus.settings.text
         wanted: dict[str, set[int]] = defaultdict(set)
         for file, row in (place for place in places if isinstance(place, tuple)):
             wanted[file].add(row)
@@ -160,7 +168,7 @@ class StoredOutcome:
             if not os.path.exists(paths[file]):
                 continue
             before = 0
-            for batch in read_batches(paths[file], summary.settings.text, []):
+            for batch in read_batches(paths[file], text, []):
                 for row in [row for row in rows if before <= row < before + len(batch.reasons)]:
                     start, end = batch.offsets[row - before : row - before + 2]
                     yield (file, row), decoded(batch.data[start:end].tobytes())

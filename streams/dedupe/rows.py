@@ -47,11 +47,12 @@ def read_batches(
     path: str, text: str, columns: Sequence[str], part: tuple[int, int] | None = None
 ) -> Iterator[RowBatch]:
     """Of a whole file, or of a part of it (`Shard`). UnreadableInput if it cannot be read to its end."""
-    format = shard_format(path)
-    with naming(path):
+    with naming(path, is_read_only=True):
+        format = shard_format(path)
         if format in ("jsonl", "csv"):
             rows = _csv_rows(path, [text, *columns]) if format == "csv" else _json_rows(path, part)
-            yield from _batches(rows, text, columns)
+            # CSV fields are decoded with surrogateescape; JSON may have halves of surrogate pairs
+            yield from _batches(rows, text, columns, "surrogateescape" if format == "csv" else "surrogatepass")
             return
         for batch in record_batches(path, format, [text, *columns], part):
             yield _row_batch(
@@ -60,8 +61,9 @@ def read_batches(
 
 
 @contextmanager
-def naming(path: str) -> Iterator[None]:
-    """Errors of a damaged shard name it."""
+def naming(path: str, *, is_read_only: bool = False) -> Iterator[None]:
+    """Errors of a damaged shard name it. `is_read_only`: nothing is written within, so errors of the system are of the
+    shard, too."""
     try:
         yield
     except (pa.ArrowException, BrokenSource, BrokenLine, BadInput) as error:
@@ -69,9 +71,10 @@ def naming(path: str) -> Iterator[None]:
             raise
         raise UnreadableInput(f"{path}: {' '.join(str(error).split())}") from None
     except OSError as error:
-        if error.errno is not None and error.filename is None and error.strerror:
+        is_system = error.errno is not None and bool(error.strerror)
+        if is_system and error.filename is None and not is_read_only:
             raise
-        raise UnreadableInput(f"{path}: {' '.join(str(error).split())}") from None
+        raise UnreadableInput(f"{path}: {error.strerror if is_system else ' '.join(str(error).split())}") from None
 
 
 # Arrow and Parquet
@@ -279,13 +282,14 @@ def _csv_rows(path: str, names: Sequence[str]) -> Iterator[FoundRow]:
             yield {name: fields[place] or None for name, place in wanted}, 0
 
 
-def _batches(rows: Iterator[FoundRow], text: str, columns: Sequence[str]) -> Iterator[RowBatch]:
-    read = _ReadRows(text, columns)
+def _batches(rows: Iterator[FoundRow], text: str, columns: Sequence[str], surrogates: str) -> Iterator[RowBatch]:
+    """`surrogates`: the error handler that encodes what is no Unicode text."""
+    read = _ReadRows(text, columns, surrogates)
     for row, reason in rows:
         read.add(row, reason)
         if read.is_full:
             yield read.batch()
-            read = _ReadRows(text, columns)
+            read = _ReadRows(text, columns, surrogates)
     if read.texts:
         yield read.batch()
 
@@ -293,8 +297,8 @@ def _batches(rows: Iterator[FoundRow], text: str, columns: Sequence[str]) -> Ite
 class _ReadRows:
     """The wanted fields of some rows."""
 
-    def __init__(self, text: str, columns: Sequence[str]) -> None:
-        self._text, self._names = text, columns
+    def __init__(self, text: str, columns: Sequence[str], surrogates: str) -> None:
+        self._text, self._names, self._surrogates = text, columns, surrogates
         self.texts: list[bytes] = []
         self._reasons: list[int] = []
         self._columns: list[list[Any]] = [[] for _ in columns]
@@ -306,7 +310,7 @@ class _ReadRows:
 
     def add(self, row: dict[str, Any], reason: int) -> None:
         value = nested_value(row, self._text)
-        text = value.encode("utf-8", "replace") if isinstance(value, str) else b""
+        text = value.encode("utf-8", self._surrogates) if isinstance(value, str) else b""
         if not reason and not isinstance(value, str):
             reason = NO_TEXT if value is None else NOT_TEXT
         self.texts.append(text)
@@ -344,7 +348,7 @@ def json_column(values: list[Any]) -> pa.Array:
 
 def _as_text(value: Any) -> str:
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
+        return value.encode("utf-8", "backslashreplace").decode()
     return msgspec.json.encode(value).decode()
 
 

@@ -17,8 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dustream.core.errors import BadInput, BadSetting, UnreadableInput
+from dustream.streams.readers.formats import FORMATS_READ as RUN_FORMATS_READ
 from dustream.streams.readers.formats import detect_format
-from dustream.streams.readers.sources import compression_of, open_source
+from dustream.streams.readers.sources import BrokenSource, Source, compression_of, open_source
 
 ShardFormat = Literal["parquet", "arrow_file", "arrow_stream", "jsonl", "csv"]
 
@@ -50,7 +51,7 @@ def parts_of(shard: Shard) -> list[Shard]:
             ends = _ends_of_lines(os.path.getsize(shard.path))
         else:
             ends = _ends_of_groups(pq.read_metadata(shard.path)) if format == "parquet" else []
-    except (pa.ArrowException, OSError, BadInput):
+    except (pa.ArrowException, OSError, BrokenSource, BadInput):
         ends = []  # whoever reads it says why
     parts = [replace(shard, part=part) for part in itertools.pairwise([0, *ends])]
     return parts if len(parts) > 1 else [shard]
@@ -151,18 +152,28 @@ def shard_format(path: str) -> ShardFormat:
     source = open_source(path)
     try:
         head = source.peek(16)
+        if not head and not is_lines(path):
+            raise UnreadableInput(f"{path}: the file is empty")
         if head.startswith(b"PAR1"):
             return "parquet"
         if head.startswith(b"ARROW1"):
             return "arrow_file"
         if head.startswith(_ARROW_STREAM):
             return "arrow_stream"
-        found = detect_format(path, source)
+        found = _detected(path, source)
     finally:
         source.close()
     if found != "jsonl":
         raise UnreadableInput(f"{path}: a file of crawled pages ({found}): `dustream run` deduplicates those")
     return "jsonl"
+
+
+def _detected(path: str, source: Source) -> str:
+    try:
+        return detect_format(path, source)
+    except UnreadableInput as error:
+        # of the formats that a run reads, this command reads others
+        raise UnreadableInput(f"{str(error).removesuffix(RUN_FORMATS_READ)}. Formats read: {FORMATS_READ}") from None
 
 
 def is_lines(path: str) -> bool:

@@ -38,7 +38,7 @@ from dustream.core.text.row_signing import sign_rows
 from dustream.core.tier2.bands import band_keys, bands_for
 from dustream.streams.dedupe.mapped import FILE_BYTES_MULTIPLE, MappedFiles
 from dustream.streams.dedupe.pool import in_threads
-from dustream.streams.dedupe.rows import TOO_SHORT, RowBatch, as_type, one_type, read_batches
+from dustream.streams.dedupe.rows import TOO_SHORT, RowBatch, as_type, naming, one_type, read_batches
 from dustream.streams.dedupe.settings import DedupeSettings
 from dustream.streams.dedupe.shards import Shard, with_own_names
 from dustream.streams.readers.fingerprint import Fingerprint, fingerprint
@@ -152,10 +152,11 @@ def sign_shard(
 ) -> SignedShard:
     """Sign all rows of a shard, unless that was done before, in `jobs` threads. UnreadableInput if it cannot be read to
     its end."""
+    with naming(shard.path, is_read_only=True):
+        own = fingerprint(shard.path)
     known = SignedShard(
-        shard=shard, fingerprint=fingerprint(shard.path), settings=settings, rows=0, position=position,
-        is_reference=is_reference,
-    )  # fmt: skip
+        shard=shard, fingerprint=own, settings=settings, rows=0, position=position, is_reference=is_reference
+    )
     if (earlier := _reused(folder, known)) is not None:
         return earlier
 

@@ -216,7 +216,8 @@ def _counted(shards: list[SignedShard]) -> list[CountedShard]:
     """Each file once, however many parts it was signed in."""
     files: dict[str, CountedShard] = {}
     for known in shards:
-        path, name = known.shard.path, known.shard.name
+        name = known.shard.name
+        path = os.path.abspath(known.shard.path) if known.has_text else known.shard.path
         before = files[name].rows if name in files else 0
         files[name] = CountedShard(path, name, before + known.rows, known.has_text)
     return list(files.values())

@@ -82,16 +82,18 @@ def word_diff(one: str, other: str, rules: TokenRules = PAGES) -> WordDiff:
     """The changes from the first text to the second, in tokens of these rules."""
     old, new = ShownTokens(one, rules), ShownTokens(other, rules)
     numbers: dict[str, int] = {}
-    coded = (
-        np.array([numbers.setdefault(key, len(numbers)) for key in each.keys], dtype=np.int64) for each in (old, new)
-    )
-    changes = _joined(_changes(*coded))
+    changes = _joined(_changes(_numbered(old, numbers), _numbered(new, numbers)))
     removed = sum(change.end - change.start for change in changes)
     added = sum(change.new_end - change.new_start for change in changes)
     amounts = _BY_KIND[rules.tokens]
     groups = _near_changes(changes, amounts.context)
     passages = [_passage(group, old, new, amounts) for group in groups[:PASSAGES_MAX]]
     return WordDiff(passages, removed, added, len(old) - removed, max(0, len(groups) - PASSAGES_MAX))
+
+
+def _numbered(words: ShownTokens, numbers: dict[str, int]) -> Ints:
+    """A number for each word; new ones are added."""
+    return np.array([numbers.setdefault(key, len(numbers)) for key in words.keys], dtype=np.int64)
 
 
 def _changes(old: Ints, new: Ints, level: int = 0) -> Iterator[_Change]:

@@ -60,12 +60,12 @@ def test_a_table_comes_back_as_it_was_with_four_columns_more(kind: str) -> None:
     assert column(found.kept(), "name") == ["a", "b", "d", "f"]
     assert column(found.dropped(), "size") == [2, 4, 6]
     assert column(found.table, "name") == list("abcdefg")
-    assert column(found.table, "role") == ROLES
-    assert column(found.table, "group") == ["a", "b", "a", "d", "a", "f", "b"]
-    assert column(found.table, "winner") == ["a", "b", "a", "d", "a", "f", "b"]
-    assert column(found.table, "similarity")[2] == found.verdicts[2].similarity
+    assert column(found.table, "dedupe_role") == ROLES
+    assert column(found.table, "dedupe_group") == ["a", "b", "a", "d", "a", "f", "b"]
+    assert column(found.table, "dedupe_winner") == ["a", "b", "a", "d", "a", "f", "b"]
+    assert column(found.table, "dedupe_similarity")[2] == found.verdicts[2].similarity
     again = dustream.dedupe(found.table, text="body", id="name")
-    assert column(again.table, "role") == ROLES
+    assert column(again.table, "dedupe_role") == ROLES
 
 
 def shingles(text: str, size: int = 5) -> set[tuple[str, ...]]:
@@ -234,7 +234,7 @@ def test_one_column_of_texts(make: Callable[[list[str]], Any]) -> None:
 def test_record_batches_come_back_as_tables() -> None:
     found = dustream.dedupe(pyarrow.RecordBatch.from_pylist([{"text": NEAR}, {"text": NEAR}]))
     assert found.kept().to_pylist() == [{"text": NEAR}]
-    assert found.table["role"].to_pylist() == ["winner", "duplicate"]
+    assert found.table["dedupe_role"].to_pylist() == ["winner", "duplicate"]
 
 
 def test_nothing_in_nothing_out() -> None:
@@ -265,3 +265,12 @@ def test_what_differs_is_what_was_compared() -> None:
     words = " ".join(f"k{number}" for number in range(100))
     diff = dustream.dedupe([words + " X == 1", words + " x == 1"], tokens="code").why(0, 1).diff
     assert [run.text for run in diff.passages[0] if run.kind != "same"] == ["X", "x"]
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_columns_of_the_table_stay(kind: str) -> None:
+    own = {name: [f"{name} {number}" for number in range(3)] for name in ("role", "group", "winner", "similarity")}
+    found = dustream.dedupe(TABLES[kind]({"text": [FAR, NEAR, FAR], **own}))
+    for name, values in own.items():
+        assert column(found.table, name) == values
+    assert column(found.table, "dedupe_role") == ["winner", "unique", "duplicate"]

@@ -130,6 +130,20 @@ def test_references_of_the_same_name_are_told_apart(
     assert json.loads(line)["diff"]["words_removed"] == 1
 
 
+def test_examples_from_another_folder(
+    rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert dedupe(rows.name, "--out", "out", "--id", "id") == 0
+    capsys.readouterr()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert '"words_removed": 1,' in printed(capsys, "examples", tmp_path / "out", "--json")
+    assert dedupe("filter", tmp_path / "out", "--write-kept") == 0
+    rows.unlink()
+    assert f"cannot be read again: there is no {rows}" in printed(capsys, "examples", tmp_path / "out")
+
+
 def test_rows_of_two_indexes_of_one_name(tmp_path: Path) -> None:
     for number in (1, 2):
         source = write_lines(tmp_path / f"{number}.jsonl", [{"text": text(number)}, {"text": text(10 * number)}])
