@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -307,13 +307,19 @@ class Deduped:
     @cached_property
     def _numbers(self) -> dict[Any, int]:
         numbers: dict[Any, int] = {}
-        for number, each in enumerate(self._ids):
-            numbers.setdefault(each, number)
+        try:
+            for number, each in enumerate(self._ids):
+                numbers.setdefault(each, number)
+        except TypeError:
+            raise BadInput(
+                f"the id of record {number} is a {type(each).__name__}, by which no record can be found: name another "
+                "column as id, or none"
+            ) from None
         return numbers
 
     def _number(self, name: Any) -> int:
         has_ids = self._settings.id is not None
-        if has_ids and name in self._numbers:
+        if has_ids and self._numbers and isinstance(name, Hashable) and name in self._numbers:
             return self._numbers[name]
         if not has_ids and isinstance(name, int) and 0 <= name < len(self):
             return name

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from dustream.core.errors import BadSetting
@@ -31,3 +35,19 @@ def check_writable(path: Path) -> None:
         for each in missing:
             if each.is_dir():
                 each.rmdir()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a folder that exists; BadSetting if another process holds it."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadSetting(f"another run writes to {path}: wait for it to end, or name another folder") from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+    finally:
+        os.close(descriptor)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dustream.streams.cli.arguments import count
+from dustream.streams.cli.arguments import at_least_one, count
 
 if TYPE_CHECKING:
     from dustream.streams.dedupe.filtered import Output
@@ -89,9 +89,13 @@ class DedupeParser(argparse.ArgumentParser):
         self.stages: dict[str, argparse.ArgumentParser] = {}
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """An unknown option is an error here, so that the usage shown is that of this command."""
         if args and args[0] in self.stages:
-            return self.stages[args[0]].parse_known_args(args[1:], namespace)
-        return super().parse_known_args(args, namespace)
+            return self.stages[args[0]].parse_args(args[1:], namespace), []
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
 
 def add_parser(subparsers: Any) -> None:
@@ -114,7 +118,11 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what would go, and write nothing")
     parser.add_argument("--force", action="store_true", help="overwrite earlier results in --out")
     parser.add_argument(
-        "--jobs", type=_jobs, default=os.cpu_count() or 1, metavar="N", help="threads or processes (default: all cores)"
+        "--jobs",
+        type=at_least_one,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="threads or processes (default: all cores)",
     )
     parser.add_argument(
         "--work-dir",
@@ -136,13 +144,6 @@ def add_parser(subparsers: Any) -> None:
         add(stage)
         stage.set_defaults(run=command)
         parser.stages[name] = stage
-
-
-def _jobs(text: str) -> int:
-    number = count(text)
-    if not number:
-        raise argparse.ArgumentTypeError("at least one process is needed")
-    return number
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
@@ -169,7 +170,11 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         "formulas (code); all characters as they are (raw)",
     )
     parser.add_argument(
-        "--ngram", type=count, default=0, metavar="K", help="tokens in a shingle (default 5; characters and raw: 9)"
+        "--ngram",
+        type=at_least_one,
+        default=0,
+        metavar="K",
+        help="tokens in a shingle (default 5; characters and raw: 9)",
     )
     parser.add_argument(
         "--min-tokens", type=count, default=1, metavar="N", help="rows of fewer tokens are not compared (default 1)"
@@ -248,8 +253,22 @@ def _outputs(args: argparse.Namespace) -> list[Output]:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dustream.core.errors import BadSetting
+    try:
+        return _dedupe(args)
+    except KeyboardInterrupt:
+        kept = (
+            "its work files were removed"
+            if args.work_dir is None
+            else f"the shards signed so far are in {args.work_dir}, the same command goes on from there"
+        )
+        print(f"dustream: interrupted; {kept}", file=sys.stderr)
+        return 130
+
+
+def _dedupe(args: argparse.Namespace) -> int:
+    from dustream.core.errors import BadSetting, DustreamError
     from dustream.streams.dedupe.job import DedupeRequest, run_dedupe
+    from dustream.streams.disk import describe
 
     if args.out is None and not args.dry_run:
         raise BadSetting("name a folder for the results with --out, or use --dry-run")
@@ -273,15 +292,9 @@ def run(args: argparse.Namespace) -> int:
     _interrupt_at_sigterm()
     try:
         summary = run_dedupe(request, watcher)
-    except KeyboardInterrupt:
-        watcher.close()
-        kept = (
-            "its work files were removed"
-            if args.work_dir is None
-            else f"the shards signed so far are in {args.work_dir}, the same command goes on from there"
-        )
-        print(f"dustream: interrupted; {kept}", file=sys.stderr)
-        return 130
+    except OSError as error:
+        kept = "" if args.work_dir is None else f"; the shards signed so far are kept in {args.work_dir}"
+        raise DustreamError(describe(error, kept=kept)) from None
     finally:
         watcher.close()
     return _tell(summary, args)
@@ -379,7 +392,7 @@ def _add_sign(parser: argparse.ArgumentParser) -> None:
     )
     _add_settings(parser)
     parser.add_argument("--reference", action="store_true", help="as --against: these rows stay as they are")
-    parser.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="threads or processes (default 1)")
+    parser.add_argument("--jobs", type=at_least_one, default=1, metavar="N", help="threads or processes (default 1)")
 
 
 def run_sign(args: argparse.Namespace) -> int:
@@ -431,7 +444,7 @@ def _add_resolve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the results go")
     parser.add_argument("--only-against", action="store_true", help="compare rows with references only")
     parser.add_argument("--save-index", type=Path, metavar="DIR", help="write an index of the rows that are kept")
-    parser.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="threads (default 1)")
+    parser.add_argument("--jobs", type=at_least_one, default=1, metavar="N", help="threads (default 1)")
     parser.add_argument("--json-lines", action="store_true", help="write verdicts.jsonl, too")
     parser.add_argument("--force", action="store_true", help="overwrite earlier results in --out")
     _add_shown(parser)
@@ -470,7 +483,7 @@ def _add_filter(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", type=Path, metavar="OUT", help="the folder with verdicts.parquet")
     _add_outputs(parser)
     parser.add_argument("--partition", default="1/1", metavar="I/N", help="the share of the shards (default 1/1: all)")
-    parser.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="threads or processes (default 1)")
+    parser.add_argument("--jobs", type=at_least_one, default=1, metavar="N", help="threads or processes (default 1)")
 
 
 def run_filter(args: argparse.Namespace) -> int:

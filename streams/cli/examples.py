@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dustream.streams.cli.arguments import count
+from dustream.streams.cli.arguments import at_least_one
 from dustream.streams.cli.terminal import BOLD, GREEN, RED, number_of, painted, print_json, shown
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def add_parser(subparsers: Any) -> None:
         metavar=("LOW", "HIGH"),
         help="similarities (default: from the threshold to 1)",
     )
-    parser.add_argument("-n", type=count, default=10, metavar="N", help="pairs to show (default 10)")
+    parser.add_argument("-n", type=at_least_one, default=10, metavar="N", help="pairs to show (default 10)")
     parser.add_argument("--json", action="store_true", help="one JSON object per pair")
     parser.set_defaults(run=run)
 

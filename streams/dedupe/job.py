@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -37,7 +38,7 @@ from dustream.streams.dedupe.stages import (
     write_summary,
 )
 from dustream.streams.dedupe.verdicts import VERDICT_LINES_FILE, VERDICTS_FILE, CorpusVerdicts, write_verdicts
-from dustream.streams.folders import check_writable, make_folder
+from dustream.streams.folders import check_writable, locked, make_folder
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
@@ -154,16 +155,21 @@ def run_dedupe(request: DedupeRequest, watcher: DedupeWatcher) -> DedupeSummary:
     work = request.work_dir or (
         Path(tempfile.mkdtemp(prefix="dustream-")) if request.out is None else request.out / WORK_FOLDER
     )
-    make_folder(work)
-    is_done = False
-    try:
-        summary = _Job(request, work, watcher).run()
-        is_done = True
-    finally:
-        if is_done or request.work_dir is None:
-            remove_work(work)
-        if request.out is not None and is_new and request.out.is_dir() and not any(request.out.iterdir()):
-            request.out.rmdir()
+    folders = [work] if request.out is None else [work, request.out]
+    for folder in folders:
+        make_folder(folder)
+    with ExitStack() as stack:
+        for folder in reversed(folders):
+            stack.enter_context(locked(folder))
+        is_done = False
+        try:
+            summary = _Job(request, work, watcher).run()
+            is_done = True
+        finally:
+            if is_done or request.work_dir is None:
+                remove_work(work)
+            if request.out is not None and is_new and request.out.is_dir() and not any(request.out.iterdir()):
+                request.out.rmdir()
     return summary
 
 
@@ -231,6 +237,8 @@ class _Job:
         def passed_over(path: str) -> None:
             self._watcher.notice(f"passed over, no data file by its name: {path}")
 
+        if STDIN in self._request.against:
+            raise BadSetting("standard input can be an input, not --against: write those rows to a file")
         own = find_shards(map(self._spooled, self._request.inputs), passed_over)
         references = find_shards(self._request.against, passed_over)
         both = {os.path.realpath(each.path) for each in own} & {os.path.realpath(each.path) for each in references}

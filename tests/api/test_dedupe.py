@@ -274,3 +274,17 @@ def test_columns_of_the_table_stay(kind: str) -> None:
     for name, values in own.items():
         assert column(found.table, name) == values
     assert column(found.table, "dedupe_role") == ["winner", "unique", "duplicate"]
+
+
+def test_columns_of_one_name_and_ids_that_are_lists() -> None:
+    table = pandas.DataFrame([[FAR, NEAR]], columns=["text", "text"])
+    with pytest.raises(dustream.BadInput, match="several columns 'text'"):
+        dustream.dedupe(table)
+    found = dustream.dedupe([{"id": [1], "text": FAR}, {"id": [2], "text": NEAR}], id="id")
+    with pytest.raises(dustream.BadInput, match="the id of record 0 is a list"):
+        found.why([1], [2])
+    with pytest.raises(dustream.BadInput, match="the id of record 0 is a list"):
+        found.why(1, 2)
+    named = dustream.dedupe([{"id": 1, "text": FAR}], id="id")
+    with pytest.raises(KeyError, match="no record has the id"):
+        named.why([1], 1)

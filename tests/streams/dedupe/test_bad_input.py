@@ -20,7 +20,9 @@ import pytest
 from corpora import corpus_rows, dedupe, roles, text, tree, verdicts, write_lines, write_parquet
 
 import dustream
+from dustream.streams.cli.main import main
 from dustream.streams.dedupe import rows as row_reader
+from dustream.streams.folders import locked
 
 ROWS = corpus_rows(20)
 SOME_UNREAD = 3
@@ -284,7 +286,7 @@ def test_scores_of_mixed_types(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert {row["winner_row"] for row in verdicts(out)} == {1}
     listed = write_parquet(tmp_path / "b.parquet", [{"score": [1], "text": text(1)}])
     assert dedupe(listed, "--out", tmp_path / "b", "--prefer", "score:desc") == 2
-    assert "cannot be ordered" in errors(capsys)
+    assert "cannot be ordered by score (list<element: int64>): prefer columns of numbers" in errors(capsys)
 
 
 def test_large_row_groups_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,7 +369,7 @@ def test_a_full_disk_ends_with_one_line(tmp_path: Path) -> None:
 
     done = subprocess.run([*command, "--jobs", "1"], preexec_fn=limited, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "no room left" in done.stderr and "Traceback" not in done.stderr
+    assert "no room left" in done.stderr and "Traceback" not in done.stderr and "kept" not in done.stderr
     assert not (tmp_path / "out" / "work").exists()
     assert subprocess.run([*command, "--jobs", "1"], check=True, capture_output=True)
 
@@ -379,6 +381,42 @@ def test_a_full_disk_ends_with_one_line(tmp_path: Path) -> None:
 def test_wrong_settings(tmp_path: Path, options: list[str]) -> None:
     assert dedupe(write_lines(tmp_path / "a.jsonl", ROWS), "--out", tmp_path / "out", *options) == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_one_run_at_a_time_writes_to_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = write_lines(tmp_path / "a.jsonl", ROWS), tmp_path / "out"
+    out.mkdir()
+    with locked(out):
+        assert dedupe(source, "--out", out) == 2
+        assert f"another run writes to {out}" in errors(capsys)
+    (out / "work").rmdir()
+    assert dedupe(source, "--out", out) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a.jsonl", "--ouut", "x"], "usage: dustream dedupe"),
+        (["sign", "a.jsonl", "--out", "w", "--rot", "x"], "usage: dustream dedupe sign"),
+        (["a.jsonl", "--out", "x", "--ngram", "0"], "0 is no number from 1"),
+    ],
+)
+def test_mistyped_options(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["dedupe", *arguments])
+    assert stopped.value.code == 2 and said in errors(capsys)
+
+
+def test_standard_input_is_no_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dedupe(write_lines(tmp_path / "a.jsonl", ROWS), "--against", "-", "--out", tmp_path / "out") == 2
+    assert "standard input can be an input" in errors(capsys)
+
+
+def test_formats_that_are_read_are_those_of_this_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.bin").write_bytes(bytes(range(256)))
+    assert dedupe(tmp_path / "a.bin", "--out", tmp_path / "out") == 1
+    said = errors(capsys)
+    assert "Formats read: Parquet, Arrow, JSON lines and CSV" in said and "WARC" not in said
 
 
 def test_no_folder_for_results_is_named(tmp_path: Path) -> None:

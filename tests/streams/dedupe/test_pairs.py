@@ -59,6 +59,8 @@ def test_examples_show_the_words_that_differ(rows: Path, tmp_path: Path, capsys:
     assert main(["examples", str(tmp_path / "out"), "--between", ".2", ".3"]) == 1
     assert "below 0.7 none are stored" in capsys.readouterr().out
     assert main(["examples", str(tmp_path / "out"), "--between", ".3", ".2"]) == 2
+    with pytest.raises(SystemExit):
+        main(["examples", str(tmp_path / "out"), "-n", "0"])
 
 
 @pytest.mark.parametrize(
