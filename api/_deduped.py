@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -17,6 +17,7 @@ from dustream.core.errors import BadInput, BadSetting
 from dustream.core.once.records import RowColumns, RowComparison, first_rows, judge_rows, match_rows
 from dustream.core.similarity import TAU_DENOMINATOR_MAX, intersection_size, jaccard, threshold_ratio
 from dustream.core.text.row_signing import TokenKind, TokenRules
+from dustream.streams.dedupe.filtered import PREFIX
 from dustream.streams.dedupe.ranking import ranked_rows
 from dustream.streams.dedupe.rows import (
     BATCH_BYTES_MAX,
@@ -31,6 +32,7 @@ from dustream.streams.dedupe.rows import (
 from dustream.streams.dedupe.settings import DedupeSettings
 from dustream.streams.dedupe.signatures import sign_batch
 from dustream.streams.dedupe.verdicts import DUPLICATE, RELATIONS, ROLES, CorpusVerdicts, described
+from dustream.streams.questions.shown_tokens import decoded
 from dustream.streams.questions.word_diff import WordDiff, word_diff
 
 RecordRole = Literal["unique", "winner", "duplicate", "not_compared"]
@@ -164,7 +166,7 @@ class _View:
         if self.is_html and isinstance(value, str | bytes) and value:
             value = extract(value).text
         if isinstance(value, str):
-            return value.encode("utf-8", "replace")
+            return value.encode("utf-8", "surrogatepass")
         return value if isinstance(value, bytes) else None
 
 
@@ -275,9 +277,11 @@ class Deduped:
 
     @property
     def table(self) -> Any:
-        """The input table with the columns `role`, `group`, `winner` and `similarity`."""
+        """The input table with the columns `dedupe_role`, `dedupe_group`, `dedupe_winner` and `dedupe_similarity`.
+        Columns of these names that it has are replaced."""
         names = ("role", "group", "winner", "similarity")
-        return self._records.with_columns({name: [getattr(each, name) for each in self.verdicts] for name in names})
+        values = {PREFIX + name: [getattr(each, name) for each in self.verdicts] for name in names}
+        return self._records.with_columns(values)
 
     def why(self, a: Any, b: Any) -> PairReport:
         """How two records relate, by their ids: similarity, whether they are in one group, and which words differ."""
@@ -297,19 +301,25 @@ class Deduped:
             common / max(1, len(one_set)),
             common / max(1, len(other_set)),
             same_group,
-            word_diff(*(each.decode("utf-8", "replace") for each in texts)),
+            word_diff(decoded(texts[0]), decoded(texts[1]), self._settings.rules),
         )
 
     @cached_property
     def _numbers(self) -> dict[Any, int]:
         numbers: dict[Any, int] = {}
-        for number, each in enumerate(self._ids):
-            numbers.setdefault(each, number)
+        try:
+            for number, each in enumerate(self._ids):
+                numbers.setdefault(each, number)
+        except TypeError:
+            raise BadInput(
+                f"the id of record {number} is a {type(each).__name__}, by which no record can be found: name another "
+                "column as id, or none"
+            ) from None
         return numbers
 
     def _number(self, name: Any) -> int:
         has_ids = self._settings.id is not None
-        if has_ids and name in self._numbers:
+        if has_ids and self._numbers and isinstance(name, Hashable) and name in self._numbers:
             return self._numbers[name]
         if not has_ids and isinstance(name, int) and 0 <= name < len(self):
             return name

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from dustream.core.errors import UnreadableInput
+from dustream.core.errors import BadSetting, DustreamError, UnreadableInput
 from dustream.core.text.row_signing import TokenKind, TokenRules
 from dustream.streams.dedupe.filtered import Output
 from dustream.streams.dedupe.job import STDIN, DedupeRequest, DedupeWatcher, run_dedupe
@@ -19,6 +20,9 @@ from dustream.streams.dedupe.verdicts import VERDICTS_FILE
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_OPTION = re.compile(r"(?<!\S)--([a-z][a-z-]*)")
+"""Messages name options of the command; here they are parameters."""
 
 Paths = str | PathLike[str] | Iterable[str | PathLike[str]]
 
@@ -77,6 +81,8 @@ def dedupe_files(
         min_tokens=min_tokens,
         prefer=(prefer,) if isinstance(prefer, str) else tuple(prefer),
     )
+    if isinstance(write, str):
+        raise BadSetting(f"write is {write!r}: give a list, such as [{write!r}]")
     outputs: list[Output] = list(dict.fromkeys(write))
     request = DedupeRequest(
         inputs=_names(inputs),
@@ -92,9 +98,12 @@ def dedupe_files(
         jobs=jobs or os.cpu_count() or 1,
         work_dir=_path(work_dir),
     )
-    summary = run_dedupe(request, DedupeWatcher())
-    if not summary.compared:
-        raise UnreadableInput(summary.nothing_compared)
+    try:
+        summary = run_dedupe(request, DedupeWatcher())
+        if not summary.compared:
+            raise UnreadableInput(summary.nothing_compared)
+    except DustreamError as error:
+        raise type(error)(_OPTION.sub(lambda option: option[1].replace("-", "_"), str(error))) from None
     return DedupedFiles(summary, request.out)
 
 

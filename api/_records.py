@@ -97,6 +97,8 @@ class _Table(ABC):
 
     def column(self, name: str) -> Iterator[Any]:
         top, _, rest = name.partition(".")
+        if self._names().count(name) > 1:
+            raise BadInput(f"the table has several columns {name!r}: give them different names")
         if name in self._names():
             return iter(self._values(name))
         if rest and top in self._names():

@@ -8,7 +8,7 @@ set -euo pipefail
 corpus=$1 work=$2 out=$3 parts=$4
 
 for shard in "$corpus"/*; do
-    dustream dedupe sign "$shard" --out "$work"
+    dustream dedupe sign "$shard" --root "$corpus" --out "$work"
 done
 for part in $(seq "$parts"); do
     dustream dedupe match "$work" --partition "$part/$parts"

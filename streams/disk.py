@@ -10,14 +10,15 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _BROKEN = (errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO)
 
 
-def describe(error: BaseException, where: Path | str | None = None) -> str:
-    """An error of the OS, or of a library that passes on its text, as a sentence."""
+def describe(error: BaseException, where: Path | str | None = None, kept: str = "; what was committed is kept") -> str:
+    """An error of the OS, or of a library that passes on its text, as a sentence. `kept`: what is left if the disk is
+    full."""
     name = where or getattr(error, "filename", None)
     place = f" in {name}" if name else ""
     if _says(error, _FULL):
         return (
             f"there is no room left{place} ({_reason(error)}): make room, or name another folder, and run the same "
-            "command again; what was committed is kept"
+            f"command again{kept}"
         )
     if _says(error, _BROKEN):
         return (

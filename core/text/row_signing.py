@@ -106,10 +106,7 @@ class RowSignatures(NamedTuple):
 
 def sign_rows(data: Bytes, offsets: Ints, rules: TokenRules) -> RowSignatures:
     """The signatures of texts in UTF-8 that lie one behind the other, from each offset to the next."""
-    if rules.as_pages:
-        table = char_table()
-    else:
-        table = _table(rules.keep_case or rules.tokens in ("code", "raw"), rules.fold_chinese)
+    table = rules_table(rules)
     byte_hashes = hash_bytes(data, offsets)
     if rules.tokens != "raw":
         data, offsets = _composed(data, offsets, table)
@@ -118,6 +115,13 @@ def sign_rows(data: Bytes, offsets: Ints, rules: TokenRules) -> RowSignatures:
     found = _sign(data, offsets, kind, rules.shingle_tokens, dummies, table, MULTIPLIERS_32, ADDENDS_32)
     minhashes, hashes, tokens, ends, shingles = found
     return RowSignatures(minhashes, hashes, byte_hashes, tokens, ends, shingles[: ends[-1] if len(ends) else 0])
+
+
+def rules_table(rules: TokenRules) -> NDArray[np.uint32]:
+    """By character, as `char_table`: what it counts as, and its class."""
+    if rules.as_pages:
+        return char_table()
+    return _table(rules.keep_case or rules.tokens in ("code", "raw"), rules.fold_chinese)
 
 
 @cache

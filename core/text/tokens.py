@@ -150,7 +150,7 @@ def _explained(text: str, *, with_symbols: bool) -> list[str]:
         kind, folded = (entry & 7, entry >> FOLD_BITS) if code < TABLE_SIZE else _char_above(code)
         if kind == IGNORED:
             continue
-        if kind == SEPARATOR and with_symbols and not _is_punctuation(folded):
+        if kind == SEPARATOR and with_symbols and not is_punctuation(folded):
             kind = _SYMBOL
         if kind == SEPARATOR or (kind == MARK and open_kind in (SEPARATOR, _SYMBOL)):
             open_kind = SEPARATOR
@@ -162,7 +162,7 @@ def _explained(text: str, *, with_symbols: bool) -> list[str]:
     return tokens
 
 
-def _is_punctuation(code: int) -> bool:
+def is_punctuation(code: int) -> bool:
     return any(first <= code <= last for first, last in _PUNCTUATION)
 
 

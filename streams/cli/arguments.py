@@ -21,6 +21,13 @@ def count(text: str) -> int:
     return int(text)
 
 
+def at_least_one(text: str) -> int:
+    """A number from 1."""
+    if not count(text):
+        raise argparse.ArgumentTypeError(f"{text} is no number from 1")
+    return int(text)
+
+
 def seconds(text: str) -> float:
     """A duration above 0."""
     try:

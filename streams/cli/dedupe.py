@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dustream.streams.cli.arguments import count
+from dustream.streams.cli.arguments import at_least_one, count
 
 if TYPE_CHECKING:
     from dustream.streams.dedupe.filtered import Output
@@ -38,8 +38,9 @@ white space and whatever else --tokens ignores, else `near`.
 
 Written to --out:
   verdicts.parquet  one row per input row: file, row, id, role, cluster, winner (its id), winner_file, winner_row,
-                    similarity, relation, reason. cluster is the number of its first row in the whole input
-  summary.json      counts, settings, inputs
+                    similarity, relation, reason. row counts from 0 in its file, blank lines left out. cluster is the
+                    number of its first row, counted from 0 over the rows of --against, then those of all inputs
+  summary.json      counts, settings, inputs, and references, whose names are those of no input
   kept/ dropped/ annotated/   the data, if asked for, file by file as the input
 
 Exit status 0: done. 1: nothing could be read, or it failed. 2: wrong settings. 3: done, but inputs that could not be
@@ -61,6 +62,7 @@ examples:
 SIGN = """\
 Stage 1: sign shards, one folder of signatures each in WORK. Shards that are signed already are left as they are, so any
 part may be repeated, and several machines may sign into one WORK. All options that decide the outcome are given here.
+With --root CORPUS, files have the same names in the results as with `dustream dedupe CORPUS`.
 """
 
 MATCH = """\
@@ -70,7 +72,8 @@ order, on any machine. A share that is done already is left as it is.
 
 RESOLVE = """\
 Stage 3: join the matches of all shares to clusters, choose the winners, and write verdicts.parquet and summary.json.
-The outcome is that of `dustream dedupe` on the same inputs in the order of their paths, to the byte.
+The outcome is that of `dustream dedupe` on the same inputs in the order of their paths, to the byte, if the shards were
+signed with --root.
 """
 
 FILTER = """\
@@ -86,9 +89,13 @@ class DedupeParser(argparse.ArgumentParser):
         self.stages: dict[str, argparse.ArgumentParser] = {}
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """An unknown option is an error here, so that the usage shown is that of this command."""
         if args and args[0] in self.stages:
-            return self.stages[args[0]].parse_known_args(args[1:], namespace)
-        return super().parse_known_args(args, namespace)
+            return self.stages[args[0]].parse_args(args[1:], namespace), []
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
 
 def add_parser(subparsers: Any) -> None:
@@ -111,7 +118,11 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what would go, and write nothing")
     parser.add_argument("--force", action="store_true", help="overwrite earlier results in --out")
     parser.add_argument(
-        "--jobs", type=_jobs, default=os.cpu_count() or 1, metavar="N", help="threads or processes (default: all cores)"
+        "--jobs",
+        type=at_least_one,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="threads or processes (default: all cores)",
     )
     parser.add_argument(
         "--work-dir",
@@ -133,13 +144,6 @@ def add_parser(subparsers: Any) -> None:
         add(stage)
         stage.set_defaults(run=command)
         parser.stages[name] = stage
-
-
-def _jobs(text: str) -> int:
-    number = count(text)
-    if not number:
-        raise argparse.ArgumentTypeError("at least one process is needed")
-    return number
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
@@ -166,7 +170,11 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         "formulas (code); all characters as they are (raw)",
     )
     parser.add_argument(
-        "--ngram", type=count, default=0, metavar="K", help="tokens in a shingle (default 5; characters and raw: 9)"
+        "--ngram",
+        type=at_least_one,
+        default=0,
+        metavar="K",
+        help="tokens in a shingle (default 5; characters and raw: 9)",
     )
     parser.add_argument(
         "--min-tokens", type=count, default=1, metavar="N", help="rows of fewer tokens are not compared (default 1)"
@@ -245,8 +253,22 @@ def _outputs(args: argparse.Namespace) -> list[Output]:
 
 
 def run(args: argparse.Namespace) -> int:
-    from dustream.core.errors import BadSetting
+    try:
+        return _dedupe(args)
+    except KeyboardInterrupt:
+        kept = (
+            "its work files were removed"
+            if args.work_dir is None
+            else f"the shards signed so far are in {args.work_dir}, the same command goes on from there"
+        )
+        print(f"dustream: interrupted; {kept}", file=sys.stderr)
+        return 130
+
+
+def _dedupe(args: argparse.Namespace) -> int:
+    from dustream.core.errors import BadSetting, DustreamError
     from dustream.streams.dedupe.job import DedupeRequest, run_dedupe
+    from dustream.streams.disk import describe
 
     if args.out is None and not args.dry_run:
         raise BadSetting("name a folder for the results with --out, or use --dry-run")
@@ -270,15 +292,9 @@ def run(args: argparse.Namespace) -> int:
     _interrupt_at_sigterm()
     try:
         summary = run_dedupe(request, watcher)
-    except KeyboardInterrupt:
-        watcher.close()
-        kept = (
-            "its work files were removed"
-            if args.work_dir is None
-            else f"the shards signed so far are in {args.work_dir}, the same command goes on from there"
-        )
-        print(f"dustream: interrupted; {kept}", file=sys.stderr)
-        return 130
+    except OSError as error:
+        kept = "" if args.work_dir is None else f"; the shards signed so far are kept in {args.work_dir}"
+        raise DustreamError(describe(error, kept=kept)) from None
     finally:
         watcher.close()
     return _tell(summary, args)
@@ -368,20 +384,28 @@ def describe(summary: DedupeSummary, *, is_dry: bool = False) -> str:
 def _add_sign(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shards", nargs="+", metavar="SHARD", help="file, folder or pattern")
     parser.add_argument("--out", type=Path, required=True, metavar="WORK", help="folder of all stages")
+    parser.add_argument(
+        "--root",
+        metavar="DIR",
+        help="folder of the whole corpus: shards are named in the results by their paths below it (default: below the "
+        "folder or pattern that is named; files of the same name then get the folders above as part of it)",
+    )
     _add_settings(parser)
     parser.add_argument("--reference", action="store_true", help="as --against: these rows stay as they are")
-    parser.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="threads or processes (default 1)")
+    parser.add_argument("--jobs", type=at_least_one, default=1, metavar="N", help="threads or processes (default 1)")
 
 
 def run_sign(args: argparse.Namespace) -> int:
     from dustream.core.errors import UnreadableInput
     from dustream.streams.cli.terminal import say_unread, shown
     from dustream.streams.dedupe.job import SignTask, left_out, sign_tasks
-    from dustream.streams.dedupe.shards import find_shards, parts_of
+    from dustream.streams.dedupe.shards import below, find_shards, parts_of
     from dustream.streams.dedupe.signatures import folder_name
     from dustream.streams.dedupe.stages import SIGNATURES
 
     shards, settings = find_shards(args.shards), _settings(args)
+    if args.root is not None:
+        shards = below(args.root, shards)
     tasks = [
         SignTask(part, args.out / SIGNATURES / folder_name(part), settings, is_reference=args.reference)
         for shard in shards
@@ -420,15 +444,15 @@ def _add_resolve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the results go")
     parser.add_argument("--only-against", action="store_true", help="compare rows with references only")
     parser.add_argument("--save-index", type=Path, metavar="DIR", help="write an index of the rows that are kept")
-    parser.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="threads (default 1)")
+    parser.add_argument("--jobs", type=at_least_one, default=1, metavar="N", help="threads (default 1)")
     parser.add_argument("--json-lines", action="store_true", help="write verdicts.jsonl, too")
     parser.add_argument("--force", action="store_true", help="overwrite earlier results in --out")
     _add_shown(parser)
 
 
 def run_resolve(args: argparse.Namespace) -> int:
-    from dustream.streams.dedupe.index import check_index, save_index
-    from dustream.streams.dedupe.job import check_out
+    from dustream.streams.dedupe.index import save_index
+    from dustream.streams.dedupe.job import check_new_index, check_out
     from dustream.streams.dedupe.stages import (
         ComparedRows,
         open_corpus,
@@ -442,7 +466,7 @@ def run_resolve(args: argparse.Namespace) -> int:
 
     corpus = open_corpus(args.work, args.against_state)
     if args.save_index is not None:
-        check_index(args.save_index, corpus.settings, is_new=True)
+        check_new_index(args.save_index, corpus.settings, args.out)
     check_out(args.out, [known.shard.path for known in corpus.shards if known.fingerprint], force=args.force)
     pairs = read_matches(args.work, corpus)
     verdicts = resolve(ComparedRows.of(corpus), pairs, only_references=args.only_against, jobs=args.jobs)
@@ -459,7 +483,7 @@ def _add_filter(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("out", type=Path, metavar="OUT", help="the folder with verdicts.parquet")
     _add_outputs(parser)
     parser.add_argument("--partition", default="1/1", metavar="I/N", help="the share of the shards (default 1/1: all)")
-    parser.add_argument("--jobs", type=_jobs, default=1, metavar="N", help="threads or processes (default 1)")
+    parser.add_argument("--jobs", type=at_least_one, default=1, metavar="N", help="threads or processes (default 1)")
 
 
 def run_filter(args: argparse.Namespace) -> int:

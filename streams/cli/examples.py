@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dustream.streams.cli.arguments import count
-from dustream.streams.cli.terminal import BOLD, GREEN, RED, painted, print_json, shown
+from dustream.streams.cli.arguments import at_least_one
+from dustream.streams.cli.terminal import BOLD, GREEN, RED, number_of, painted, print_json, shown
 
 if TYPE_CHECKING:
     from dustream.streams.dedupe.pairs import StoredPair
@@ -45,7 +46,7 @@ def add_parser(subparsers: Any) -> None:
         metavar=("LOW", "HIGH"),
         help="similarities (default: from the threshold to 1)",
     )
-    parser.add_argument("-n", type=count, default=10, metavar="N", help="pairs to show (default 10)")
+    parser.add_argument("-n", type=at_least_one, default=10, metavar="N", help="pairs to show (default 10)")
     parser.add_argument("--json", action="store_true", help="one JSON object per pair")
     parser.set_defaults(run=run)
 
@@ -53,14 +54,14 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from dustream.core.errors import BadSetting
     from dustream.streams.dedupe.pairs import StoredOutcome
-    from dustream.streams.questions.word_diff import word_diff
+    from dustream.streams.questions.word_diff import unit_of, word_diff
 
     outcome = StoredOutcome(args.folder)
     low, high = args.between or (outcome.threshold, 1.0)
     if not 0 <= low <= high <= 1:
         raise BadSetting(f"--between {low} {high}: two similarities from 0 to 1, the lower one first")
-    pairs = outcome.pairs(low, high, args.n)
-    if not pairs:
+    pairs, without_text = outcome.pairs(low, high, args.n)
+    if not pairs and not without_text:
         below = (
             f": below {outcome.threshold:g} none are stored, use a lower --threshold" if low < outcome.threshold else ""
         )
@@ -68,24 +69,32 @@ def run(args: argparse.Namespace) -> int:
         return 1
     texts = outcome.texts(pairs, args.inputs)
     for pair in pairs:
-        one, other = (texts.get(place) for place in pair.places)
-        diff = None if one is None or other is None else word_diff(one, other)
+        one, other = (None if place is None else texts.get(place) for place in pair.places)
+        diff = None if one is None or other is None else word_diff(one, other, outcome.rules)
         if args.json:
             print_json(
                 {"similarity": pair.similarity, "duplicate": pair.names[0], "winner": pair.names[1], "diff": diff}
             )
         else:
-            print(describe(pair, diff), end="\n\n")
+            missing = outcome.missing_files(pair) if diff is None else []
+            print(describe(pair, diff, unit_of(outcome.rules), missing), end="\n\n")
+    if without_text:
+        print(
+            f"dustream: {number_of(without_text, 'more pair')} cannot be shown: the winners are in an index or a run, "
+            "which keep no texts",
+            file=sys.stderr,
+        )
     return 0
 
 
-def describe(pair: StoredPair, diff: WordDiff | None) -> str:
+def describe(pair: StoredPair, diff: WordDiff | None, unit: str, missing: list[str]) -> str:
     """A pair, for people: of each passage the two versions, one above the other."""
     lines = [painted(f"{pair.similarity:.4f}  {shown(pair.names[0])}  ~  {shown(pair.names[1])}", BOLD)]
     if diff is None:
-        return "\n".join([*lines, "  the texts cannot be read again"])
+        reason = f": there is no {shown(missing[0])}" if missing else ""
+        return "\n".join([*lines, f"  the texts cannot be read again{reason}"])
     lines.append(
-        f"  {diff.words_same:,} words in common, {diff.words_removed:,} only in the duplicate, "
+        f"  {diff.words_same:,} {unit} in common, {diff.words_removed:,} only in the duplicate, "
         f"{diff.words_added:,} only in the winner"
     )
     for passage in diff.passages:

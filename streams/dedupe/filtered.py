@@ -22,7 +22,14 @@ import zstandard
 from dustream.core.errors import UnreadableInput
 from dustream.streams.dedupe.csv_rows import CsvFile, CsvHeader, CsvRecord
 from dustream.streams.dedupe.pool import ahead
-from dustream.streams.dedupe.rows import BATCH_BYTES_MAX, LINE_BYTES_MAX, json_lines, naming, record_batches
+from dustream.streams.dedupe.rows import (
+    BATCH_BYTES_MAX,
+    LINE_BYTES_MAX,
+    json_lines,
+    naming,
+    record_batches,
+    with_schema,
+)
 from dustream.streams.dedupe.shards import METADATA_NAMES, Shard, compression, files_under, shard_format
 from dustream.streams.dedupe.verdicts import VERDICTS_FILE
 
@@ -71,13 +78,20 @@ def _mask(verdicts: pa.Table, output: Output) -> pa.Array:
 
 def _annotated(batch: pa.RecordBatch, verdicts: pa.Table, at: int) -> pa.RecordBatch:
     """The batch with the verdicts on its rows; columns of an earlier annotation are replaced."""
-    names = [name for name in batch.schema.names if name.removeprefix(PREFIX) not in ANNOTATIONS or PREFIX not in name]
-    batch = batch.select(names)
-    columns = [verdicts[name].slice(at, len(batch)).combine_chunks() for name in ANNOTATIONS]
-    fields = [*batch.schema, *(pa.field(PREFIX + name, verdicts.schema.field(name).type) for name in ANNOTATIONS)]
-    return pa.RecordBatch.from_arrays(
-        [*batch.columns, *columns], schema=pa.schema(fields, metadata=batch.schema.metadata)
-    )
+    columns = [batch.column(number) for number in _own_columns(batch.schema)]
+    columns += [verdicts[name].slice(at, len(batch)).combine_chunks() for name in ANNOTATIONS]
+    return pa.RecordBatch.from_arrays(columns, schema=_annotated_schema(batch.schema, verdicts))
+
+
+def _annotated_schema(schema: pa.Schema, verdicts: pa.Table) -> pa.Schema:
+    added = [pa.field(PREFIX + name, verdicts.schema.field(name).type) for name in ANNOTATIONS]
+    own = [schema.field(number) for number in _own_columns(schema)]
+    return pa.schema([*own, *added], metadata=schema.metadata)
+
+
+def _own_columns(schema: pa.Schema) -> list[int]:
+    annotations = [PREFIX + name for name in ANNOTATIONS]
+    return [number for number, name in enumerate(schema.names) if name not in annotations]
 
 
 def _chosen(path: str, verdicts: pa.Table, output: Output, rows: list[int]) -> Iterator[pa.RecordBatch]:
@@ -92,9 +106,9 @@ def _chosen(path: str, verdicts: pa.Table, output: Output, rows: list[int]) -> I
 
 def _write_batches(path: str, verdicts: pa.Table, output: Output, target: Path, jobs: int) -> int:
     rows = [0]
-    batches = ahead(_chosen(path, verdicts, output, rows), jobs)
     format = shard_format(path)
     schema = _schema(path, format, verdicts, output)
+    batches = ahead((with_schema(batch, schema) for batch in _chosen(path, verdicts, output, rows)), jobs)
     if format == "parquet":
         _write_parquet(path, schema, batches, target)
     else:
@@ -111,10 +125,7 @@ def _schema(path: str, format: str, verdicts: pa.Table, output: Output) -> pa.Sc
     else:
         with pa.memory_map(path) as file:
             schema = (pa.ipc.open_file if format == "arrow_file" else pa.ipc.open_stream)(file).schema
-    if output != "annotated":
-        return schema
-    empty = pa.RecordBatch.from_pylist([], schema=schema)
-    return _annotated(empty, verdicts.slice(0, 0), 0).schema
+    return _annotated_schema(schema, verdicts) if output == "annotated" else schema
 
 
 def _write_parquet(path: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], target: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -37,7 +38,7 @@ from dustream.streams.dedupe.stages import (
     write_summary,
 )
 from dustream.streams.dedupe.verdicts import VERDICT_LINES_FILE, VERDICTS_FILE, CorpusVerdicts, write_verdicts
-from dustream.streams.folders import make_folder
+from dustream.streams.folders import check_writable, locked, make_folder
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
@@ -69,10 +70,13 @@ class DedupeRequest(Struct, frozen=True, kw_only=True):
     run_states: list[Path] = []  # of `against_state`: those of runs
 
     def __post_init__(self) -> None:
+        unknown = [each for each in self.outputs if each not in OUTPUTS]
+        if unknown:
+            raise BadSetting(f"{unknown[0]!r} cannot be written: choose among {', '.join(OUTPUTS)}")
         if self.out is None and (self.outputs or self.save_index is not None or self.json_lines):
             raise BadSetting("nothing is written without a folder for the results: name one, or ask for no files")
         if self.only_against and not (self.against or self.against_state or self.run_states):
-            raise BadSetting("--only-against needs --against or --against-state")
+            raise BadSetting("only_against needs a corpus, an index or a run to compare with: name one")
 
 
 def with_run_states(request: DedupeRequest) -> DedupeRequest:
@@ -144,23 +148,28 @@ def run_dedupe(request: DedupeRequest, watcher: DedupeWatcher) -> DedupeSummary:
     for folder in request.against_state:
         check_index(folder, request.settings, is_new=False)
     if request.save_index is not None:
-        check_index(request.save_index, request.settings, is_new=True)
+        check_new_index(request.save_index, request.settings, request.out)
     if request.out is not None:
         check_out(request.out, request.inputs + request.against, force=request.force)
     is_new = request.out is not None and not request.out.exists()
     work = request.work_dir or (
         Path(tempfile.mkdtemp(prefix="dustream-")) if request.out is None else request.out / WORK_FOLDER
     )
-    make_folder(work)
-    is_done = False
-    try:
-        summary = _Job(request, work, watcher).run()
-        is_done = True
-    finally:
-        if is_done or request.work_dir is None:
-            remove_work(work)
-        if request.out is not None and is_new and request.out.is_dir() and not any(request.out.iterdir()):
-            request.out.rmdir()
+    folders = [work] if request.out is None else [work, request.out]
+    for folder in folders:
+        make_folder(folder)
+    with ExitStack() as stack:
+        for folder in reversed(folders):
+            stack.enter_context(locked(folder))
+        is_done = False
+        try:
+            summary = _Job(request, work, watcher).run()
+            is_done = True
+        finally:
+            if is_done or request.work_dir is None:
+                remove_work(work)
+            if request.out is not None and is_new and request.out.is_dir() and not any(request.out.iterdir()):
+                request.out.rmdir()
     return summary
 
 
@@ -228,6 +237,8 @@ class _Job:
         def passed_over(path: str) -> None:
             self._watcher.notice(f"passed over, no data file by its name: {path}")
 
+        if STDIN in self._request.against:
+            raise BadSetting("standard input can be an input, not --against: write those rows to a file")
         own = find_shards(map(self._spooled, self._request.inputs), passed_over)
         references = find_shards(self._request.against, passed_over)
         both = {os.path.realpath(each.path) for each in own} & {os.path.realpath(each.path) for each in references}
@@ -290,13 +301,24 @@ def write_metadata(summary: DedupeSummary, inputs: list[str], out: Path, outputs
     folders = {os.path.dirname(each.path): os.path.dirname(each.name) for each in summary.inputs}
 
     def name_of(path: str) -> str | None:
-        parent, name = os.path.split(path)
+        parent, name = os.path.split(os.path.abspath(path))
         if parent in folders:
             return os.path.join(folders[parent], name)
         below = [named for folder, named in folders.items() if os.path.dirname(folder) == parent]
         return os.path.join(os.path.dirname(below[0]), name) if below else None
 
     copy_metadata(inputs, name_of, out, outputs)
+
+
+def check_new_index(folder: Path, settings: DedupeSettings, out: Path | None) -> None:
+    """BadSetting if an index cannot be written there at the end."""
+    check_index(folder, settings, is_new=True)
+    if out is not None:
+        real, real_out = Path(os.path.realpath(folder)), Path(os.path.realpath(out))
+        results = [real_out / each for each in (*RESULTS, WORK_FOLDER)]
+        if real == real_out or real in real_out.parents or any(each in (real, *real.parents) for each in results):
+            raise BadSetting(f"the index {folder} and the results {out} need a folder each: name another for the index")
+    check_writable(folder)
 
 
 def check_out(out: Path, inputs: list[str], *, force: bool) -> None:

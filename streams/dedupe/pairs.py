@@ -6,6 +6,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,10 +20,12 @@ from numpy.typing import NDArray
 from dustream.core.errors import BadSetting
 from dustream.core.intake import text_of
 from dustream.core.settings import Settings
+from dustream.core.text.row_signing import TokenRules
 from dustream.core.urls.identity import page_identity
 from dustream.streams.dedupe.rows import read_batches
 from dustream.streams.dedupe.stages import SUMMARY_FILE, DedupeSummary
 from dustream.streams.dedupe.verdicts import VERDICTS_FILE
+from dustream.streams.questions.shown_tokens import PAGES, decoded
 from dustream.streams.readers import Record, open_inputs
 
 STATUS_FILE: Final = "status.jsonl"
@@ -33,12 +36,12 @@ Place = str | tuple[str, int]
 
 
 class StoredPair(NamedTuple):
-    """A duplicate and its winner."""
+    """A duplicate and its winner, which has no place if its text is not kept anywhere."""
 
     similarity: float
     cluster: Any
     names: tuple[str, str]
-    places: tuple[Place, Place]
+    places: tuple[Place, Place | None]
 
 
 class ThresholdRow(Struct, frozen=True):
@@ -63,6 +66,15 @@ class StoredOutcome:
         self._summary: dict[str, Any] = summary
         self.rows = int(summary["rows"] if self.is_corpus else summary["pages"])
 
+    @property
+    def rules(self) -> TokenRules:
+        """What the texts were compared by."""
+        return self._corpus.settings.rules if self.is_corpus else PAGES
+
+    @cached_property
+    def _corpus(self) -> DedupeSummary:
+        return msgspec.convert(self._summary, DedupeSummary)
+
     def similarities(self) -> NDArray[np.float64]:
         """Of every duplicate to its winner; pages that a longer one contains are not counted."""
         if self.is_corpus:
@@ -82,11 +94,13 @@ class StoredOutcome:
             rows.append(ThresholdRow(threshold, dropped, dropped / max(1, self.rows)))
         return rows
 
-    def pairs(self, low: float, high: float, count: int) -> list[StoredPair]:
+    def pairs(self, low: float, high: float, count: int) -> tuple[list[StoredPair], int]:
         """Near-duplicates with a similarity between two values, those nearest to the middle first, of different
-        clusters as far as there are enough."""
+        clusters as far as there are enough; and how many more there are whose winners have no text, because they are
+        in an index or a run."""
+        between = [pair for pair in self._pairs() if low <= pair.similarity <= high]
         found = sorted(
-            (pair for pair in self._pairs() if low <= pair.similarity <= high),
+            (pair for pair in between if pair.places[1] is not None),
             key=lambda pair: (abs(pair.similarity - (low + high) / 2), pair.names),
         )
         seen: set[Any] = set()
@@ -95,7 +109,7 @@ class StoredOutcome:
         for pair in found:
             (others if pair.cluster in seen else first).append(pair)
             seen.add(pair.cluster)
-        return (first + others)[:count]
+        return (first + others)[:count], len(between) - len(found)
 
     def _pairs(self) -> Iterator[StoredPair]:
         if not self.is_corpus:
@@ -104,15 +118,17 @@ class StoredOutcome:
                     names = (each["url"], each["winner"])
                     yield StoredPair(each["similarity"], each["group"], names, names)
             return
+        without_text = {each.name for each in self._corpus.references if not each.has_text}
         columns = ["file", "row", "id", "cluster", "winner", "winner_file", "winner_row", "similarity", "relation"]
         table = pq.read_table(self.folder / VERDICTS_FILE, columns=columns, filters=[("relation", "==", "near")])
         for batch in table.to_batches():
             for row in batch.to_pylist():
+                winner = None if row["winner_file"] in without_text else (row["winner_file"], row["winner_row"])
                 yield StoredPair(
                     row["similarity"],
                     row["cluster"],
                     (str(row["id"]), str(row["winner"])),
-                    ((row["file"], row["row"]), (row["winner_file"], row["winner_row"])),
+                    ((row["file"], row["row"]), winner),
                 )
 
     def _statuses(self) -> Iterator[dict[str, Any]]:
@@ -127,27 +143,35 @@ class StoredOutcome:
 
     def texts(self, pairs: Sequence[StoredPair], inputs: Sequence[str]) -> dict[Place, str]:
         """The texts of these pairs, read again; a run does not store where its inputs are."""
-        places = {place for pair in pairs for place in pair.places}
+        places = {place for pair in pairs for place in pair.places if place is not None}
         if self.is_corpus:
             return dict(self._row_texts(places))
         if not inputs and places:
             raise BadSetting("a run does not store where its inputs are: name them, too")
         return _page_texts(places, inputs, self._summary["settings"])
 
+    def missing_files(self, pair: StoredPair) -> list[str]:
+        """The files of its texts that are not there any more."""
+        paths = [self._paths[place[0]] for place in pair.places if isinstance(place, tuple)]
+        return [path for path in dict.fromkeys(paths) if not os.path.exists(path)]
+
+    @cached_property
+    def _paths(self) -> dict[str, str]:
+        return {each.name: each.path for each in [*self._corpus.inputs, *self._corpus.references]}
+
     def _row_texts(self, places: Iterable[Place]) -> Iterator[tuple[Place, str]]:
-        summary = msgspec.convert(self._summary, DedupeSummary)
-        paths = {each.name: each.path for each in [*summary.inputs, *summary.references]}
+        paths, text = self._paths, self._corpus.settings.text
         wanted: dict[str, set[int]] = defaultdict(set)
         for file, row in (place for place in places if isinstance(place, tuple)):
             wanted[file].add(row)
         for file, rows in wanted.items():
-            if not os.path.exists(paths.get(file, "")):
-                continue  # of an index or a run, which keep no texts
+            if not os.path.exists(paths[file]):
+                continue
             before = 0
-            for batch in read_batches(paths[file], summary.settings.text, []):
+            for batch in read_batches(paths[file], text, []):
                 for row in [row for row in rows if before <= row < before + len(batch.reasons)]:
                     start, end = batch.offsets[row - before : row - before + 2]
-                    yield (file, row), batch.data[start:end].tobytes().decode("utf-8", "replace")
+                    yield (file, row), decoded(batch.data[start:end].tobytes())
                     rows.discard(row)
                 before += len(batch.reasons)
                 if not rows:

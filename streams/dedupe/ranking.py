@@ -29,8 +29,11 @@ def ranked_rows(preferences: list[Preference], lengths: Ints, columns: dict[str,
     keys.append(("row", "ascending"))
     try:
         order = pc.sort_indices(pa.table(table), sort_keys=keys)
-    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise BadSetting(f"the rows cannot be ordered by {[each.name for each in preferences]}: {error}") from None
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        named = ", ".join(f"{name} ({column.type})" for name, column in columns.items())
+        raise BadSetting(
+            f"the rows cannot be ordered by {named}: prefer columns of numbers, texts, dates or times"
+        ) from None
     numbered: Ints = order.to_numpy().astype(np.int64)
     return numbered
 

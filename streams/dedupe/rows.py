@@ -47,11 +47,12 @@ def read_batches(
     path: str, text: str, columns: Sequence[str], part: tuple[int, int] | None = None
 ) -> Iterator[RowBatch]:
     """Of a whole file, or of a part of it (`Shard`). UnreadableInput if it cannot be read to its end."""
-    format = shard_format(path)
-    with naming(path):
+    with naming(path, is_read_only=True):
+        format = shard_format(path)
         if format in ("jsonl", "csv"):
             rows = _csv_rows(path, [text, *columns]) if format == "csv" else _json_rows(path, part)
-            yield from _batches(rows, text, columns)
+            # CSV fields are decoded with surrogateescape; JSON may have halves of surrogate pairs
+            yield from _batches(rows, text, columns, "surrogateescape" if format == "csv" else "surrogatepass")
             return
         for batch in record_batches(path, format, [text, *columns], part):
             yield _row_batch(
@@ -60,8 +61,9 @@ def read_batches(
 
 
 @contextmanager
-def naming(path: str) -> Iterator[None]:
-    """Errors of a damaged shard name it."""
+def naming(path: str, *, is_read_only: bool = False) -> Iterator[None]:
+    """Errors of a damaged shard name it. `is_read_only`: nothing is written within, so errors of the system are of the
+    shard, too."""
     try:
         yield
     except (pa.ArrowException, BrokenSource, BrokenLine, BadInput) as error:
@@ -69,9 +71,10 @@ def naming(path: str) -> Iterator[None]:
             raise
         raise UnreadableInput(f"{path}: {' '.join(str(error).split())}") from None
     except OSError as error:
-        if error.errno is not None and error.filename is None and error.strerror:
+        is_system = error.errno is not None and bool(error.strerror)
+        if is_system and error.filename is None and not is_read_only:
             raise
-        raise UnreadableInput(f"{path}: {' '.join(str(error).split())}") from None
+        raise UnreadableInput(f"{path}: {error.strerror if is_system else ' '.join(str(error).split())}") from None
 
 
 # Arrow and Parquet
@@ -88,7 +91,7 @@ def record_batches(
                 size = batch_rows(file.metadata.row_group(group))
                 for batch in file.iter_batches(size, row_groups=[group], columns=wanted):
                     check_stopped()
-                    yield batch
+                    yield without_views(batch)
         return
     with pa.memory_map(path) as mapped:
         reader = pa.ipc.open_file(mapped) if format == "arrow_file" else pa.ipc.open_stream(mapped)
@@ -103,7 +106,33 @@ def record_batches(
             size = max(1, min(BATCH_ROWS_MAX, len(batch) * BATCH_BYTES_MAX // max(1, batch.nbytes)))
             for start in range(0, len(batch), size):
                 check_stopped()
-                yield batch.slice(start, size)
+                yield without_views(batch.slice(start, size))
+
+
+def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Views of texts, as polars writes them, as plain texts: Arrow cannot take or filter views."""
+    return with_schema(batch, pa.schema([each.with_type(_viewless(each.type)) for each in batch.schema]))
+
+
+def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if batch.schema.types == schema.types:
+        return batch
+    columns = [column.cast(kind) for column, kind in zip(batch.columns, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema.with_metadata(batch.schema.metadata))
+
+
+def _viewless(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_viewless(each.type)) for each in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_viewless(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_viewless(kind.value_type)))
+    return kind
 
 
 def batch_rows(group: Any) -> int:
@@ -143,8 +172,7 @@ def nested(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _row_batch(texts: pa.Array, columns: dict[str, pa.Array], reasons: NDArray[np.uint8]) -> RowBatch:
-    if pa.types.is_dictionary(texts.type):
-        texts = texts.dictionary_decode()
+    texts = _plain(texts)
     if pa.types.is_null(texts.type):
         texts = texts.cast(pa.string())
     if not (_is_text(texts.type)):
@@ -180,7 +208,6 @@ def _is_text(found: pa.DataType) -> bool:
         for test in (
             pa.types.is_string,
             pa.types.is_large_string,
-            pa.types.is_string_view,
             pa.types.is_binary,
             pa.types.is_large_binary,
         )
@@ -188,7 +215,9 @@ def _is_text(found: pa.DataType) -> bool:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    if not pa.types.is_dictionary(column.type):
+        return column
+    return pc.take(column.dictionary.cast(_viewless(column.type.value_type)), column.indices)
 
 
 # JSON lines and CSV
@@ -253,13 +282,14 @@ def _csv_rows(path: str, names: Sequence[str]) -> Iterator[FoundRow]:
             yield {name: fields[place] or None for name, place in wanted}, 0
 
 
-def _batches(rows: Iterator[FoundRow], text: str, columns: Sequence[str]) -> Iterator[RowBatch]:
-    read = _ReadRows(text, columns)
+def _batches(rows: Iterator[FoundRow], text: str, columns: Sequence[str], surrogates: str) -> Iterator[RowBatch]:
+    """`surrogates`: the error handler that encodes what is no Unicode text."""
+    read = _ReadRows(text, columns, surrogates)
     for row, reason in rows:
         read.add(row, reason)
         if read.is_full:
             yield read.batch()
-            read = _ReadRows(text, columns)
+            read = _ReadRows(text, columns, surrogates)
     if read.texts:
         yield read.batch()
 
@@ -267,8 +297,8 @@ def _batches(rows: Iterator[FoundRow], text: str, columns: Sequence[str]) -> Ite
 class _ReadRows:
     """The wanted fields of some rows."""
 
-    def __init__(self, text: str, columns: Sequence[str]) -> None:
-        self._text, self._names = text, columns
+    def __init__(self, text: str, columns: Sequence[str], surrogates: str) -> None:
+        self._text, self._names, self._surrogates = text, columns, surrogates
         self.texts: list[bytes] = []
         self._reasons: list[int] = []
         self._columns: list[list[Any]] = [[] for _ in columns]
@@ -280,7 +310,7 @@ class _ReadRows:
 
     def add(self, row: dict[str, Any], reason: int) -> None:
         value = nested_value(row, self._text)
-        text = value.encode("utf-8", "replace") if isinstance(value, str) else b""
+        text = value.encode("utf-8", self._surrogates) if isinstance(value, str) else b""
         if not reason and not isinstance(value, str):
             reason = NO_TEXT if value is None else NOT_TEXT
         self.texts.append(text)
@@ -318,7 +348,7 @@ def json_column(values: list[Any]) -> pa.Array:
 
 def _as_text(value: Any) -> str:
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
+        return value.encode("utf-8", "backslashreplace").decode()
     return msgspec.json.encode(value).decode()
 
 

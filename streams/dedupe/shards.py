@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -17,8 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dustream.core.errors import BadInput, BadSetting, UnreadableInput
+from dustream.streams.readers.formats import FORMATS_READ as RUN_FORMATS_READ
 from dustream.streams.readers.formats import detect_format
-from dustream.streams.readers.sources import compression_of, open_source
+from dustream.streams.readers.sources import BrokenSource, Source, compression_of, open_source
 
 ShardFormat = Literal["parquet", "arrow_file", "arrow_stream", "jsonl", "csv"]
 
@@ -50,7 +51,7 @@ def parts_of(shard: Shard) -> list[Shard]:
             ends = _ends_of_lines(os.path.getsize(shard.path))
         else:
             ends = _ends_of_groups(pq.read_metadata(shard.path)) if format == "parquet" else []
-    except (pa.ArrowException, OSError, BadInput):
+    except (pa.ArrowException, OSError, BrokenSource, BadInput):
         ends = []  # whoever reads it says why
     parts = [replace(shard, part=part) for part in itertools.pairwise([0, *ends])]
     return parts if len(parts) > 1 else [shard]
@@ -78,7 +79,16 @@ def find_shards(inputs: Iterable[str], on_passed_over: Callable[[str], None] = l
     twice = [path for path, count in Counter(os.path.realpath(shard.path) for shard in found).items() if count > 1]
     if twice:
         raise BadSetting(f"{twice[0]} is named twice among the inputs: name it once")
-    return _with_own_names(found)
+    return with_own_names(found)
+
+
+def below(root: str, shards: Iterable[Shard]) -> list[Shard]:
+    """Shards named by their paths below a folder, whichever of them are found at once."""
+    named = [replace(each, name=os.path.relpath(os.path.abspath(each.path), os.path.abspath(root))) for each in shards]
+    outside = [each.path for each in named if each.name.startswith(os.pardir)]
+    if outside:
+        raise BadSetting(f"{outside[0]} is not below {root}: name a folder above it with --root")
+    return named
 
 
 def _shards_of(name: str, on_passed_over: Callable[[str], None]) -> list[Shard]:
@@ -117,19 +127,20 @@ def files_under(folder: str) -> list[str]:
     )
 
 
-def _with_own_names(shards: list[Shard]) -> list[Shard]:
-    """Shards of several inputs may have one name: then the folders above are part of it, as far as needed."""
+def with_own_names(shards: list[Shard], taken: Collection[str] = ()) -> list[Shard]:
+    """Shards of several inputs may have one name, or one that is taken: then the folders above are part of it, as far
+    as needed."""
     depth, named = 0, shards
     while depth < 64:
-        counts = Counter(shard.name for shard in named)
-        if max(counts.values(), default=1) == 1:
+        counts = Counter([*(shard.name for shard in named), *taken])
+        if all(counts[each.name] == 1 for each in named):
             return named
         depth += 1
-        named = [replace(each, name=_longer(each, depth)) if counts[each.name] > 1 else each for each in named]
+        named = [replace(each, name=_longer(each)) if counts[each.name] > 1 else each for each in named]
     raise BadSetting("several inputs have the same name: name a folder above them")
 
 
-def _longer(shard: Shard, depth: int) -> str:
+def _longer(shard: Shard) -> str:
     parts = Path(os.path.abspath(shard.path)).parts[1:]
     return os.path.join(*parts[-(len(Path(shard.name).parts) + 1) :])
 
@@ -141,18 +152,28 @@ def shard_format(path: str) -> ShardFormat:
     source = open_source(path)
     try:
         head = source.peek(16)
+        if not head and not is_lines(path):
+            raise UnreadableInput(f"{path}: the file is empty")
         if head.startswith(b"PAR1"):
             return "parquet"
         if head.startswith(b"ARROW1"):
             return "arrow_file"
         if head.startswith(_ARROW_STREAM):
             return "arrow_stream"
-        found = detect_format(path, source)
+        found = _detected(path, source)
     finally:
         source.close()
     if found != "jsonl":
         raise UnreadableInput(f"{path}: a file of crawled pages ({found}): `dustream run` deduplicates those")
     return "jsonl"
+
+
+def _detected(path: str, source: Source) -> str:
+    try:
+        return detect_format(path, source)
+    except UnreadableInput as error:
+        # of the formats that a run reads, this command reads others
+        raise UnreadableInput(f"{str(error).removesuffix(RUN_FORMATS_READ)}. Formats read: {FORMATS_READ}") from None
 
 
 def is_lines(path: str) -> bool:

@@ -38,9 +38,9 @@ from dustream.core.text.row_signing import sign_rows
 from dustream.core.tier2.bands import band_keys, bands_for
 from dustream.streams.dedupe.mapped import FILE_BYTES_MULTIPLE, MappedFiles
 from dustream.streams.dedupe.pool import in_threads
-from dustream.streams.dedupe.rows import TOO_SHORT, RowBatch, as_type, one_type, read_batches
+from dustream.streams.dedupe.rows import TOO_SHORT, RowBatch, as_type, naming, one_type, read_batches
 from dustream.streams.dedupe.settings import DedupeSettings
-from dustream.streams.dedupe.shards import Shard
+from dustream.streams.dedupe.shards import Shard, with_own_names
 from dustream.streams.readers.fingerprint import Fingerprint, fingerprint
 
 SIGNED_FORMAT: Final = 2
@@ -67,6 +67,11 @@ class SignedShard(Struct, frozen=True, kw_only=True):
     position: int = 0
     is_reference: bool = False
     sources: list[Fingerprint] = []
+
+    @property
+    def has_text(self) -> bool:
+        """Whether its texts can be read again: an index and a run have signatures only."""
+        return self.fingerprint is not None
 
     @property
     def sort_key(self) -> tuple[bool, int, str, int]:
@@ -147,10 +152,11 @@ def sign_shard(
 ) -> SignedShard:
     """Sign all rows of a shard, unless that was done before, in `jobs` threads. UnreadableInput if it cannot be read to
     its end."""
+    with naming(shard.path, is_read_only=True):
+        own = fingerprint(shard.path)
     known = SignedShard(
-        shard=shard, fingerprint=fingerprint(shard.path), settings=settings, rows=0, position=position,
-        is_reference=is_reference,
-    )  # fmt: skip
+        shard=shard, fingerprint=own, settings=settings, rows=0, position=position, is_reference=is_reference
+    )
     if (earlier := _reused(folder, known)) is not None:
         return earlier
 
@@ -208,7 +214,7 @@ class SignedCorpus:
     def __init__(self, folders: Iterable[Path]) -> None:
         found = [(known, folder) for folder in folders if (known := read_signed(folder)) is not None]
         found.sort(key=lambda each: each[0].sort_key)
-        self.shards = [known for known, _ in found]
+        self.shards = _named_apart(found)
         self._folders = [folder for _, folder in found]
         self.starts = np.cumsum([0, *(known.rows for known in self.shards)], dtype=np.int64)
         self.first_rows = _rows_before(self.shards)
@@ -327,13 +333,35 @@ class SignedCorpus:
         return table[name] if name in table.column_names else None
 
 
+def _named_apart(found: list[tuple[SignedShard, Path]]) -> list[SignedShard]:
+    """Shards with names of their own, whichever command signed them; a reference has none that a file of the corpus
+    has. Parts of a file have one name."""
+    names: dict[str, str] = {}
+    for is_reference in (False, True):
+        files = {
+            path: Shard(path, known.shard.name)
+            for known, folder in found
+            if known.is_reference == is_reference and (path := _path_of(known, folder)) not in names
+        }
+        names |= {each.path: each.name for each in with_own_names(list(files.values()), names.values())}
+    replaced = msgspec.structs.replace
+    return [
+        replaced(known, shard=replaced(known.shard, name=names[_path_of(known, folder)])) for known, folder in found
+    ]
+
+
+def _path_of(known: SignedShard, folder: Path) -> str:
+    """A part of an index has no file: it is known by its folder."""
+    return str(folder) if known.sources else known.shard.path
+
+
 def _rows_before(shards: list[SignedShard]) -> NDArray[np.int64]:
     """By shard: the rows of its file that precede it."""
     counts: Counter[str] = Counter()
     before = []
     for known in shards:
-        before.append(counts[known.shard.path])
-        counts[known.shard.path] += known.rows
+        before.append(counts[known.shard.name])
+        counts[known.shard.name] += known.rows
     return np.array(before, dtype=np.int64)
 
 

@@ -39,12 +39,14 @@ class UnreadShard(Struct, frozen=True):
     reason: str
 
 
-class CountedShard(Struct, frozen=True):
-    """A shard with its number of rows."""
+class CountedShard(Struct, frozen=True, omit_defaults=True):
+    """A shard with its number of rows. `has_text` is false for parts of an index and for runs: they have signatures
+    only."""
 
     path: str
     name: str
     rows: int
+    has_text: bool = True
 
 
 class DedupeSummary(Struct, frozen=True, kw_only=True):
@@ -214,8 +216,10 @@ def _counted(shards: list[SignedShard]) -> list[CountedShard]:
     """Each file once, however many parts it was signed in."""
     files: dict[str, CountedShard] = {}
     for known in shards:
-        before = files[known.shard.path].rows if known.shard.path in files else 0
-        files[known.shard.path] = CountedShard(known.shard.path, known.shard.name, before + known.rows)
+        name = known.shard.name
+        path = os.path.abspath(known.shard.path) if known.has_text else known.shard.path
+        before = files[name].rows if name in files else 0
+        files[name] = CountedShard(path, name, before + known.rows, known.has_text)
     return list(files.values())
 
 

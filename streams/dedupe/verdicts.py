@@ -128,6 +128,8 @@ def write_verdicts(corpus: SignedCorpus, verdicts: CorpusVerdicts, out: Path, *,
     part.replace(out / VERDICTS_FILE)
     if json_lines:
         lines.replace(out / VERDICT_LINES_FILE)
+    else:
+        (out / VERDICT_LINES_FILE).unlink(missing_ok=True)  # of an earlier run
 
 
 def _shown(value: Any) -> str:

@@ -50,7 +50,7 @@ def compare_texts(state: ReadableState, one: KnownPage, other: KnownPage, watch:
     texts = [_text(state.settings, events[page.row.origin], found) for page, found in zip(pages, compared, strict=True)]
     found = [text for text in texts if not isinstance(text, NotThere)]
     missing = [f"{page.url}: {text}" for page, text in zip(pages, texts, strict=True) if isinstance(text, NotThere)]
-    diff = word_diff(*(text.text for text in found)) if not missing else None
+    diff = word_diff(found[0].text, found[1].text) if not missing else None
     note = required_note((one.url, other.url), [text.required for text in found]) if not missing else ""
     return TextAnswer(one=one.url, other=other.url, note=note, diff=diff, missing=missing, sizes=_sizes(compared))
 

@@ -60,12 +60,12 @@ def test_a_table_comes_back_as_it_was_with_four_columns_more(kind: str) -> None:
     assert column(found.kept(), "name") == ["a", "b", "d", "f"]
     assert column(found.dropped(), "size") == [2, 4, 6]
     assert column(found.table, "name") == list("abcdefg")
-    assert column(found.table, "role") == ROLES
-    assert column(found.table, "group") == ["a", "b", "a", "d", "a", "f", "b"]
-    assert column(found.table, "winner") == ["a", "b", "a", "d", "a", "f", "b"]
-    assert column(found.table, "similarity")[2] == found.verdicts[2].similarity
+    assert column(found.table, "dedupe_role") == ROLES
+    assert column(found.table, "dedupe_group") == ["a", "b", "a", "d", "a", "f", "b"]
+    assert column(found.table, "dedupe_winner") == ["a", "b", "a", "d", "a", "f", "b"]
+    assert column(found.table, "dedupe_similarity")[2] == found.verdicts[2].similarity
     again = dustream.dedupe(found.table, text="body", id="name")
-    assert column(again.table, "role") == ROLES
+    assert column(again.table, "dedupe_role") == ROLES
 
 
 def shingles(text: str, size: int = 5) -> set[tuple[str, ...]]:
@@ -234,7 +234,7 @@ def test_one_column_of_texts(make: Callable[[list[str]], Any]) -> None:
 def test_record_batches_come_back_as_tables() -> None:
     found = dustream.dedupe(pyarrow.RecordBatch.from_pylist([{"text": NEAR}, {"text": NEAR}]))
     assert found.kept().to_pylist() == [{"text": NEAR}]
-    assert found.table["role"].to_pylist() == ["winner", "duplicate"]
+    assert found.table["dedupe_role"].to_pylist() == ["winner", "duplicate"]
 
 
 def test_nothing_in_nothing_out() -> None:
@@ -253,3 +253,38 @@ def test_no_record_is_dropped_but_for_a_kept_one_that_it_matches(texts: list[str
     kept = [number for number, verdict in enumerate(found.verdicts) if verdict.role != "duplicate"]
     for place, one in enumerate(kept):
         assert all(plain_jaccard(texts[one], texts[other]) < 0.9 for other in kept[place + 1 :])
+
+
+def test_what_differs_between_long_texts_without_breaks() -> None:
+    words = " ".join(f"k{number}" for number in range(1_000))
+    diff = dustream.dedupe([words, words + " end"]).why(0, 1).diff
+    assert (diff.words_same, diff.words_removed, diff.words_added) == (1_000, 0, 1)
+
+
+def test_what_differs_is_what_was_compared() -> None:
+    words = " ".join(f"k{number}" for number in range(100))
+    diff = dustream.dedupe([words + " X == 1", words + " x == 1"], tokens="code").why(0, 1).diff
+    assert [run.text for run in diff.passages[0] if run.kind != "same"] == ["X", "x"]
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_columns_of_the_table_stay(kind: str) -> None:
+    own = {name: [f"{name} {number}" for number in range(3)] for name in ("role", "group", "winner", "similarity")}
+    found = dustream.dedupe(TABLES[kind]({"text": [FAR, NEAR, FAR], **own}))
+    for name, values in own.items():
+        assert column(found.table, name) == values
+    assert column(found.table, "dedupe_role") == ["winner", "unique", "duplicate"]
+
+
+def test_columns_of_one_name_and_ids_that_are_lists() -> None:
+    table = pandas.DataFrame([[FAR, NEAR]], columns=["text", "text"])
+    with pytest.raises(dustream.BadInput, match="several columns 'text'"):
+        dustream.dedupe(table)
+    found = dustream.dedupe([{"id": [1], "text": FAR}, {"id": [2], "text": NEAR}], id="id")
+    with pytest.raises(dustream.BadInput, match="the id of record 0 is a list"):
+        found.why([1], [2])
+    with pytest.raises(dustream.BadInput, match="the id of record 0 is a list"):
+        found.why(1, 2)
+    named = dustream.dedupe([{"id": 1, "text": FAR}], id="id")
+    with pytest.raises(KeyError, match="no record has the id"):
+        named.why([1], 1)

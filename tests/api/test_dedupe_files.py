@@ -72,3 +72,18 @@ def test_bad_files(corpus: Path, tmp_path: Path) -> None:
         dustream.dedupe_files(corpus / "b.jsonl", text="body")
     with pytest.raises(dustream.UnreadableInput, match="no such file"):
         dustream.dedupe_files("-")
+
+
+@pytest.mark.parametrize("write", ["kept", ["keep"], ["kept", "k"]])
+def test_outputs_that_are_not_known(corpus: Path, tmp_path: Path, write: Any) -> None:
+    with pytest.raises(dustream.BadSetting, match=r"list|choose among kept, dropped, annotated"):
+        dustream.dedupe_files(corpus, tmp_path / "out", write=write)
+    assert not (tmp_path / "out").exists()
+
+
+def test_errors_name_parameters(corpus: Path, tmp_path: Path) -> None:
+    dustream.dedupe_files(corpus, tmp_path / "out")
+    with pytest.raises(dustream.BadSetting, match="name another out, or overwrite it with force"):
+        dustream.dedupe_files(corpus, tmp_path / "out")
+    with pytest.raises(dustream.UnreadableInput, match="is text right"):
+        dustream.dedupe_files(corpus / "b.jsonl", text="body")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import resource
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 from corpora import corpus_rows, dedupe, roles, text, tree, verdicts, write_lines, write_parquet
 
+import dustream
+from dustream.streams.cli.main import main
 from dustream.streams.dedupe import rows as row_reader
+from dustream.streams.folders import locked
 
 ROWS = corpus_rows(20)
 SOME_UNREAD = 3
@@ -98,6 +105,99 @@ def test_shards_without_rows(tmp_path: Path) -> None:
     assert pq.read_table(out / "kept" / "b.parquet").schema == pq.read_schema(corpus / "b.parquet")
 
 
+def test_an_empty_file_is_no_parquet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = write_parquet(tmp_path / "in" / "a.parquet", ROWS)
+    for name in ("b.parquet", "c.arrow"):
+        good.with_name(name).write_bytes(b"")
+    assert dedupe(tmp_path / "in", "--out", tmp_path / "out") == SOME_UNREAD
+    said = errors(capsys)
+    assert "b.parquet: the file is empty" in said and "c.arrow: the file is empty" in said
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """As a user for whom the modes of files count."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder for any user: those of pytest are for one."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder)
+
+
+def test_files_that_cannot_be_opened_or_read_are_left_out(
+    open_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, out = open_folder / "in", open_folder / "out"
+    write_lines(corpus / "a.jsonl", ROWS)
+    for name in ("b.jsonl", "c.parquet", "d.csv", "e.arrow"):
+        (corpus / name).write_bytes(b"secret")
+        (corpus / name).chmod(0)
+    (corpus / "f.jsonl").symlink_to("/proc/self/mem")  # opens, and fails when it is read
+    (corpus / "g.jsonl").symlink_to("nowhere")
+    with without_rights():
+        assert dedupe(corpus, "--out", out, "--write-kept") == SOME_UNREAD
+    said = errors(capsys)
+    for name in ("b.jsonl", "c.parquet", "d.csv", "e.arrow"):
+        assert f"left out: {corpus / name}: Permission denied" in said
+    assert f"left out: {corpus / 'f.jsonl'}" in said and f"left out: {corpus / 'g.jsonl'}" in said
+    assert {row["file"] for row in verdicts(out)} == {"a.jsonl"}
+
+
+def test_the_folder_of_an_index_is_checked_before_the_work(
+    open_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out, closed = write_lines(open_folder / "a.jsonl", ROWS), open_folder / "out", open_folder / "closed"
+    for index in (out, open_folder, out / "kept" / "index"):
+        assert dedupe(source, "--out", out, "--save-index", index) == 2
+        said = errors(capsys)
+        assert "need a folder each" in said or "other files than those of an index" in said
+    closed.mkdir(mode=0o555)
+    with without_rights():
+        for index in (closed, closed / "index"):
+            assert dedupe(source, "--out", out, "--save-index", index) == 2
+            assert f"the folder {index} cannot be" in (said := errors(capsys)) and "Permission denied" in said
+    assert not out.exists()
+    assert dedupe(source, "--out", out, "--save-index", open_folder / "deep" / "index") == 0
+    assert dedupe("sign", source, "--out", open_folder / "work") == 0
+    assert dedupe("match", open_folder / "work") == 0
+    assert dedupe("resolve", open_folder / "work", "--out", out, "--save-index", out, "--force") == 2
+
+
+def test_halves_of_surrogate_pairs_differ(tmp_path: Path) -> None:
+    halves = ["\\ud800", "\\ud801", "?", "\\ud800"]
+    lines = [f'{{"id": "{half}", "text": "{text(1)} {half} {text(2)}"}}' for half in halves]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    for tokens, relations in (
+        ("words", [None, "same_tokens", "same_tokens", "exact"]),
+        ("raw", [None, "near", "near", "exact"]),
+    ):
+        assert dedupe(tmp_path / "a.jsonl", "--out", tmp_path / tokens, "--id", "id", "--tokens", tokens) == 0
+        found = verdicts(tmp_path / tokens)
+        assert [row["relation"] for row in found] == relations
+        assert [row["id"] for row in found] == ["\\ud800", "\\ud801", "?", "\\ud800"]
+    in_memory = dustream.dedupe([json.loads(line)["text"] for line in lines])
+    assert [each.relation for each in in_memory.verdicts] == [None, "same_tokens", "same_tokens", "exact"]
+    assert in_memory.why(0, 1).words == "the same tokens"
+
+
+def test_bytes_of_csv_that_are_no_text_differ(tmp_path: Path) -> None:
+    source = tmp_path / "a.csv"
+    source.write_bytes(b"text\n" + b"".join(text(1).encode() + each + b"\n" for each in (b" \xff", b" \xfe", b" ?")))
+    assert dedupe(source, "--out", tmp_path / "out") == 0
+    assert [row["relation"] for row in verdicts(tmp_path / "out")] == [None, "same_tokens", "same_tokens"]
+
+
 def test_archives_of_pages_are_for_another_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.warc").write_bytes(b"WARC/1.0\r\nWARC-Type: warcinfo\r\nContent-Length: 0\r\n\r\n\r\n\r\n")
     assert dedupe(tmp_path / "a.warc", "--out", tmp_path / "out") == 1
@@ -172,7 +272,7 @@ def test_ids_of_mixed_types_are_text(tmp_path: Path) -> None:
     rows = [{"id": each, "text": text(number)} for number, each in enumerate(ids)]
     assert dedupe(write_lines(tmp_path / "in" / "a.jsonl", rows), "--out", tmp_path / "a", "--id", "id") == 0
     found = [row["id"] for row in verdicts(tmp_path / "a")]
-    assert found[:5] == ["1", "two", "3.5", '{"four":4}', None] and found[6] == "half ?"
+    assert found[:5] == ["1", "two", "3.5", '{"four":4}', None] and found[6] == "half \\ud800"
     write_parquet(tmp_path / "in" / "b.parquet", [{"id": 7, "text": text(50)}, {"id": 7, "text": text(0)}])
     assert dedupe(tmp_path / "in", "--out", tmp_path / "b", "--id", "id") == 0
     last = verdicts(tmp_path / "b")[-1]
@@ -186,7 +286,7 @@ def test_scores_of_mixed_types(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert {row["winner_row"] for row in verdicts(out)} == {1}
     listed = write_parquet(tmp_path / "b.parquet", [{"score": [1], "text": text(1)}])
     assert dedupe(listed, "--out", tmp_path / "b", "--prefer", "score:desc") == 2
-    assert "cannot be ordered" in errors(capsys)
+    assert "cannot be ordered by score (list<element: int64>): prefer columns of numbers" in errors(capsys)
 
 
 def test_large_row_groups_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,6 +327,10 @@ def test_results_are_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "--force" in errors(capsys) and tree(out) == before
     assert dedupe(source, "--out", out, "--force", "--write-dropped") == 0
     assert not (out / "kept").exists() and (out / "dropped" / "a.jsonl").exists()
+    assert dedupe(source, "--out", out, "--force", "--json-lines") == 0
+    assert (out / "verdicts.jsonl").exists()
+    assert dedupe(source, "--out", out, "--force") == 0
+    assert not (out / "verdicts.jsonl").exists()
 
 
 def test_results_do_not_go_among_the_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -265,7 +369,7 @@ def test_a_full_disk_ends_with_one_line(tmp_path: Path) -> None:
 
     done = subprocess.run([*command, "--jobs", "1"], preexec_fn=limited, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "no room left" in done.stderr and "Traceback" not in done.stderr
+    assert "no room left" in done.stderr and "Traceback" not in done.stderr and "kept" not in done.stderr
     assert not (tmp_path / "out" / "work").exists()
     assert subprocess.run([*command, "--jobs", "1"], check=True, capture_output=True)
 
@@ -277,6 +381,42 @@ def test_a_full_disk_ends_with_one_line(tmp_path: Path) -> None:
 def test_wrong_settings(tmp_path: Path, options: list[str]) -> None:
     assert dedupe(write_lines(tmp_path / "a.jsonl", ROWS), "--out", tmp_path / "out", *options) == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_one_run_at_a_time_writes_to_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = write_lines(tmp_path / "a.jsonl", ROWS), tmp_path / "out"
+    out.mkdir()
+    with locked(out):
+        assert dedupe(source, "--out", out) == 2
+        assert f"another run writes to {out}" in errors(capsys)
+    (out / "work").rmdir()
+    assert dedupe(source, "--out", out) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a.jsonl", "--ouut", "x"], "usage: dustream dedupe"),
+        (["sign", "a.jsonl", "--out", "w", "--rot", "x"], "usage: dustream dedupe sign"),
+        (["a.jsonl", "--out", "x", "--ngram", "0"], "0 is no number from 1"),
+    ],
+)
+def test_mistyped_options(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["dedupe", *arguments])
+    assert stopped.value.code == 2 and said in errors(capsys)
+
+
+def test_standard_input_is_no_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dedupe(write_lines(tmp_path / "a.jsonl", ROWS), "--against", "-", "--out", tmp_path / "out") == 2
+    assert "standard input can be an input" in errors(capsys)
+
+
+def test_formats_that_are_read_are_those_of_this_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.bin").write_bytes(bytes(range(256)))
+    assert dedupe(tmp_path / "a.bin", "--out", tmp_path / "out") == 1
+    said = errors(capsys)
+    assert "Formats read: Parquet, Arrow, JSON lines and CSV" in said and "WARC" not in said
 
 
 def test_no_folder_for_results_is_named(tmp_path: Path) -> None:

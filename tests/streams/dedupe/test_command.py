@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -53,6 +54,23 @@ def test_parquet_shards(tmp_path: Path) -> None:
     assert [row["dedupe_role"] for row in parts["annotated"]] == roles(out)
     assert [{name: row[name] for name in ROWS[0]} for row in parts["annotated"]] == ROWS
     assert not (out / "work").exists() and not (out / ".incomplete").exists()
+
+
+@pytest.mark.parametrize("id_type", [polars.String, polars.Categorical])
+def test_arrow_files_of_polars(tmp_path: Path, id_type: Any) -> None:
+    """polars writes texts as views, which Arrow cannot filter."""
+    rows = [{**row, "tags": [row["id"], "x"], "raw": row["id"].encode()} for row in ROWS]
+    frame = polars.DataFrame(rows).cast({"id": id_type})
+    source, out = tmp_path / "rows.arrow", tmp_path / "out"
+    frame.write_ipc(source)
+    assert dedupe(source, "--out", out, "--id", "id", "--write-kept", "--annotate") == 0
+    check(out)
+    kept = [row for row, role in zip(frame.to_dicts(), roles(out), strict=True) if role != "duplicate"]
+    assert polars.read_ipc(out / "kept" / "rows.arrow").to_dicts() == kept
+    annotated = polars.read_ipc(out / "annotated" / "rows.arrow")
+    assert annotated["dedupe_role"].to_list() == roles(out)
+    with pa.memory_map(str(source)) as before, pa.memory_map(str(out / "kept" / "rows.arrow")) as after:
+        assert pa.ipc.open_file(before).schema == pa.ipc.open_file(after).schema
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz", "rows.jsonl.zst"])

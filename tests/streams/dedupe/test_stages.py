@@ -168,6 +168,38 @@ def test_the_example_script(corpus: Path, tmp_path: Path) -> None:
     assert tree(tmp_path / "out") == tree(tmp_path / "one")
 
 
+def test_shards_of_the_same_name_are_signed_by_separate_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = corpus_rows(60)
+    files = [
+        write_parquet(tmp_path / "co" / name, rows[number * 20 : number * 20 + 20])
+        for number, name in enumerate(("de/000.parquet", "en/000.parquet", "en/001.parquet"))
+    ]
+    assert dedupe(tmp_path / "co", "--out", tmp_path / "one", "--write-kept") == 0
+    for number, root in enumerate((["--root", tmp_path / "co"], [])):
+        work, out = tmp_path / f"work{number}", tmp_path / f"out{number}"
+        for file in files:
+            assert dedupe("sign", file, "--out", work, *root) == 0
+        assert dedupe("match", work) == 0 and dedupe("resolve", work, "--out", out) == 0
+        assert dedupe("filter", out, "--write-kept") == 0
+    assert tree(tmp_path / "out0") == tree(tmp_path / "one")
+    assert sorted(tree(tmp_path / "out1" / "kept")) == ["001.parquet", "de/000.parquet", "en/000.parquet"]
+    assert roles(tmp_path / "out1") == roles(tmp_path / "one")
+    assert dedupe("sign", files[0], "--out", tmp_path / "work", "--root", tmp_path / "co" / "en") == 2
+    assert "is not below" in capsys.readouterr().err
+
+
+def test_the_example_script_on_folders(tmp_path: Path) -> None:
+    for number, name in enumerate(("de/000.parquet", "en/000.parquet", "fr/001.parquet")):
+        write_parquet(tmp_path / "co" / name, corpus_rows(60)[number * 20 : number * 20 + 20])
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    command = ["bash", str(EXAMPLE), str(tmp_path / "co"), str(tmp_path / "work"), str(tmp_path / "out"), "1"]
+    subprocess.run(command, check=True, env=environment, capture_output=True)
+    assert dedupe(tmp_path / "co", "--out", tmp_path / "one", "--write-kept") == 0
+    assert tree(tmp_path / "out") == tree(tmp_path / "one")
+
+
 def test_stages_do_again_only_what_changed(corpus: Path, tmp_path: Path) -> None:
     work, out = tmp_path / "work", tmp_path / "out"
     run_stages(corpus, work, out, 1)

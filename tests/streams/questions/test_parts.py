@@ -6,16 +6,21 @@ import sys
 import time
 from collections import deque
 from itertools import pairwise
+from random import Random
 
 import msgspec
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dustream.core.groups.rows import EdgeRow
+from dustream.core.text.row_signing import TOKEN_KINDS, TokenKind, TokenRules, sign_rows
+from dustream.core.text.tokens import explain_tokens
 from dustream.core.vertex import END
 from dustream.streams.cli.terminal import searching, shown
 from dustream.streams.questions.evidence import GroupEdges, shortest_way
+from dustream.streams.questions.shown_tokens import PAGES, ShownTokens
 from dustream.streams.questions.state import StoredRows
 from dustream.streams.questions.word_diff import PASSAGES_MAX, RUN_WORDS_MAX, word_diff
 from dustream.streams.store.memory import MemoryStore
@@ -50,6 +55,48 @@ def test_long_differences_are_cut_and_many_are_counted() -> None:
 def test_megabytes_without_anything_in_common() -> None:
     found = word_diff("left side of it " * 100_000, "another right text here " * 100_000)
     assert found.words_same == 0 and found.words_added == 400_000
+
+
+def test_long_texts_without_breaks_are_compared_word_by_word() -> None:
+    one = [f"k{number}" for number in range(20_000)]
+    other = ["new", *one[:5_000], "new", *one[5_001:], "end"]
+    found = word_diff(" ".join(one), " ".join(other))
+    assert (found.words_same, found.words_removed, found.words_added) == (19_999, 1, 3)
+    assert [run.text for passage in found.passages for run in passage if run.kind == "added"] == ["new", "new", "end"]
+
+
+@given(st.integers(0, 2**32), st.sampled_from([3, 40, 3_000]), st.integers(1, 30))
+@settings(max_examples=30, deadline=None)
+def test_long_texts_of_few_words_keep_most_of_them(seed: int, vocabulary: int, edits: int) -> None:
+    """Chinese without punctuation, and texts that repeat themselves: a change of one character counts as about one."""
+    random = Random(seed)
+    one = random.choices([chr(0x4E00 + number) for number in range(vocabulary)], k=4_000)
+    other = list(one)
+    for place in sorted(random.sample(range(len(one)), edits), reverse=True):
+        other[place : place + 1] = random.choice([[], ["新"], [one[place], "新"]])
+    found = word_diff("".join(one), "".join(other))
+    assert found.words_same + found.words_removed == len(one) and found.words_same + found.words_added == len(other)
+    assert found.words_removed <= (edits if vocabulary == 3_000 else 20 * edits)
+
+
+@pytest.mark.parametrize("period", [300_000, 9_973, 4])
+def test_moved_parts_of_long_texts(period: int) -> None:
+    """Also of texts that repeat themselves."""
+    random, words = Random(5), [f"w{number}" for number in range(9_000)]
+    own = random.choices(words, k=period) * (300_000 // period)
+    found = word_diff(" ".join(own), " ".join([*own[200_000:], "new", *own[:200_000]]))
+    assert found.words_same >= 0.49 * len(own)
+    assert found.words_same + found.words_added == len(own) + 1
+
+
+@given(st.text(), st.sampled_from([*TOKEN_KINDS]), st.booleans())
+def test_differences_are_shown_in_the_tokens_that_are_compared(text: str, kind: TokenKind, keep_case: bool) -> None:
+    rules = TokenRules(kind, keep_case=keep_case)
+    data = text.encode()
+    signed = sign_rows(np.frombuffer(data, np.uint8), np.array([0, len(data)]), rules)
+    assert len(ShownTokens(text, rules)) == signed.tokens[0]
+    if kind == "words" and not keep_case:
+        assert list(ShownTokens(text, PAGES).keys) == explain_tokens(text)
 
 
 @given(st.text())
