@@ -132,8 +132,8 @@ def _rekeys_in_silence(self: Any, message: Any) -> None:
     self._vertices.changed = changed
 
 
-def _keeps_the_dropped(self: Any, number: int, row: Any) -> Any:
-    return _STANDING(self, number, replace(row, dropped=0))
+def _keeps_the_dropped(self: Containers, row: Any, content: Any) -> Any:
+    return _STANDING(self, replace(row, dropped=0), content)
 
 
 def _worst_container(candidates: Any, market: int, order: bytes) -> Any:
@@ -146,7 +146,7 @@ def _weighs_without_dependence(self: Any, *args: Any) -> Any:
     """A container does not remember who depends on it."""
     weight = _WEIGHT(self, *args)
     if weight.vertex:
-        self._dependents[args[2]].discard(args[0].page)
+        self._dependents[args[1]].discard(args[0].page)
     return weight
 
 
