@@ -70,7 +70,7 @@ class ReadRequest(Struct, frozen=True):
     segment_bytes: int = SEGMENT_BYTES
 
 
-class _Task(NamedTuple):
+class _ReadTask(NamedTuple):
     """A worker's share of an input."""
 
     plan: InputPlan
@@ -111,7 +111,7 @@ def can_be_shared(plans: list[InputPlan]) -> bool:
 # ---------------------------------------------------------------- in a worker
 
 
-def _work(request: ReadRequest, tasks: list[_Task], connection: Connection) -> None:
+def _work(request: ReadRequest, tasks: list[_ReadTask], connection: Connection) -> None:
     """Read these shares of inputs, and send what is signed of each."""
     follow_parent()
     messages: Queue[bytes | None] = Queue(CHUNKS_AHEAD_MAX)
@@ -129,7 +129,7 @@ def _send_all(messages: Queue[bytes | None], connection: Connection) -> None:
         connection.send_bytes(message)
 
 
-def _messages(request: ReadRequest, task: _Task) -> Iterator[_Message]:
+def _messages(request: ReadRequest, task: _ReadTask) -> Iterator[_Message]:
     notices: list[str] = []
     started = time.process_time()
     try:
@@ -146,7 +146,7 @@ def _messages(request: ReadRequest, task: _Task) -> Iterator[_Message]:
         yield _Failed(_pickled(error))
 
 
-def _read(request: ReadRequest, task: _Task, on_notice: OnNotice) -> Generator[Chunk[ChunkSpan], None, None]:
+def _read(request: ReadRequest, task: _ReadTask, on_notice: OnNotice) -> Generator[Chunk[ChunkSpan], None, None]:
     return read_share(task.plan, request.field_map, task.share, on_notice, task.segment)
 
 
@@ -164,7 +164,7 @@ def _pickled(error: Exception) -> bytes:
 class _Worker:
     """One worker process, replaced by another one where a page takes it down."""
 
-    def __init__(self, request: ReadRequest, tasks: list[_Task]) -> None:
+    def __init__(self, request: ReadRequest, tasks: list[_ReadTask]) -> None:
         self._request = request
         self._tasks = deque(tasks)  # the next message is about the first one
         self._start()
@@ -231,13 +231,13 @@ class SharedReading:
         self.read_seconds = 0.0
         self._open = ExitStack()
 
-    def _tasks_of(self, reader: int, readers: int) -> list[_Task]:
+    def _tasks_of(self, reader: int, readers: int) -> list[_ReadTask]:
         """Every input begins with another reader, so that small ones are shared, too."""
         tasks = []
         for number, (plan, segments) in enumerate(zip(self._request.plans, self._segments, strict=True)):
             first = (reader + number) % readers
-            tasks += [_Task(plan, Share(), segment) for segment in segments[first::readers]]
-            tasks += [] if segments else [_Task(plan, Share(first, readers))]
+            tasks += [_ReadTask(plan, Share(), segment) for segment in segments[first::readers]]
+            tasks += [] if segments else [_ReadTask(plan, Share(first, readers))]
         return tasks
 
     @property
@@ -291,7 +291,7 @@ class SharedReading:
             if is_sound:
                 yield self._taken(head, head.span)
         if not is_sound:
-            again = _read(self._request, _Task(plan, Share(), Segment(border, segment.end)), on_notice)
+            again = _read(self._request, _ReadTask(plan, Share(), Segment(border, segment.end)), on_notice)
             if border.offset < segment.end:
                 yield from self._again.sign(again)
             else:  # the segment is inside a record
