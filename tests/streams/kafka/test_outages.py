@@ -157,7 +157,7 @@ def test_a_batch_that_cannot_be_unpacked_is_passed_over_with_its_position(
     cluster: KafkaCluster, application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number, codec in enumerate(("none", "zstd", "none", "lz4")):
-        producer = Producer(cluster.confluent(compression_type=codec, linger_ms=200))
+        producer = Producer(cluster.confluent(compression_type=codec, linger_ms=10_000))  # one batch each
         for each in range(number * 10, number * 10 + 5):
             producer.produce(application.topic("crawl.pages"), event(each), b"k", 0)
         producer.flush()
