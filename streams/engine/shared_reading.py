@@ -256,13 +256,11 @@ class SharedReading:
         """All chunks, in the order of the inputs and of their records."""
         for number, plan in enumerate(self._request.plans):
             if self._segments[number]:
-                yield from self._chunks_of_segments(number, plan, on_notice)
+                yield from self._chunks_of_segments(number, on_notice)
             else:
                 yield from self._chunks_of(plan, on_refused, on_notice)
 
-    def _chunks_of_segments(
-        self, number: int, plan: InputPlan, on_notice: OnNotice
-    ) -> Iterator[SignedChunk[ChunkSpan]]:
+    def _chunks_of_segments(self, number: int, on_notice: OnNotice) -> Iterator[SignedChunk[ChunkSpan]]:
         segments, border, before = self._segments[number], Border(), 0
         for at, segment in enumerate(segments):
             is_last = segment is segments[-1]
@@ -283,8 +281,8 @@ class SharedReading:
         is_sound, is_end = True, False
         while not is_end:
             head = self._next_of(worker)
-            if not isinstance(head, _SignedShare):
-                raise UnreadableInput(f"{plan.path} can no longer be read: {head}")
+            if isinstance(head, _RefusedInput):  # it could be read when it was divided
+                raise UnreadableInput(head.reason)
             is_end, is_sound = head.span.progress.done, head.span.begins == border
             for notice in head.notices:
                 on_notice(plan.path, notice)
@@ -325,7 +323,7 @@ class SharedReading:
             progress = replace(progress, position=position, done=not signed)
             yield self._taken(head, head.span._replace(progress=progress))
 
-    def _next_of(self, number: int) -> _Message:
+    def _next_of(self, number: int) -> _SignedShare | _RefusedInput:
         message = self._workers[number].next()
         if isinstance(message, _Failed):
             raise pickle.loads(message.error)
