@@ -72,6 +72,6 @@ def broken_program(error: BaseException) -> BrokenProgram | None:
         folder = __file__.rpartition("errors")[0]
         return BrokenProgram(
             f"the program is damaged ({what}): compiled functions of another version may be left. Delete the files "
-            f"*.nbi and *.nbc below {folder}, or install dustream again, and run the same command again"
+            f"*.kernel below {folder}, or install dustream again, and run the same command again"
         )
     return None

@@ -18,12 +18,12 @@ import msgspec
 from msgspec import Struct
 
 from dustream.core.errors import BadSetting, UnreadableInput
+from dustream.core.kernels.compile import compile_clock
 from dustream.core.pipeline import PAGES, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.status import Role
-from dustream.streams.compiling import compile_clock
 from dustream.streams.embedded.engine import EmbeddedEngine, Opening
 from dustream.streams.engine.alarms import AlarmLine
 from dustream.streams.engine.chunks import ChunkSpan, InputPlan, plan_inputs, read_chunks

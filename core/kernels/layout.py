@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.kernels.native import as_dtype, cgutils, intrinsic, ir, populate_array, types
+from dustream.core.kernels.compile import intrinsic
+from dustream.core.kernels.native import arrayobj, cgutils, ir, numpy_support, types
 
 ALIGNMENT = 64
-_WORD = ir.IntType(64)
 _WORD_BYTES = 8
 _HEAD_WORDS = 2  # per part of a memory: its offset, its number of items
 FRAME_FIELDS = 4  # per array of a frame: its address, its extent in up to three dimensions
@@ -34,19 +34,28 @@ class LayoutError(TypeError):
 
 
 class ArrayOf(NamedTuple):
-    """A declared array: the numba type of its items, and the number of its dimensions."""
+    """A declared array: the type of its items, and the number of its dimensions."""
 
-    item: Any
+    item: type[np.generic]
     dimensions: int = 1
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.item)
+
+    @property
+    def compiled(self) -> Any:
+        """Its type in compiled code."""
+        return types.Array(numpy_support.from_dtype(self.dtype), self.dimensions, "C")
 
 
 class _MemoryPart(NamedTuple):
-    item: Any
+    array: ArrayOf
     columns: int
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(as_dtype(self.item))
+        return self.array.dtype
 
 
 class MemoryLayout:
@@ -55,9 +64,9 @@ class MemoryLayout:
     def __init__(self) -> None:
         self._parts: list[_MemoryPart] = []
 
-    def part(self, item: Any, columns: int = 1) -> int:
+    def part(self, item: type[np.generic], columns: int = 1) -> int:
         """Declare the next part: an array of items, a matrix if it has columns. Returns its number."""
-        self._parts.append(_MemoryPart(item, columns))
+        self._parts.append(_MemoryPart(ArrayOf(item, 1 if columns == 1 else 2), columns))
         return len(self._parts) - 1
 
     def allocate(self, items: Mapping[int, int]) -> tuple[Memory, list[NDArray[Any]]]:
@@ -105,23 +114,22 @@ class MemoryLayout:
         """For compiled code: (memory, number of a part) → the part. The number is a constant."""
         parts = self._parts
 
-        @intrinsic(prefer_literal=True)
         def part(typing_context: Any, memory: Any, number: Any) -> Any:
             if not isinstance(number, types.IntegerLiteral):
                 return None
-            index, (item, columns) = number.literal_value, parts[number.literal_value]
-            array = types.Array(item, 1 if columns == 1 else 2, "C")
+            index, columns = number.literal_value, parts[number.literal_value].columns
+            array = parts[index].array.compiled
 
             def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                whole = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0])  # type: ignore[no-untyped-call]
-                head = builder.bitcast(whole.data, _WORD.as_pointer())
+                whole = _view(context, builder, signature.args[0], args[0])
+                head = builder.bitcast(whole.data, _word().as_pointer())
                 start, count = _words_at(builder, head, _HEAD_WORDS * index, _HEAD_WORDS)
                 shape = [count] if columns == 1 else [builder.udiv(count, _constant(columns)), _constant(columns)]
                 return _array_at(context, builder, array, builder.gep(whole.data, [start]), shape)
 
             return array(memory, number), codegen
 
-        return part
+        return intrinsic(part, prefer_literal=True)
 
 
 class FrameLayout:
@@ -149,10 +157,10 @@ class FrameLayout:
         rows: list[int] = []
         arrays = [array for each in tuples for array in each]
         for array, (name, declared) in zip(arrays, self._arrays, strict=True):
-            is_declared = array.dtype == as_dtype(declared.item) and array.ndim == declared.dimensions
+            is_declared = array.dtype == declared.dtype and array.ndim == declared.dimensions
             if not is_declared or not array.flags.c_contiguous:
                 raise LayoutError(
-                    f"{name} is declared as contiguous {declared.item} in {declared.dimensions} dimensions, not as "
+                    f"{name} is declared as contiguous {declared.dtype} in {declared.dimensions} dimensions, not as "
                     f"{array.dtype} with the shape {array.shape}"
                 )
             rows += (array.__array_interface__["data"][0], *(*array.shape, 0, 0)[: FRAME_FIELDS - 1])
@@ -161,16 +169,15 @@ class FrameLayout:
     def reader(self, kind: Any) -> Any:
         """For compiled code: frame → the named tuple."""
         first = self._first[kind]
-        arrays = [
-            types.Array(declared.item, declared.dimensions, "C")
-            for _, declared in self._arrays[first : first + len(kind._fields)]
-        ]
-        found = types.NamedTuple(arrays, kind)  # type: ignore[no-untyped-call]
+        declared = [array for _, array in self._arrays[first : first + len(kind._fields)]]
 
         @intrinsic
         def tuple_in(typing_context: Any, frame: Any) -> Any:
+            arrays = [array.compiled for array in declared]
+            found = types.NamedTuple(arrays, kind)  # type: ignore[no-untyped-call]
+
             def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                whole = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0])  # type: ignore[no-untyped-call]
+                whole = _view(context, builder, signature.args[0], args[0])
                 values = []
                 for number, array in enumerate(arrays, first):
                     at = FRAME_FIELDS * number
@@ -187,8 +194,16 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
+def _word() -> Any:
+    return ir.IntType(8 * _WORD_BYTES)
+
+
 def _constant(number: int) -> Any:
-    return ir.Constant(_WORD, number)
+    return ir.Constant(_word(), number)
+
+
+def _view(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+    return cgutils.create_struct_proxy(array_type)(context, builder, value=array)  # type: ignore[no-untyped-call]
 
 
 def _words_at(builder: Any, data: Any, first: int, count: int) -> list[Any]:
@@ -204,5 +219,5 @@ def _array_at(context: Any, builder: Any, array: Any, address: Any, shape: list[
     strides = [_constant(item_bytes)]
     for extent in reversed(shape[1:]):
         strides.insert(0, builder.mul(strides[0], extent))
-    populate_array(found, data, shape, strides, item_bytes, None)  # type: ignore[no-untyped-call]
+    arrayobj.populate_array(found, data, shape, strides, item_bytes, None)  # type: ignore[no-untyped-call]
     return found._getvalue()

@@ -12,8 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dustream.core.kernels.native import Compiler, JITCodeLibrary, create_new_function_pass_manager
+from dustream.core.kernels.native import (
+    Compiler,
+    JITCodeLibrary,
+    create_new_function_pass_manager,
+    lookup_environment,
+)
 from dustream.core.kernels.shortcuts import shortcuts
+
+_ENVIRONMENT = "_ZN08NumbaEnv"  # names of variables begin with it
 
 
 class _KernelLibrary(JITCodeLibrary):
@@ -31,10 +38,22 @@ class _KernelLibrary(JITCodeLibrary):
             if not function.is_declaration:
                 passes.run(function, builder)
 
-    def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
-        """numba would add the code for others to link in; those that call a kernel contain code of their own."""
+    @property
+    def object_file(self) -> bytes:
         self._ensure_finalized()  # type: ignore[no-untyped-call]
-        return self.name, "object", (self._get_compiled_object(), b"")  # type: ignore[no-untyped-call]
+        found: bytes = self._get_compiled_object()  # type: ignore[no-untyped-call]
+        return found
+
+    def global_names(self, beginning: str) -> list[str]:
+        """The global variables whose names begin like this."""
+        names = (variable.name for variable in self._final_module.global_variables)
+        return sorted(name for name in names if name.startswith(beginning))
+
+    @property
+    def environments(self) -> dict[str, tuple[Any, ...]]:
+        """The variables that hold environments of functions, each with its Python objects."""
+        found = {name: lookup_environment(name) for name in self.global_names(_ENVIRONMENT)}  # type: ignore[no-untyped-call]
+        return {name: tuple(each.consts) if each else () for name, each in found.items()}
 
 
 class _LinkedLibrary(_KernelLibrary):
@@ -66,6 +85,22 @@ class _NowhereToSetEnvironments:
         pass
 
 
+class LoadedLibrary(JITCodeLibrary):
+    """Machine code from disk."""
+
+    @classmethod
+    def of(cls, codegen: Any, name: str, object_file: bytes) -> LoadedLibrary:
+        library = cls(codegen, name)
+        library.enable_object_caching()  # type: ignore[no-untyped-call]
+        library._set_compiled_object(object_file)  # type: ignore[no-untyped-call]
+        library._finalize_final_module()  # type: ignore[no-untyped-call]
+        return library
+
+    def get_pointer_to_function(self, name: str) -> Any:
+        """numba would look the name up in the code that it was made of."""
+        return self._codegen._engine.get_function_address(name)
+
+
 class InnerCompiler(Compiler):
     """Compiles a function that only compiled code calls."""
 
@@ -76,7 +111,7 @@ class InnerCompiler(Compiler):
 
 
 class KernelCompiler(Compiler):
-    """Compiles a function that Python calls, with the environments of the functions that it contains."""
+    """Compiles a function that Python calls."""
 
     makes_kernels = True
 
@@ -84,15 +119,12 @@ class KernelCompiler(Compiler):
         codegen = self.state.targetctx.codegen()
         self.state.library = _KernelLibrary(codegen, func.__qualname__)  # type: ignore[no-untyped-call]
         self.state.library.enable_object_caching()
-        with libraries_of(_LinkedLibrary, codegen), _no_garbage_collection(), shortcuts():
-            result = super().compile_extra(func)  # type: ignore[no-untyped-call]
-        for environment in result._find_referenced_environments():
-            result.library.codegen.set_env(environment.env_name, environment)
-        return result
+        with _libraries_of(_LinkedLibrary, codegen), _no_garbage_collection(), shortcuts():
+            return super().compile_extra(func)  # type: ignore[no-untyped-call]
 
 
 @contextmanager
-def libraries_of(kind: type[JITCodeLibrary], codegen: Any) -> Iterator[None]:
+def _libraries_of(kind: type[JITCodeLibrary], codegen: Any) -> Iterator[None]:
     """What numba compiles, or loads, in this block is a library of this kind unless its compiler says otherwise."""
     outer = codegen._library_class
     codegen._library_class = kind

@@ -1,75 +1,170 @@
-"""Machine code on disk: what numba's cache does, without what only compiling needs."""
+"""Machine code on disk, one file for each kernel and each types of its arguments.
+
+A file is used by the version of Python and numba and the kind of processor that it was made for, as long as the source
+files of all functions that the kernel contains are unchanged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
-from typing import Any
+import os
+import pickle
+import sys
+import zlib
+from collections.abc import Iterator
+from functools import cache
+from hashlib import blake2b
+from importlib.util import find_spec
+from pathlib import Path
+from platform import machine
+from typing import Any, Final, NamedTuple
 
-from dustream.core.kernels.linked_code import libraries_of
-from dustream.core.kernels.native import Cache, FunctionCache, JITCodeLibrary, rtsys
+FORMAT: Final = 1
+FOLDER_VARIABLE: Final = "NUMBA_CACHE_DIR"
+ENDING: Final = ".kernel"
+_CHECKSUM_BYTES: Final = 4
 
-
-class _LoadedLibrary(JITCodeLibrary):
-    """Machine code from disk."""
-
-    @classmethod
-    def _unserialize(cls, codegen: Any, state: Any) -> _LoadedLibrary:
-        name, _, (machine_code, _) = state
-        library = cls(codegen, name)
-        library.enable_object_caching()  # type: ignore[no-untyped-call]
-        library._set_compiled_object(machine_code)  # type: ignore[no-untyped-call]
-        library._finalize_final_module()  # type: ignore[no-untyped-call]
-        return library
-
-    def get_pointer_to_function(self, name: str) -> Any:
-        """numba would look the name up in the other code."""
-        return self._codegen._engine.get_function_address(name)
+Sources = tuple[tuple[str, int, int], ...]
+"""Source files, with their times of change and sizes."""
 
 
-class MachineCode(Cache):
-    """The files of a kernel. They are looked for when it is first called: a command calls few of all kernels.
+class Image(NamedTuple):
+    """Code that is ready to be copied into memory; then addresses are written into it. See `object_file`."""
 
-    numba prepares its compiler before it loads machine code, which takes longer than loading it. A kernel that is on
-    disk needs the runtime alone; the compiler prepares itself when it compiles.
-    """
+    content: bytes
+    entry: int  # where the function for Python begins
+    own: list[tuple[int, int]]  # places of addresses within the image, and what they are relative to its start
+    others: list[tuple[int, int, int]]  # places of other addresses, numbers of their symbols, what is added
+    symbols: list[str]
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
 
-    @cached_property
-    def _files(self) -> FunctionCache:
-        return FunctionCache(self._function)  # type: ignore[no-untyped-call]
+class MachineCode(NamedTuple):
+    """A kernel for some types of arguments."""
+
+    types: str  # as `argument_types` says
+    name: str
+    entry: str  # the symbol of the function for Python
+    image: Image | None
+    object_file: bytes  # if there is no image: LLVM loads it
+    objects: list[str]  # symbols of Python objects that it refers to
+    environments: dict[str, tuple[Any, ...]]  # variables of the code, each with Python objects that it uses
+
+
+class CodeFiles:
+    """The files of a kernel."""
+
+    def __init__(self, source: str, name: str, line: int) -> None:
+        self._source = source
+        self._prefix = f"{Path(source).stem}.{name.replace('<', '').replace('>', '')}-{line}.{_made_for()}."
+        self._read: set[str] = set()
 
     @property
-    def cache_path(self) -> Any:
-        return self._files.cache_path
+    def folder(self) -> str:
+        folder = os.path.dirname(os.path.abspath(self._source))
+        if place := os.environ.get(FOLDER_VARIABLE):
+            return os.path.join(place, f"{os.path.basename(folder)}_{_digest(folder.encode())}")
+        return os.path.join(folder, "__pycache__")
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The machine code for these argument types; None if it is not on disk."""
-        rtsys.initialize(target_context)
+    def unread(self) -> Iterator[MachineCode]:
+        """What is there that was not returned before. Files that are outdated or damaged are passed over."""
+        for name in _listed(self.folder).get(self._prefix, ()):
+            if name not in self._read:
+                self._read.add(name)
+                if (found := _read(os.path.join(self.folder, name))) is not None:
+                    yield found
+
+    def write(self, code: MachineCode, sources: Sources) -> None:
+        """Replaces outdated code for the same types. Without a folder that can be written, other processes compile."""
+        content = pickle.dumps((sources, code), pickle.HIGHEST_PROTOCOL)
+        name = f"{self._prefix}{_digest(code.types.encode())}{ENDING}"
+        path = os.path.join(self.folder, name)
+        beside = f"{path}.{os.getpid()}.new"
         try:
-            return self._loaded(sig, target_context)
-        except (AttributeError, ImportError):
-            # It names a class of an earlier version, which numba reads before it compares versions.
-            self._files.flush()  # type: ignore[no-untyped-call]
+            os.makedirs(self.folder, exist_ok=True)
+            with open(beside, "wb") as file:
+                file.write(zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "little") + content)
+            os.replace(beside, path)
+        except OSError:
+            return
+        self._read.add(name)
+
+
+def sources_now(paths: Iterator[str]) -> Sources:
+    """The source files as they are now; none if one of them cannot be found."""
+    found = []
+    for path in sorted(set(paths)):
+        if (stamp := _stamp(path)) is None:
+            return ()
+        found.append((path, *stamp))
+    return tuple(found)
+
+
+def _read(path: str) -> MachineCode | None:
+    try:
+        with open(path, "rb") as file:
+            checksum, content = file.read(_CHECKSUM_BYTES), file.read()
+        if int.from_bytes(checksum, "little") != zlib.crc32(content):
             return None
+        sources, code = pickle.loads(content)
+    except (OSError, EOFError, AttributeError, ImportError, pickle.UnpicklingError):
+        return None
+    is_current = all(_stamp(source) == (changed, size) for source, changed, size in sources)
+    return MachineCode(*code) if is_current else None
 
-    def _loaded(self, sig: Any, target_context: Any) -> Any:
-        with (
-            libraries_of(_LoadedLibrary, target_context.codegen()),
-            self._files._guard_against_spurious_io_errors(),
-        ):
-            return self._files._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
-    def save_overload(self, sig: Any, data: Any) -> None:
-        self._files.save_overload(sig, data)  # type: ignore[no-untyped-call]
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
-    def enable(self) -> None:
-        self._files.enable()  # type: ignore[no-untyped-call]
 
-    def disable(self) -> None:
-        self._files.disable()  # type: ignore[no-untyped-call]
+_listings: dict[str, tuple[int, dict[str, list[str]]]] = {}
 
-    def flush(self) -> None:
-        self._files.flush()  # type: ignore[no-untyped-call]
+
+def _listed(folder: str) -> dict[str, list[str]]:
+    """The names of files by what they begin with, up to the types."""
+    try:
+        changed = os.stat(folder).st_mtime_ns
+        if folder not in _listings or _listings[folder][0] != changed:
+            found: dict[str, list[str]] = {}
+            for name in sorted(os.listdir(folder)):
+                if name.endswith(ENDING):
+                    found.setdefault(name.removesuffix(ENDING).rpartition(".")[0] + ".", []).append(name)
+            _listings[folder] = changed, found
+    except OSError:
+        return {}
+    return _listings[folder][1]
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=8).hexdigest()
+
+
+@cache
+def _made_for() -> str:
+    """The version of Python, and a digest of all else that code depends on beside its source."""
+    settings = sorted((name, value) for name, value in os.environ.items() if name.startswith("NUMBA_"))
+    details = [FORMAT, _numba_version(), machine(), _processor()]
+    details += [each for each in settings if each[0] != FOLDER_VARIABLE]
+    return f"{sys.implementation.cache_tag}-{_digest(repr(details).encode())}"
+
+
+def _numba_version() -> bytes:
+    """What numba says of its version, without importing it."""
+    spec = find_spec("numba")
+    if spec is None or not spec.origin:
+        raise ImportError("numba is missing: install dustream again")
+    return Path(spec.origin).with_name("_version.py").read_bytes()
+
+
+def _processor() -> str:
+    """What the processor can do: code is made for all of it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            lines = iter(file.readline, "\n")
+            return "".join(line for line in lines if line.startswith(("vendor", "cpu family", "model", "flags")))
+    except OSError:
+        from platform import processor
+
+        return processor()

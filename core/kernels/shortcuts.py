@@ -1,7 +1,8 @@
-"""Short cuts within numba, while it compiles our functions.
+"""What is replaced within numba while it compiles our functions.
 
 Half of a compilation is numba's own work in Python. Some of it has no effect on functions like ours, or computes what
-nobody reads. `shortcuts` replaces it for as long as a kernel is compiled. The resulting code does the same.
+nobody reads: that is cut short. Code that takes arguments and returns results is made by `argument_checks` and
+`embedded_objects`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from dustream.core.kernels.argument_checks import add_checked_argument
+from dustream.core.kernels.embedded_objects import serialize_object, unserialize
 from dustream.core.kernels.native import (
     Compiler,
     DefaultPassBuilder,
     NRTContext,
     PassManager,
     PostProcessor,
+    PythonAPI,
     TargetConfig,
+    callwrapper,
     canonicalize_cfg,
     event,
 )
@@ -121,6 +126,9 @@ _REPLACEMENTS: Final[dict[tuple[Any, str], Any]] = {
     (PostProcessor, "run"): _post_process_at_last,
     (TargetConfig, "__eq__"): _same_options,
     (TargetConfig, "__hash__"): lambda options: 0,  # numba's is one number, too: that of all names of options
+    (PythonAPI, "serialize_object"): serialize_object,
+    (PythonAPI, "unserialize"): unserialize,
+    (callwrapper._ArgManager, "add_arg"): add_checked_argument,
     (event, "start_event"): _unless_of_locks(event.start_event),
     (event, "end_event"): _unless_of_locks(event.end_event),
 }

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.kernels.compile import inner, kernel
-from dustream.core.kernels.native import cgutils, intrinsic, ir, types
+from dustream.core.kernels.compile import inner, intrinsic, kernel
+from dustream.core.kernels.native import cgutils, ir, types
 from dustream.core.text.permutations import ADDENDS, MULTIPLIERS
 from dustream.schemas.signature import PageSignature
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 PERMUTATIONS = 128
 LANES = 16  # permutations that are one vector
 AT_ONCE = 16  # hashes permuted before the minima are written
-_LANES = ir.VectorType(ir.IntType(32), LANES)
 DATASKETCH_SEED = 1
 DATASKETCH_SCHEME = "affine32"
 
@@ -48,14 +47,17 @@ def _lowered_in(
             view = cgutils.create_struct_proxy(signature.args[array])(context, builder, value=args[array])  # type: ignore[no-untyped-call]
             return builder.gep(view.data, [at])
 
+        vector = ir.VectorType(ir.IntType(32), LANES)
+
         def lanes(array: int) -> Any:
-            return builder.bitcast(place(array, args[5]), _LANES.as_pointer())
+            return builder.bitcast(place(array, args[5]), vector.as_pointer())
 
         a, b, low = (builder.load(lanes(array), align=4) for array in (2, 3, 4))
+        undefined, lane_numbers = ir.Constant(vector, ir.Undefined), ir.Constant(vector, [0] * LANES)
         for k in range(AT_ONCE):
             h = builder.load(place(0, builder.add(args[1], ir.Constant(ir.IntType(64), k))))
-            first = builder.insert_element(ir.Constant(_LANES, ir.Undefined), h, ir.Constant(ir.IntType(32), 0))
-            every = builder.shuffle_vector(first, ir.Constant(_LANES, ir.Undefined), ir.Constant(_LANES, [0] * LANES))
+            first = builder.insert_element(undefined, h, ir.Constant(ir.IntType(32), 0))
+            every = builder.shuffle_vector(first, undefined, lane_numbers)
             permuted = builder.add(builder.mul(a, every), b)
             low = builder.select(builder.icmp_unsigned("<", permuted, low), permuted, low)
         builder.store(low, lanes(4), align=4)

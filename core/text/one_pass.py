@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from dustream.core.kernels.compile import entry_point, inner, kernel, merged
 from dustream.core.kernels.layout import ALIGNMENT, LayoutError, MemoryLayout
-from dustream.core.kernels.native import types
 from dustream.core.text.kept import KEPT_BYTES_MAX, Kept
 from dustream.core.text.language import LANGUAGES, language_of_tokens, may_have_script, word_table
 from dustream.core.text.minhash import ADDENDS_32, MULTIPLIERS_32, PERMUTATIONS, minima_into
@@ -89,49 +88,49 @@ TAG_BYTES_MAX = 35  # of a language tag as people write them (RFC 5646, section 
 
 # The parts of the memory. Python reads the first four as one record, `_RESULT`.
 _memory = MemoryLayout()
-NUMBERS_PART = _memory.part(types.int64)
-LENGTHS_PART = _memory.part(types.int64)
-CONTENT_HASH = _memory.part(types.uint64)
-MINHASH = _memory.part(types.uint32)
-FACTS_PART = _memory.part(types.int64, columns=2)
-TEXT = _memory.part(types.uint8)
-JOINED = _memory.part(types.uint8)
-REQUIRED = _memory.part(types.uint8)
-BLOCKS = _memory.part(types.int32, columns=4)
-CONTAINERS = _memory.part(types.int32, columns=CONTAINER_COLUMNS)
-FOUND = _memory.part(types.int64, columns=2)
-STACK = _memory.part(types.int64, columns=4)
-COUNTS_PART = _memory.part(types.int32)
-STATE_PART = _memory.part(types.int64)
-MEMO = _memory.part(types.uint64, columns=MEMO_COLUMNS)
-SUMS_PART = _memory.part(types.int32, columns=SUMS)
-MASKS_PART = _memory.part(types.int32, columns=MASKS)
-SHAPES_PART = _memory.part(types.uint8, columns=SHAPES)
-TOTALS_PART = _memory.part(types.int32, columns=TOTALS)
-OWN = _memory.part(types.uint8)
-PAGE_PLACES_PART = _memory.part(types.int64)
-SEEN = _memory.part(types.int32)
-TILE_PART = _memory.part(types.uint8)
-SCORES = _memory.part(types.int16)
-CHOSEN = _memory.part(types.boolean)
-TOKENS = _memory.part(types.uint64)
-SHINGLES = _memory.part(types.uint64)
-SPARE = _memory.part(types.uint64)
-PLACES_PART = _memory.part(types.uint32)
-UTF8 = _memory.part(types.uint8)
+NUMBERS_PART = _memory.part(np.int64)
+LENGTHS_PART = _memory.part(np.int64)
+CONTENT_HASH = _memory.part(np.uint64)
+MINHASH = _memory.part(np.uint32)
+FACTS_PART = _memory.part(np.int64, columns=2)
+TEXT = _memory.part(np.uint8)
+JOINED = _memory.part(np.uint8)
+REQUIRED = _memory.part(np.uint8)
+BLOCKS = _memory.part(np.int32, columns=4)
+CONTAINERS = _memory.part(np.int32, columns=CONTAINER_COLUMNS)
+FOUND = _memory.part(np.int64, columns=2)
+STACK = _memory.part(np.int64, columns=4)
+COUNTS_PART = _memory.part(np.int32)
+STATE_PART = _memory.part(np.int64)
+MEMO = _memory.part(np.uint64, columns=MEMO_COLUMNS)
+SUMS_PART = _memory.part(np.int32, columns=SUMS)
+MASKS_PART = _memory.part(np.int32, columns=MASKS)
+SHAPES_PART = _memory.part(np.uint8, columns=SHAPES)
+TOTALS_PART = _memory.part(np.int32, columns=TOTALS)
+OWN = _memory.part(np.uint8)
+PAGE_PLACES_PART = _memory.part(np.int64)
+SEEN = _memory.part(np.int32)
+TILE_PART = _memory.part(np.uint8)
+SCORES = _memory.part(np.int16)
+CHOSEN = _memory.part(np.bool_)
+TOKENS = _memory.part(np.uint64)
+SHINGLES = _memory.part(np.uint64)
+SPARE = _memory.part(np.uint64)
+PLACES_PART = _memory.part(np.uint32)
+UTF8 = _memory.part(np.uint8)
 _part = _memory.reader()
 if tuple(range(4)) != (NUMBERS_PART, LENGTHS_PART, CONTENT_HASH, MINHASH):
     raise LayoutError("numbers, lengths, content hash and MinHash are the first parts, in this order")
 
 # The tables, in a memory of their own.
 _table_memory = MemoryLayout()
-KEYS = _table_memory.part(types.uint64)
-VALUES = _table_memory.part(types.int64, columns=2)
-CHARS = _table_memory.part(types.uint32)
-WORDS = _table_memory.part(types.uint64)
-WORD_LANGUAGES = _table_memory.part(types.uint32)
-MODEL_QUESTIONS = _table_memory.part(types.uint8)
-MODEL_ANSWERS = _table_memory.part(types.int8)
+KEYS = _table_memory.part(np.uint64)
+VALUES = _table_memory.part(np.int64, columns=2)
+CHARS = _table_memory.part(np.uint32)
+WORDS = _table_memory.part(np.uint64)
+WORD_LANGUAGES = _table_memory.part(np.uint32)
+MODEL_QUESTIONS = _table_memory.part(np.uint8)
+MODEL_ANSWERS = _table_memory.part(np.int8)
 _table = _table_memory.reader()
 
 
@@ -338,14 +337,14 @@ def _one_pass(
 
 EntryPoint = Callable[[NDArray[np.uint8], str, int, int, NDArray[np.uint8], NDArray[np.uint8]], None]
 
-_ARRAY = types.Array(types.uint8, 1, "C")
-_TYPES = (_ARRAY, types.unicode_type, types.int64, types.int64, _ARRAY, _ARRAY)
 _NO_BYTES = np.empty(0, dtype=np.uint8)
+_NO_PAGE = np.empty(0, dtype=np.uint8)
+_NO_PAGE.flags.writeable = False
 
 
 @cache
 def _entry() -> EntryPoint:
-    return cast("EntryPoint", entry_point(_one_pass, _TYPES))
+    return cast("EntryPoint", entry_point(_one_pass, (_NO_PAGE, "", 0, 0, _NO_BYTES, _NO_BYTES)))
 
 
 @cache

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar, cast
 
-from dustream.core.kernels.native import cgutils, intrinsic
+from dustream.core.kernels.compile import intrinsic
+from dustream.core.kernels.native import cgutils
 
 Array = TypeVar("Array")
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.kernels.compile import inner
-from dustream.core.kernels.native import cgutils, intrinsic, ir, types
+from dustream.core.kernels.compile import inner, intrinsic
+from dustream.core.kernels.native import cgutils, ir, types
 from dustream.core.text.main_model import ANSWERS, FEATURE_NAMES, QUESTIONS, SCALE
 from dustream.core.text.scan_features import FEATURES, TILE
 from dustream.core.text.scan_memory import borrowed
@@ -26,9 +26,6 @@ QUESTIONS_PER_TREE, ANSWERS_PER_TREE = (1 << LEVELS) - 1, 1 << LEVELS
 # Evaluation of a tile stops after so many trees if all its blocks are far below main text.
 EARLY_TREES = 40
 EARLY_SCORE_MAX = -3 * SCALE
-
-_BYTES = ir.VectorType(ir.IntType(8), TILE)
-_SCORES = ir.VectorType(ir.IntType(16), TILE)
 
 
 class Model(NamedTuple):
@@ -56,22 +53,23 @@ def _ask_in(typing_context: Any, tile: Any, questions: Any, answers: Any, tree: 
             cgutils.create_struct_proxy(signature.args[i])(context, builder, value=args[i]).data  # type: ignore[no-untyped-call]
             for i in (0, 1, 2, 4)
         )
-        word = ir.IntType(64)
+        word, octets = ir.IntType(64), ir.VectorType(ir.IntType(8), TILE)
+        totals = ir.VectorType(ir.IntType(16), TILE)
 
         def loaded(at: Any, first: Any, offset: int) -> Any:
             return builder.load(builder.gep(at, [builder.add(first, ir.Constant(word, offset))]))
 
         def everywhere(value: Any) -> Any:
-            one = builder.insert_element(ir.Constant(_BYTES, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+            one = builder.insert_element(ir.Constant(octets, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
             lanes = ir.Constant(ir.VectorType(ir.IntType(32), TILE), [0] * TILE)
-            return builder.shuffle_vector(one, ir.Constant(_BYTES, ir.Undefined), lanes)
+            return builder.shuffle_vector(one, ir.Constant(octets, ir.Undefined), lanes)
 
         first = builder.mul(args[3], ir.Constant(word, 2 * QUESTIONS_PER_TREE))
         is_above = []
         for question in range(QUESTIONS_PER_TREE):
             feature = builder.zext(loaded(questions_at, first, 2 * question), word)
             column = builder.gep(tile_at, [builder.mul(feature, ir.Constant(word, TILE))])
-            values = builder.load(builder.bitcast(column, _BYTES.as_pointer()), align=1)
+            values = builder.load(builder.bitcast(column, octets.as_pointer()), align=1)
             threshold = everywhere(loaded(questions_at, first, 2 * question + 1))
             is_above.append(builder.icmp_unsigned(">", values, threshold))
         first = builder.mul(args[3], ir.Constant(word, ANSWERS_PER_TREE))
@@ -79,8 +77,8 @@ def _ask_in(typing_context: Any, tile: Any, questions: Any, answers: Any, tree: 
         for level in range(LEVELS - 1, -1, -1):
             asked = is_above[(1 << level) - 1 : (2 << level) - 1]
             found = [builder.select(q, found[2 * i + 1], found[2 * i]) for i, q in enumerate(asked)]
-        place = builder.bitcast(scores_at, _SCORES.as_pointer())
-        total = builder.add(builder.load(place, align=2), builder.sext(found[0], _SCORES))
+        place = builder.bitcast(scores_at, totals.as_pointer())
+        total = builder.add(builder.load(place, align=2), builder.sext(found[0], totals))
         builder.store(total, place, align=2)
         return context.get_dummy_value()
 

@@ -13,8 +13,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.kernels.compile import inner, kernel
-from dustream.core.kernels.native import cgutils, config, intrinsic, ir, types
+from dustream.core.kernels.compile import checks_bounds, inner, intrinsic, kernel
+from dustream.core.kernels.native import cgutils, ir, types
 
 WIDTH = 32
 ALL, LAST = (1 << WIDTH) - 1, 1 << (WIDTH - 1)  # masks
@@ -24,9 +24,15 @@ LINE_BLANKS = b"\n\t\r\f"  # the blanks that are not a space
 Bytes = NDArray[np.uint8]
 Mask = Callable[[Bytes, np.uint64], np.uint64]
 
-_IS_CHECKED = bool(getattr(config, "BOUNDSCHECK", None))
-_VECTOR = ir.VectorType(ir.IntType(8), WIDTH)
-_WORD = ir.IntType(8 * WORD_BYTES)
+_IS_CHECKED = checks_bounds()
+
+
+def _vector() -> Any:
+    return ir.VectorType(ir.IntType(8), WIDTH)
+
+
+def _word_type() -> Any:
+    return ir.IntType(8 * WORD_BYTES)
 
 
 def _place(context: Any, builder: Any, array_type: Any, array: Any, at: Any, of: Any) -> Any:
@@ -41,10 +47,10 @@ def _bits(builder: Any, lanes: Any) -> Any:
 @intrinsic
 def _equal_in(typing_context: Any, page: Any, at: Any, byte: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _VECTOR), align=1)
-        one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), args[2], ir.Constant(ir.IntType(32), 0))
+        loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _vector()), align=1)
+        one = builder.insert_element(ir.Constant(_vector(), ir.Undefined), args[2], ir.Constant(ir.IntType(32), 0))
         lanes = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
-        wanted = builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), lanes)
+        wanted = builder.shuffle_vector(one, ir.Constant(_vector(), ir.Undefined), lanes)
         return _bits(builder, builder.icmp_unsigned("==", loaded, wanted))
 
     return types.uint64(page, types.uint64, types.uint8), codegen
@@ -53,8 +59,8 @@ def _equal_in(typing_context: Any, page: Any, at: Any, byte: Any) -> Any:
 @intrinsic
 def _high_in(typing_context: Any, page: Any, at: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _VECTOR), align=1)
-        return _bits(builder, builder.icmp_signed("<", loaded, ir.Constant(_VECTOR, [0] * WIDTH)))
+        loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _vector()), align=1)
+        return _bits(builder, builder.icmp_signed("<", loaded, ir.Constant(_vector(), [0] * WIDTH)))
 
     return types.uint64(page, types.uint64), codegen
 
@@ -64,20 +70,20 @@ def _one_of(builder: Any, loaded: Any, some: bytes) -> Any:
     masks, its result, take longer to combine than lanes."""
     least = None
     for byte in some:
-        difference = builder.xor(loaded, ir.Constant(_VECTOR, [byte] * WIDTH))
+        difference = builder.xor(loaded, ir.Constant(_vector(), [byte] * WIDTH))
         if least is not None:
             difference = builder.select(builder.icmp_unsigned("<", difference, least), difference, least)
         least = difference
-    return builder.icmp_unsigned("==", least, ir.Constant(_VECTOR, [0] * WIDTH))
+    return builder.icmp_unsigned("==", least, ir.Constant(_vector(), [0] * WIDTH))
 
 
 @intrinsic
 def _spaced(typing_context: Any, source: Any, at: Any, target: Any, out: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _VECTOR), align=1)
+        loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _vector()), align=1)
         found = _one_of(builder, loaded, LINE_BLANKS)
-        shown = builder.select(found, ir.Constant(_VECTOR, [0x20] * WIDTH), loaded)
-        builder.store(shown, _place(context, builder, signature.args[2], args[2], args[3], _VECTOR), align=1)
+        shown = builder.select(found, ir.Constant(_vector(), [0x20] * WIDTH), loaded)
+        builder.store(shown, _place(context, builder, signature.args[2], args[2], args[3], _vector()), align=1)
         return _bits(builder, found)
 
     return types.uint64(source, types.uint64, target, types.uint64), codegen
@@ -86,7 +92,7 @@ def _spaced(typing_context: Any, source: Any, at: Any, target: Any, out: Any) ->
 @intrinsic
 def _word_in(typing_context: Any, page: Any, at: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(_place(context, builder, signature.args[0], args[0], args[1], _WORD), align=1)
+        return builder.load(_place(context, builder, signature.args[0], args[0], args[1], _word_type()), align=1)
 
     return types.uint64(page, types.uint64), codegen
 
@@ -174,7 +180,7 @@ def _mask(lanes: Callable[[Any, Any], Any]) -> Mask:
     @intrinsic
     def chosen(typing_context: Any, page: Any, at: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _VECTOR), align=1)
+            loaded = builder.load(_place(context, builder, signature.args[0], args[0], args[1], _vector()), align=1)
             return _bits(builder, lanes(builder, loaded))
 
         return types.uint64(page, types.uint64), codegen

@@ -12,8 +12,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dustream.core.kernels.compile import entry_point, inner, kernel
-from dustream.core.kernels.native import cgutils, config, intrinsic, ir, populate_array, types
+from dustream.core.kernels.compile import checks_bounds, entry_point, inner, intrinsic, kernel
+from dustream.core.kernels.native import arrayobj, cgutils, ir, types
 from dustream.core.text.kept import Kept
 from dustream.core.text.scan_references import REPLACEMENT, put_char
 from dustream.core.text.scan_vectors import WIDTH, Bytes, first_bit, high_mask
@@ -22,7 +22,7 @@ UTF8_BYTES_MAX = 4  # of one character
 
 Encode = Callable[[str, Bytes], int]
 
-_IS_CHECKED = bool(getattr(config, "BOUNDSCHECK", None))
+_IS_CHECKED = checks_bounds()
 
 
 @inner
@@ -108,7 +108,7 @@ def _bytes_in(typing_context: Any, text: Any) -> Any:
         view = cgutils.create_struct_proxy(types.unicode_type)(context, builder, value=args[0])  # type: ignore[no-untyped-call]
         found = context.make_array(array)(context, builder)
         data = builder.bitcast(view.data, found.data.type)
-        populate_array(found, data, [view.length], [ir.Constant(ir.IntType(64), 1)], 1, None)  # type: ignore[no-untyped-call]
+        arrayobj.populate_array(found, data, [view.length], [ir.Constant(ir.IntType(64), 1)], 1, None)  # type: ignore[no-untyped-call]
         return found._getvalue()
 
     return array(types.unicode_type), codegen
@@ -121,12 +121,11 @@ _bytes_of_ascii = cast("Callable[[str], Bytes]", _bytes_in)
 
 def _encoder(unit_bytes: int) -> Encode:
     """A function that writes strings of characters of this many bytes as UTF-8 and returns the size."""
-    unit = ir.IntType(8 * unit_bytes)
-    vector, narrow = ir.VectorType(unit, WIDTH), ir.VectorType(ir.IntType(8), WIDTH)
 
     @intrinsic
     def char_in(typing_context: Any, text: Any, at: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            unit = ir.IntType(8 * unit_bytes)
             return builder.zext(builder.load(_units(context, builder, args[0], args[1], unit)), ir.IntType(64))
 
         return types.int64(types.unicode_type, types.uint64), codegen
@@ -136,6 +135,8 @@ def _encoder(unit_bytes: int) -> Encode:
         """Write the lowest bytes of 32 characters: which of them are not ASCII."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            unit = ir.IntType(8 * unit_bytes)
+            vector, narrow = ir.VectorType(unit, WIDTH), ir.VectorType(ir.IntType(8), WIDTH)
             source = builder.bitcast(_units(context, builder, args[0], args[1], unit), vector.as_pointer())
             loaded = builder.load(source, align=1)
             view = cgutils.create_struct_proxy(signature.args[2])(context, builder, value=args[2])  # type: ignore[no-untyped-call]
@@ -194,7 +195,7 @@ def utf8_in(text: str, target: Bytes) -> Bytes:
 
 @cache
 def _encode_entry() -> Encode:
-    return cast("Encode", entry_point(_encode, (types.unicode_type, types.Array(types.uint8, 1, "C"))))
+    return cast("Encode", entry_point(_encode, ("", np.empty(0, np.uint8))))
 
 
 def _room_for(chars: int) -> Bytes:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from dustream.core.kernels.arrays import copy_into
 from dustream.core.kernels.compile import inner, kernel
 from dustream.core.kernels.layout import ArrayOf, FrameLayout
-from dustream.core.kernels.native import types
 from dustream.core.similarity import similarity_at_least
 from dustream.core.tier2.bands import band_key, is_without_shingles
 from dustream.core.tier2.bucket_search import (
@@ -37,21 +36,21 @@ from dustream.core.tier2.shingle_cache import ShingleCache, is_cached, remember
 LAYOUT = FrameLayout(
     {
         Tables: {
-            "slots": ArrayOf(types.uint64, 2),
-            "slots_before": ArrayOf(types.uint64, 2),
-            "content_slots": ArrayOf(types.uint64),
-            "keys": ArrayOf(types.uint64, 2),
-            "place": ArrayOf(types.int32, 3),
-            "label": ArrayOf(types.int64),
-            "content": ArrayOf(types.uint64, 2),
-            "marks": ArrayOf(types.int32, 2),
-            "runs": ArrayOf(types.int32, 2),
-            "cells": ArrayOf(types.int32),
-            "page_place": ArrayOf(types.int32, 3),
-            "counts": ArrayOf(types.int64),
+            "slots": ArrayOf(np.uint64, 2),
+            "slots_before": ArrayOf(np.uint64, 2),
+            "content_slots": ArrayOf(np.uint64),
+            "keys": ArrayOf(np.uint64, 2),
+            "place": ArrayOf(np.int32, 3),
+            "label": ArrayOf(np.int64),
+            "content": ArrayOf(np.uint64, 2),
+            "marks": ArrayOf(np.int32, 2),
+            "runs": ArrayOf(np.int32, 2),
+            "cells": ArrayOf(np.int32),
+            "page_place": ArrayOf(np.int32, 3),
+            "counts": ArrayOf(np.int64),
         },
-        ShingleCache: {"ring": ArrayOf(types.uint64), "place": ArrayOf(types.int64), "head": ArrayOf(types.int64)},
-        Walk: {"place": ArrayOf(types.int64), "found": ArrayOf(types.float64, 2), "met": ArrayOf(types.int64, 2)},
+        ShingleCache: {"ring": ArrayOf(np.uint64), "place": ArrayOf(np.int64), "head": ArrayOf(np.int64)},
+        Walk: {"place": ArrayOf(np.int64), "found": ArrayOf(np.float64, 2), "met": ArrayOf(np.int64, 2)},
     },
     numbers=2,  # the threshold as a ratio
 )

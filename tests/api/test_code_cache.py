@@ -29,7 +29,7 @@ def read_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_folder_beside_the_source_is_left_to_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beside_a_source_that_can_be_written_there_is_nothing_to_choose(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     choose_code_cache()
     assert VARIABLE not in os.environ

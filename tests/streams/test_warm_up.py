@@ -7,10 +7,9 @@ import sys
 
 PROGRAM = """
 import gc
-from numba.core.dispatcher import Dispatcher
 
 from dustream.core.intake import take_in
-from dustream.core.kernels.machine_code import MachineCode
+from dustream.core.kernels.compile import Kernel
 from dustream.core.once.contents import MemorySpool
 from dustream.core.pipeline import pipeline
 from dustream.core.settings import Settings
@@ -22,9 +21,8 @@ from dustream.streams.warm_up import PARTS, _feed
 
 
 def compiled():
-    dispatchers = [each for each in gc.get_objects() if isinstance(each, Dispatcher)]
-    kernels = [each for each in dispatchers if isinstance(each._cache, MachineCode)]
-    return {f"{kernel.__module__}.{kernel.__name__}{types}" for kernel in kernels for types in kernel.overloads}
+    kernels = [each for each in gc.get_objects() if type(each) is Kernel]
+    return {f"{kernel.__module__}.{kernel.__name__}{types}" for kernel in kernels for types in kernel.compiled_types}
 
 
 for part in PARTS.values():

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from dustream.core.kernels.compile import kernel
 from dustream.core.kernels.layout import ArrayOf, FrameLayout, LayoutError, MemoryLayout
-from dustream.core.kernels.native import types
 from dustream.core.text import one_pass
 from dustream.core.tier2 import framed
 from dustream.core.tier2.buckets import Tables
@@ -22,13 +21,13 @@ class Shelf(NamedTuple):
     weights: NDArray[np.float64]
 
 
-SHELF = {"names": ArrayOf(types.uint64), "weights": ArrayOf(types.float64, 2)}
+SHELF = {"names": ArrayOf(np.uint64), "weights": ArrayOf(np.float64, 2)}
 LAYOUT = FrameLayout({Shelf: SHELF}, numbers=1)
 _shelf_in = LAYOUT.reader(Shelf)
 
 PARTS = MemoryLayout()
-COUNTS = PARTS.part(types.int32)
-PAIRS = PARTS.part(types.int64, columns=2)
+COUNTS = PARTS.part(np.int32)
+PAIRS = PARTS.part(np.int64, columns=2)
 _part = PARTS.reader()
 
 

@@ -1,16 +1,20 @@
-"""Machine code on disk that other versions of the source have left."""
+"""Machine code on disk: what of it is used, and what is compiled again."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-SOURCE = """
+import pytest
+
+KERNELS = """
 from typing import NamedTuple
 
 from dustream.core.kernels.compile import kernel
+from some_inner import plus
 
 
 class {name}(NamedTuple):
@@ -20,24 +24,97 @@ class {name}(NamedTuple):
 
 @kernel
 def added(pair: {name}) -> int:
-    return pair.one + pair.other
+    return plus(pair.one, pair.other)
 
 
 def answer() -> int:
     return added({name}(1, {other}))
 """
 
+INNER = """
+from dustream.core.kernels.compile import inner
 
-def test_code_for_a_class_that_is_there_no_more_is_compiled_again(tmp_path: Path) -> None:
-    module, folder = tmp_path / "some_kernels.py", {"NUMBA_CACHE_DIR": str(tmp_path / "code")}
-    for name, other in (("Pair", 2), ("Couple", 3), ("Couple", 3)):
-        source = SOURCE.format(name=name, other=other)
-        if not module.exists() or module.read_text() != source:
-            module.write_text(source)
-        program = "import some_kernels; print(some_kernels.answer(), len(some_kernels.added.stats.cache_hits))"
-        run = subprocess.run(
-            [sys.executable, "-c", program], cwd=tmp_path, env=os.environ | folder, capture_output=True, text=True
-        )
-        assert run.returncode == 0, run.stderr
-        assert run.stdout.split()[0] == str(1 + other)
-    assert run.stdout.split()[1] == "1"  # read from disk
+
+@inner
+def plus(one: int, other: int) -> int:
+    return one + other + {more}
+"""
+
+PROGRAM = """
+import sys, some_kernels
+print(some_kernels.answer(), "compiled" if "numba" in sys.modules else "from disk")
+"""
+
+
+def write(folder: Path, name: str = "Pair", other: int = 2, more: int = 0) -> None:
+    modules = {"some_kernels": KERNELS.format(name=name, other=other), "some_inner": INNER.format(more=more)}
+    for module, source in modules.items():
+        path = folder / f"{module}.py"
+        if not path.exists() or path.read_text() != source:
+            path.write_text(source)
+
+
+def answer(folder: Path, **environment: str) -> str:
+    code = {"NUMBA_CACHE_DIR": str(folder / "code")}
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=folder, env=os.environ | code | environment, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
+
+
+def code_files(folder: Path) -> list[Path]:
+    return sorted((folder / "code").rglob("*.kernel"))
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Path:
+    """A folder with kernels that are compiled."""
+    write(tmp_path)
+    assert answer(tmp_path) == "3 compiled"
+    assert answer(tmp_path) == "3 from disk"
+    return tmp_path
+
+
+def test_code_for_a_class_that_is_there_no_more_is_compiled_again(known: Path) -> None:
+    write(known, name="Couple", other=3)
+    assert answer(known) == "4 compiled"
+    assert answer(known) == "4 from disk"
+
+
+def test_code_that_contains_a_changed_function_of_another_file_is_compiled_again(known: Path) -> None:
+    write(known, more=10)
+    assert answer(known) == "13 compiled"
+    assert answer(known) == "13 from disk"
+    assert len(code_files(known)) == 1
+
+
+def truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def flip_a_bit(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [truncate, flip_a_bit, lambda file: file.write_bytes(b"")])
+def test_damaged_code_is_compiled_again(known: Path, damage: Callable[[Path], None]) -> None:
+    [file] = code_files(known)
+    damage(file)
+    assert answer(known) == "3 compiled"
+    assert answer(known) == "3 from disk"
+
+
+def test_code_of_other_settings_of_numba_is_kept_apart(known: Path) -> None:
+    assert answer(known, NUMBA_OPT="0") == "3 compiled"
+    assert answer(known, NUMBA_OPT="0") == "3 from disk"
+    assert answer(known) == "3 from disk"
+    assert len(code_files(known)) == 2
+
+
+def test_without_a_folder_to_write_to_every_process_compiles(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "code").write_text("a file, so that no folder can be made")
+    assert answer(tmp_path) == answer(tmp_path) == "3 compiled"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numba
 import numpy as np
@@ -11,7 +13,10 @@ from numba.core.runtime import _nrt_python
 from numpy.typing import NDArray
 
 from dustream.core.kernels import shortcuts
-from dustream.core.kernels.compile import inner, kernel
+from dustream.core.kernels.argument_types import argument_types
+from dustream.core.kernels.compile import Kernel, inner, kernel
+from dustream.core.kernels.compiler import compiled
+from dustream.core.kernels.loading import OtherArguments, loaded
 from dustream.core.kernels.native import DefaultPassBuilder, rtsys
 from dustream.core.kernels.shortcuts import UNUSED_PASSES
 
@@ -44,37 +49,35 @@ def _swapped(pair: Pair, size: int) -> Pair:
     return Pair(pair.other, longer if size > 2 else pair.one)
 
 
-def fresh(function: object) -> None:
-    """As if it had never been compiled; `recompile` ignores what is on disk."""
-    function.recompile()  # type: ignore[attr-defined]
+def compiled_again(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
+    """As if it had never been compiled."""
+    return loaded(compiled(cast("Kernel", function), arguments, argument_types(arguments)))
 
 
 def test_a_function_is_compiled_once_for_all_constants_that_are_passed_to_it() -> None:
-    assert _added(1) == 4
-    fresh(_added)
-    assert _added(2) == 5
-    assert len(_plus.overloads) == 1  # type: ignore[attr-defined]
+    assert compiled_again(_added, 2)(2) == 5
+    assert len(_plus.dispatcher.overloads) == 1  # type: ignore[attr-defined]
 
 
 def test_a_kernel_that_another_contains_has_no_machine_code_of_its_own() -> None:
-    assert _added_twice(1) == 7
-    fresh(_added_twice)
-    kernels_before = dict(_added.overloads)  # type: ignore[attr-defined]
-    assert _added_twice(2) == 8
-    assert _added.overloads == kernels_before  # type: ignore[attr-defined]
+    contained = cast("Kernel", _added)
+    known = list(contained.compiled_types)
+    assert compiled_again(_added_twice, 2)(2) == 8
+    assert contained.compiled_types == known
     assert _added(3) == 6
 
 
 def test_every_array_is_freed() -> None:
     pair = Pair(np.arange(3), np.arange(4))
-    _swapped(pair, 5)
-    fresh(_swapped)
+    swap = compiled_again(_swapped, pair, 5)
     _nrt_python.memsys_enable_stats()
     before = rtsys.get_allocation_stats()
     for size in (2, 5) * 10:
-        swapped = _swapped(pair, size)
+        swapped = swap(pair, size)
         assert swapped.one.tolist() == [0, 1, 2, 3] and swapped.other[:2].tolist() == [0, 1]
         del swapped
+        with suppress(OtherArguments):
+            swap(pair, "no number")  # after the pair was taken over
     after = rtsys.get_allocation_stats()
     assert after.alloc - before.alloc == after.free - before.free > 0
     assert after.mi_alloc - before.mi_alloc == after.mi_free - before.mi_free > 0
@@ -82,8 +85,7 @@ def test_every_array_is_freed() -> None:
 
 def test_numba_is_as_before_when_a_kernel_is_compiled() -> None:
     before = [getattr(owner, name) for owner, name in shortcuts._REPLACEMENTS]
-    _added(1)
-    fresh(_added)
+    compiled_again(_added, 1)
     assert [getattr(owner, name) for owner, name in shortcuts._REPLACEMENTS] == before
 
     @numba.njit

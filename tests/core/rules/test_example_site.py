@@ -17,4 +17,4 @@ from dustream.core.rules.example_site import learn_some_rules
 )
 def test_kernel_runs(kernel: Any) -> None:
     learn_some_rules()
-    assert kernel.nopython_signatures
+    assert kernel.compiled_types

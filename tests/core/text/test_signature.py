@@ -208,11 +208,7 @@ def test_golden_files_are_of_this_version() -> None:
 
 def test_a_second_process_does_not_compile() -> None:
     sign("warm up")
-    program = (
-        "from dustream.core.text.signature import sign; sign('x y z')\n"
-        "from dustream.core.text.one_pass import _one_pass as f\n"
-        "assert f.stats.cache_hits and not f.stats.cache_misses, f.stats\n"
-    )
+    program = "import sys, dustream; dustream.sign('x y z'); assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True, env=dict(os.environ), timeout=60)
 
 

@@ -285,7 +285,7 @@ def test_a_damaged_installation_is_one_line_and_no_page_is_rejected(
         broken.setattr("dustream.streams.engine.signing.take_in", take_in)
         assert main(command) == 1
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 1 and "No module named 'dustream.core.moved'" in said[0] and "*.nbi" in said[0]
+    assert len(said) == 1 and "No module named 'dustream.core.moved'" in said[0] and "*.kernel" in said[0]
     assert main(command) == 0
     assert (tmp_path / "out" / "rejected.jsonl").read_text() == ""
     assert len((tmp_path / "out" / "status.jsonl").read_text().splitlines()) == 1

@@ -206,7 +206,7 @@ def test_shingles_in_a_file_or_in_memory(
     for engine in engines:
         engine.run([Feed(sends)])
         engine.close()
-    assert len(stars.signatures) == 1  # type: ignore[attr-defined]  # compiled once for both
+    assert len(stars.compiled_types) == 1  # type: ignore[attr-defined]  # compiled once for both
     one, other = ([msgspec.json.encode(each) for each in engine.statuses()] for engine in engines)
     assert one == other and len(one) > 300
     assert list(tmp_path.iterdir()) == []
