@@ -54,7 +54,7 @@ def warm_up(on_part: Callable[[str], None] = lambda part: None, *, all_commands:
     started = time.perf_counter()
     wanted = PARTS | MORE_PARTS if all_commands else PARTS
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload([__name__])
+    server.set_forkserver_preload([__name__, "dustream.core.kernels.compiler"])
     workers = min(len(wanted), os.cpu_count() or 1)
     with ProcessPoolExecutor(workers, mp_context=server, max_tasks_per_child=1) as pool:
         parts = {pool.submit(_seconds_of, compile_part): name for name, compile_part in wanted.items()}

@@ -50,6 +50,7 @@ def _check_of(module: Any, kind: Any) -> Any:
     if kind not in checks:
         checks[kind] = function = ir.Function(module, ir.FunctionType(_BIT, [_OBJECT]), f"takes_{len(checks)}")
         function.linkage = "internal"
+        function.attributes.add("noinline")  # inlined, it takes longer to compile than many kernels
         _Check(function).write(kind)
     return checks[kind]
 
@@ -88,29 +89,26 @@ class _Check:
 
     def _require_array(self, kind: Any) -> None:
         self._require_class(np.ndarray)
-        self._require_number(self._read(self._object, DIMENSIONS_AT, _INT), kind.ndim)
         mask, wanted = _FLAGS_OF_LAYOUT[kind.layout]
         mask |= WRITEABLE * kind.mutable  # code that does not write takes any array
         wanted |= WRITEABLE * kind.mutable
-        flags = self._read(self._object, FLAGS_AT, _INT)
-        self._require_number(self._builder.and_(flags, ir.Constant(_INT, mask)), wanted)
+        flags = self._builder.and_(self._read(self._object, FLAGS_AT, _INT), ir.Constant(_INT, mask))
         dtype = self._read(self._object, DTYPE_AT, _OBJECT)
-        number = self._read(dtype, TYPE_NUMBER_AT, _INT)
+        number, order = self._read(dtype, TYPE_NUMBER_AT, _INT), self._read(dtype, BYTE_ORDER_AT, _BYTE)
         wanted_dtype = np.dtype(str(kind.dtype))
-        numbers = {np.dtype(code).num for code in _NUMBERS if np.dtype(code) == wanted_dtype}
-        self._require(self._any(self._equal(number, each) for each in sorted(numbers)))
-        order = self._read(dtype, BYTE_ORDER_AT, _BYTE)
-        self._require(self._builder.not_(self._equal(order, _SWAPPED)))
+        numbers = sorted({np.dtype(code).num for code in _NUMBERS if np.dtype(code) == wanted_dtype})
+        fits = self._builder.and_(
+            self._equal(self._read(self._object, DIMENSIONS_AT, _INT), kind.ndim), self._equal(flags, wanted)
+        )
+        fits = self._builder.and_(fits, self._any(self._equal(number, each) for each in numbers))
+        self._require(self._builder.and_(fits, self._builder.not_(self._equal(order, _SWAPPED))))
 
     def _require_tuple(self, kind: Any) -> None:
         self._require_class(getattr(kind, "instance_class", tuple))
-        self._require_number(self._read(self._object, TUPLE_SIZE_AT, ir.IntType(64)), len(kind))
+        self._require(self._equal(self._read(self._object, TUPLE_SIZE_AT, ir.IntType(64)), len(kind)))
         for number, each in enumerate(kind.types):
             item = self._read(self._object, TUPLE_ITEMS_AT + _POINTER_BYTES * number, _OBJECT)
             self._require(self._builder.call(_check_of(self._module, each), [item]))
-
-    def _require_number(self, found: Any, wanted: int) -> None:
-        self._require(self._equal(found, wanted))
 
     def _equal(self, found: Any, wanted: int) -> Any:
         return self._builder.icmp_unsigned("==", found, ir.Constant(found.type, wanted))

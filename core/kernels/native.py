@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from numba.core import callwrapper as callwrapper
     from numba.core import cgutils as cgutils
     from numba.core import event as event
+    from numba.core import inline_closurecall as inline_closurecall
     from numba.core import types as types
     from numba.core.codegen import JITCodeLibrary as JITCodeLibrary
     from numba.core.compiler import Compiler as Compiler
     from numba.core.compiler import DefaultPassBuilder as DefaultPassBuilder
     from numba.core.compiler_machinery import PassManager as PassManager
+    from numba.core.cpu import CPUContext as CPUContext
     from numba.core.environment import lookup_environment as lookup_environment
     from numba.core.postproc import PostProcessor as PostProcessor
     from numba.core.pythonapi import PythonAPI as PythonAPI
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from numba.core.runtime.nrt import rtsys as rtsys
     from numba.core.targetconfig import TargetConfig as TargetConfig
     from numba.core.transforms import canonicalize_cfg as canonicalize_cfg
+    from numba.core.typing.context import Context as Context
     from numba.extending import intrinsic as intrinsic
     from numba.np import arrayobj as arrayobj
     from numba.np import numpy_support as numpy_support
@@ -43,7 +46,9 @@ UNUSED_BY_KERNELS: Final = ("scipy", "cffi", "yaml")
 configuration file. No kernel uses any of them, and importing them takes longer than importing numba."""
 
 _PLACES: Final = {
+    "CPUContext": "numba.core.cpu",
     "Compiler": "numba.core.compiler",
+    "Context": "numba.core.typing.context",
     "DefaultPassBuilder": "numba.core.compiler",
     "JITCodeLibrary": "numba.core.codegen",
     "NRTContext": "numba.core.runtime.context",
@@ -55,7 +60,8 @@ _PLACES: Final = {
     "canonicalize_cfg": "numba.core.transforms",
     "cpu_target": "numba.core.registry",
     "create_new_function_pass_manager": "llvmlite.binding.newpassmanagers",
-    "event": "numba.core",
+    "event": "numba.core.event",
+    "inline_closurecall": "numba.core.inline_closurecall",
     "intrinsic": "numba.extending",
     "lookup_environment": "numba.core.environment",
     "njit": "numba",
@@ -90,7 +96,8 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _import_numba()
-    globals()[name] = found = getattr(import_module(_PLACES[name]), name)
+    module = import_module(_PLACES[name])
+    globals()[name] = found = module if _PLACES[name].endswith(f".{name}") else getattr(module, name)
     return found
 
 

@@ -15,6 +15,8 @@ from dustream.core.kernels.argument_checks import add_checked_argument
 from dustream.core.kernels.embedded_objects import serialize_object, unserialize
 from dustream.core.kernels.native import (
     Compiler,
+    Context,
+    CPUContext,
     DefaultPassBuilder,
     NRTContext,
     PassManager,
@@ -24,6 +26,7 @@ from dustream.core.kernels.native import (
     callwrapper,
     canonicalize_cfg,
     event,
+    inline_closurecall,
 )
 
 UNUSED_PASSES: Final = frozenset(
@@ -105,9 +108,30 @@ def _post_process_at_last(processor: Any, emit_dels: bool = False, extend_lifeti
 
 def _same_options(options: Any, other: Any) -> bool:
     """numba makes dictionaries of all options to compare them, at every call that it resolves."""
-    if not isinstance(other, TargetConfig):
+    if type(options) is not type(other):
         return False
-    return options._values == other._values or bool(options.values() == other.values())  # type: ignore[no-untyped-call]
+    ours, theirs = options._values, other._values
+    return ours == theirs or all(getattr(options, name) == getattr(other, name) for name in {*ours, *theirs})
+
+
+class _NoCopies:
+    """numba copies a function twice before it writes its code where it is called: once to leave the original as it is,
+    which is made anew for every call anyway, and once to return it, which nobody reads."""
+
+    @staticmethod
+    def deepcopy(value: Any) -> Any:
+        return value
+
+
+_load_registries: Final[dict[type, Any]] = {each: each.load_additional_registries for each in (CPUContext, Context)}
+_with_registries: set[int] = set()
+
+
+def _load_registries_once(context: Any) -> None:
+    """numba looks through its registries at every function, for what was imported since the last one."""
+    if id(context) not in _with_registries:
+        _with_registries.add(id(context))
+        next(load for kind, load in _load_registries.items() if isinstance(context, kind))(context)
 
 
 def _unless_of_locks(tell: Callable[..., None]) -> Callable[..., None]:
@@ -121,6 +145,7 @@ def _unless_of_locks(tell: Callable[..., None]) -> Callable[..., None]:
 
 
 _REPLACEMENTS: Final[dict[tuple[Any, str], Any]] = {
+    (CPUContext, "load_additional_registries"): _load_registries_once,
     (Compiler, "define_pipelines"): _define_pipelines,
     (NRTContext, "get_meminfos"): _meminfos,
     (PostProcessor, "run"): _post_process_at_last,
@@ -129,6 +154,8 @@ _REPLACEMENTS: Final[dict[tuple[Any, str], Any]] = {
     (PythonAPI, "serialize_object"): serialize_object,
     (PythonAPI, "unserialize"): unserialize,
     (callwrapper._ArgManager, "add_arg"): add_checked_argument,
+    (Context, "load_additional_registries"): _load_registries_once,
     (event, "start_event"): _unless_of_locks(event.start_event),
+    (inline_closurecall, "copy"): _NoCopies,
     (event, "end_event"): _unless_of_locks(event.end_event),
 }
