@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -70,6 +72,7 @@ def build_parser(commands: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Errors are one line that says what to do; a traceback is a bug."""
+    atexit.register(gc.freeze)  # else Python looks for cycles among all objects again while it ends
     try:
         code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
