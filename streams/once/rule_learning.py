@@ -21,6 +21,7 @@ from dustream.core.rules.processor import SiteToLearn, newest_decisions, newest_
 from dustream.core.settings import Settings
 from dustream.schemas.cluster import ClusterMember, ClusterUpdate, DecidedRule
 from dustream.schemas.rules import RuleSet
+from dustream.streams.engine.feed import rare_collections
 from dustream.streams.engine.worker_processes import follow_parent, interrupts_ignored, worker_context
 
 URLS_MIN = 5_000  # fewer are learned from sooner by one process than it takes to start others; beside the largest site
@@ -194,4 +195,6 @@ def _learn_in_worker(settings: Settings, connection: Connection) -> None:
             share = _SHARES.decode(connection.recv_bytes())
         except EOFError:
             return
-        connection.send_bytes(_ENCODER.encode(list(_learned(share, settings))))
+        with rare_collections():
+            found = list(_learned(share, settings))
+        connection.send_bytes(_ENCODER.encode(found))
