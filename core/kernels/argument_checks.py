@@ -18,7 +18,7 @@ from dustream.core.kernels.native import callwrapper, cgutils, ir, types
 
 # Offsets in CPython's and numpy's objects, which are a part of their binary interfaces.
 TYPE_AT: Final = 8
-TUPLE_SIZE_AT, TUPLE_ITEMS_AT = 16, 24
+TUPLE_SIZE_AT, TUPLE_ITEMS_AT = 16, tuple.__basicsize__
 DIMENSIONS_AT, DTYPE_AT, FLAGS_AT = 24, 56, 64
 BYTE_ORDER_AT, TYPE_NUMBER_AT = 26, 28  # in a dtype
 

@@ -101,7 +101,7 @@ def _placed(image: Image, environments: dict[str, tuple[Any, ...]]) -> int:
     for place, number, added in image.others:
         write(memory, place, addresses[number] + added)
     if _libc().mprotect(start, len(memory), _READ_AND_EXECUTE):
-        raise OSError(ctypes.get_errno(), "the system does not allow to run compiled code")
+        raise ImportError(f"the system does not allow to run compiled code: {os.strerror(ctypes.get_errno())}")
     _kept.append(memory)
     return start + image.entry
 
