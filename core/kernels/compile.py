@@ -166,7 +166,7 @@ class Kernel(Compiled):
             from dustream.core.kernels.compiler import compiled, sources_of
 
             code = compiled(self, arguments, types)
-            self._files.write(code, sources_of(self))
+            self._files.write(code, sources_of(self, code))
         self._add(code)
 
     def _add(self, code: MachineCode) -> None:

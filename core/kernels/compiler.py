@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from inspect import getclosurevars
 from types import CodeType
@@ -88,16 +89,22 @@ def type_of_intrinsic(function: Intrinsic) -> Any:
     return typing.resolve_value_type(made)
 
 
-def sources_of(kernel: Kernel) -> Sources:
-    """The files of all functions that compiled code contains. Constants of other files are not followed."""
-    found: set[Callable[..., Any]] = set()
+def sources_of(kernel: Kernel, code: MachineCode) -> Sources:
+    """The files of all functions that the code contains, and of the classes that it takes, uses and returns. Constants
+    of other files are not followed."""
+    functions: set[Callable[..., Any]] = set()
+    classes = set(map(object_of, code.objects))
     waiting = [kernel.py_func]
     while waiting:
         function = waiting.pop()
-        if function not in found:
-            found.add(function)
-            waiting += [each.py_func for each in _named_in(function) if isinstance(each, Compiled | Intrinsic)]
-    return sources_now(function.__code__.co_filename for function in found)
+        if function not in functions:
+            functions.add(function)
+            named = list(_named_in(function))
+            classes.update(each for each in named if isinstance(each, type))
+            waiting += [each.py_func for each in named if isinstance(each, Compiled | Intrinsic)]
+    files = {function.__code__.co_filename for function in functions}
+    modules = {getattr(sys.modules[each.__module__], "__file__", None) for each in classes}
+    return sources_now(files.union(filter(None, modules)))
 
 
 def _named_in(function: Callable[..., Any]) -> Iterator[Any]:

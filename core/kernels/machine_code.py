@@ -10,7 +10,7 @@ import os
 import pickle
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -88,7 +88,7 @@ class CodeFiles:
         self._read.add(name)
 
 
-def sources_now(paths: Iterator[str]) -> Sources:
+def sources_now(paths: Iterable[str]) -> Sources:
     """The source files as they are now; none if one of them cannot be found."""
     found = []
     for path in sorted(set(paths)):

@@ -54,10 +54,10 @@ def write(folder: Path, name: str = "Pair", other: int = 2, more: int = 0) -> No
             path.write_text(source)
 
 
-def answer(folder: Path, **environment: str) -> str:
+def answer(folder: Path, program: str = PROGRAM, **environment: str) -> str:
     code = {"NUMBA_CACHE_DIR": str(folder / "code")}
     run = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=folder, env=os.environ | code | environment, capture_output=True, text=True
+        [sys.executable, "-c", program], cwd=folder, env=os.environ | code | environment, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
     return run.stdout.strip()
@@ -87,6 +87,42 @@ def test_code_that_contains_a_changed_function_of_another_file_is_compiled_again
     assert answer(known) == "13 compiled"
     assert answer(known) == "13 from disk"
     assert len(code_files(known)) == 1
+
+
+FIELDS = """
+from typing import NamedTuple
+
+
+class {name}(NamedTuple):
+    {first}: int
+    {second}: int
+"""
+
+READING = """
+from typing import Any
+
+from dustream.core.kernels.compile import kernel
+
+
+@kernel
+def one_of(pair: Any) -> int:
+    return pair.one
+"""
+
+ASKING = """
+import sys, some_kernels, some_fields
+[kind] = [each for name, each in vars(some_fields).items() if name in ("Pair", "Couple")]
+print(some_kernels.one_of(kind(1, 2)), "compiled" if "numba" in sys.modules else "from disk")
+"""
+
+
+def test_code_that_takes_a_changed_class_of_another_file_is_compiled_again(tmp_path: Path) -> None:
+    (tmp_path / "some_kernels.py").write_text(READING)
+    expected = {("Pair", "one", "other"): "1", ("Pair", "other", "one"): "2", ("Couple", "other", "one"): "2"}
+    for (name, first, second), found in expected.items():
+        (tmp_path / "some_fields.py").write_text(FIELDS.format(name=name, first=first, second=second))
+        assert answer(tmp_path, ASKING) == f"{found} compiled"
+        assert answer(tmp_path, ASKING) == f"{found} from disk"
 
 
 def truncate(file: Path) -> None:
