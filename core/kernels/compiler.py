@@ -89,7 +89,7 @@ def type_of_intrinsic(function: Intrinsic) -> Any:
     return typing.resolve_value_type(made)
 
 
-def sources_of(kernel: Kernel, code: MachineCode) -> Sources:
+def sources_of(kernel: Kernel, code: MachineCode) -> Sources | None:
     """The files of all functions that the code contains, and of the classes that it takes, uses and returns. Constants
     of other files are not followed."""
     functions: set[Callable[..., Any]] = set()

@@ -72,8 +72,11 @@ class CodeFiles:
                 if (found := _read(os.path.join(self.folder, name))) is not None:
                     yield found
 
-    def write(self, code: MachineCode, sources: Sources) -> None:
-        """Replaces outdated code for the same types. Without a folder that can be written, other processes compile."""
+    def write(self, code: MachineCode, sources: Sources | None) -> None:
+        """Replaces outdated code for the same types. Without sources, or a folder that can be written, other processes
+        compile for themselves."""
+        if sources is None:
+            return
         content = pickle.dumps((sources, code), pickle.HIGHEST_PROTOCOL)
         name = f"{self._prefix}{_digest(code.types.encode())}{ENDING}"
         path = os.path.join(self.folder, name)
@@ -88,12 +91,12 @@ class CodeFiles:
         self._read.add(name)
 
 
-def sources_now(paths: Iterable[str]) -> Sources:
-    """The source files as they are now; none if one of them cannot be found."""
+def sources_now(paths: Iterable[str]) -> Sources | None:
+    """The source files as they are now; None if one of them is no file, such as standard input."""
     found = []
     for path in sorted(set(paths)):
         if (stamp := _stamp(path)) is None:
-            return ()
+            return None
         found.append((path, *stamp))
     return tuple(found)
 

@@ -154,3 +154,10 @@ def test_without_a_folder_to_write_to_every_process_compiles(tmp_path: Path) -> 
     write(tmp_path)
     (tmp_path / "code").write_text("a file, so that no folder can be made")
     assert answer(tmp_path) == answer(tmp_path) == "3 compiled"
+
+
+def test_code_without_a_source_file_is_not_kept(tmp_path: Path) -> None:
+    write(tmp_path)
+    program = "exec(open('some_kernels.py').read()); import sys; print(answer(), 'numba' in sys.modules)"
+    assert [answer(tmp_path, program) for _ in range(2)] == ["3 True"] * 2
+    assert not code_files(tmp_path)
