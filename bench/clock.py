@@ -1,7 +1,7 @@
 """Whole commands by the clock: what a user waits for, with start-up, reading, rules and writing, beside other tools.
 
     python bench/clock.py [--rounds 3] [--generated 100000,1000000] [--no-beautifulsoup]
-    python bench/clock.py [--only start,real,archive,generated]
+    python bench/clock.py [--only start,real,archive,generated] [--jobs 1,2] [--result clock]
 
 All commands of a collection run one after the other, `--rounds` times; the best round of each counts. *Times* is how
 many times as long as `run --once` (or `run`) with as many jobs. Commands with one job run on one core (`taskset`).
@@ -85,10 +85,12 @@ def best(runs: list[Ran]) -> Ran:
     return min(runs)
 
 
-def compared(name: str, pages: Path, count: int, rounds: int, peers: list[str], work: Path) -> list[Table]:
+def compared(
+    name: str, pages: Path, count: int, rounds: int, peers: list[str], work: Path, all_jobs: list[int]
+) -> list[Table]:
     """The table of a collection, and those of where the time and the memory go."""
     commands: dict[tuple[str, int], Callable[[], Ran]] = {}
-    for jobs in (1, 2):
+    for jobs in all_jobs:
         for once in ("--once", ""):
             commands[f"dustream run {once}".strip(), jobs] = partial(ours, pages, work / "out", jobs, *once.split())
         for each in peers:
@@ -105,7 +107,7 @@ def compared(name: str, pages: Path, count: int, rounds: int, peers: list[str], 
     rows: list[list[Any]] = []
     for (label, jobs), ran in found.items():
         to_ours = [ran.seconds / found[command, jobs].seconds for command in ("dustream run --once", "dustream run")]
-        to_one_job = found[label, 1].seconds / ran.seconds
+        to_one_job = found[label, 1].seconds / ran.seconds if 1 in all_jobs else ""
         rows.append([label, jobs, ran.seconds, *to_ours, to_one_job, 1e6 * ran.seconds / count])
     return [
         Table(f"{name}: {count:,} pages, {pages.stat().st_size / 1e6:,.0f} MB", columns, rows),
@@ -205,6 +207,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--generated", default="100000,1000000")
     parser.add_argument("--only", default="start,real,archive,generated")
+    parser.add_argument("--jobs", default="1,2")
+    parser.add_argument("--result", default="clock", help="the file in bench/results, without its ending")
     parser.add_argument("--no-beautifulsoup", action="store_true")
     parser.add_argument("--busy", action="store_true")
     args = parser.parse_args()
@@ -215,7 +219,7 @@ def main() -> None:
     tables: list[Table] = []
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        only = args.only.split(",")
+        only, jobs = args.only.split(","), [int(each) for each in args.jobs.split(",")]
         for options in ((), ("--once",)):
             _fixed_mb(work, *options)
         if "start" in only:
@@ -224,20 +228,20 @@ def main() -> None:
         if "real" in only and data is not None:
             pages = work / "real.jsonl"
             peers = ["rensa"] if args.no_beautifulsoup else ["rensa", "datasketch"]
-            tables += compared("Real pages, JSON lines", pages, write_real(pages, data), args.rounds, peers, work)
+            tables += compared("Real pages, JSON lines", pages, write_real(pages, data), args.rounds, peers, work, jobs)
             pages.unlink()
         if "archive" in only and data is not None:
             pages = work / "real.warc.gz"
-            tables += compared("Real pages, WARC", pages, write_archive(pages, data), args.rounds, [], work)
+            tables += compared("Real pages, WARC", pages, write_archive(pages, data), args.rounds, [], work, jobs)
             pages.unlink()
         for count in map(int, args.generated.split(",")) if "generated" in only else ():
             pages = work / f"generated-{count}.jsonl"
             found = write_generated(pages, count)
-            tables += compared(f"Generated web of {count:,}, JSON lines", pages, found, 1, ["rensa"], work)
+            tables += compared(f"Generated web of {count:,}, JSON lines", pages, found, 1, ["rensa"], work, jobs)
             pages.unlink()
     for table in tables:
         print(f"\n{table.title}\n\n{table.markdown()}")
-    write_result("clock", tables)
+    write_result(args.result, tables)
 
 
 if __name__ == "__main__":
