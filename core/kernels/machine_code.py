@@ -54,7 +54,8 @@ class CodeFiles:
 
     def __init__(self, source: str, name: str, line: int) -> None:
         self._source = source
-        self._prefix = f"{Path(source).stem}.{name.replace('<', '').replace('>', '')}-{line}.{_made_for()}."
+        self._kernel = f"{Path(source).stem}.{name.replace('<', '').replace('>', '')}-"
+        self._prefix = f"{self._kernel}{line}.{_made_for()}."
         self._read: set[str] = set()
 
     @property
@@ -86,9 +87,17 @@ class CodeFiles:
             with open(beside, "wb") as file:
                 file.write(zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "little") + content)
             os.replace(beside, path)
+            self._remove_moved()
         except OSError:
             return
         self._read.add(name)
+
+    def _remove_moved(self) -> None:
+        """What was compiled when the function stood at another line of the file."""
+        for prefix, names in _listed(self.folder).items():
+            is_ours = prefix.startswith(self._kernel) and prefix.endswith(f".{_made_for()}.")
+            for name in names if is_ours and prefix != self._prefix else ():
+                os.unlink(os.path.join(self.folder, name))
 
 
 def sources_now(paths: Iterable[str]) -> Sources | None:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from numba.core.compiler import Compiler as Compiler
     from numba.core.compiler import DefaultPassBuilder as DefaultPassBuilder
     from numba.core.compiler_machinery import PassManager as PassManager
-    from numba.core.cpu import CPUContext as CPUContext
     from numba.core.environment import lookup_environment as lookup_environment
     from numba.core.postproc import PostProcessor as PostProcessor
     from numba.core.pythonapi import PythonAPI as PythonAPI
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from numba.core.runtime.nrt import rtsys as rtsys
     from numba.core.targetconfig import TargetConfig as TargetConfig
     from numba.core.transforms import canonicalize_cfg as canonicalize_cfg
-    from numba.core.typing.context import Context as Context
     from numba.extending import intrinsic as intrinsic
     from numba.np import arrayobj as arrayobj
     from numba.np import numpy_support as numpy_support
@@ -46,9 +44,7 @@ UNUSED_BY_KERNELS: Final = ("scipy", "cffi", "yaml")
 configuration file. No kernel uses any of them, and importing them takes longer than importing numba."""
 
 _PLACES: Final = {
-    "CPUContext": "numba.core.cpu",
     "Compiler": "numba.core.compiler",
-    "Context": "numba.core.typing.context",
     "DefaultPassBuilder": "numba.core.compiler",
     "JITCodeLibrary": "numba.core.codegen",
     "NRTContext": "numba.core.runtime.context",

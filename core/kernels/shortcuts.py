@@ -15,8 +15,6 @@ from dustream.core.kernels.argument_checks import add_checked_argument
 from dustream.core.kernels.embedded_objects import serialize_object, unserialize
 from dustream.core.kernels.native import (
     Compiler,
-    Context,
-    CPUContext,
     DefaultPassBuilder,
     NRTContext,
     PassManager,
@@ -123,17 +121,6 @@ class _NoCopies:
         return value
 
 
-_load_registries: Final[dict[type, Any]] = {each: each.load_additional_registries for each in (CPUContext, Context)}
-_with_registries: set[int] = set()
-
-
-def _load_registries_once(context: Any) -> None:
-    """numba looks through its registries at every function, for what was imported since the last one."""
-    if id(context) not in _with_registries:
-        _with_registries.add(id(context))
-        next(load for kind, load in _load_registries.items() if isinstance(context, kind))(context)
-
-
 def _unless_of_locks(tell: Callable[..., None]) -> Callable[..., None]:
     """Events of numba's locks, at every call of LLVM, are for nobody."""
 
@@ -145,7 +132,6 @@ def _unless_of_locks(tell: Callable[..., None]) -> Callable[..., None]:
 
 
 _REPLACEMENTS: Final[dict[tuple[Any, str], Any]] = {
-    (CPUContext, "load_additional_registries"): _load_registries_once,
     (Compiler, "define_pipelines"): _define_pipelines,
     (NRTContext, "get_meminfos"): _meminfos,
     (PostProcessor, "run"): _post_process_at_last,
@@ -154,7 +140,6 @@ _REPLACEMENTS: Final[dict[tuple[Any, str], Any]] = {
     (PythonAPI, "serialize_object"): serialize_object,
     (PythonAPI, "unserialize"): unserialize,
     (callwrapper._ArgManager, "add_arg"): add_checked_argument,
-    (Context, "load_additional_registries"): _load_registries_once,
     (event, "start_event"): _unless_of_locks(event.start_event),
     (inline_closurecall, "copy"): _NoCopies,
     (event, "end_event"): _unless_of_locks(event.end_event),

@@ -125,6 +125,14 @@ def test_code_that_takes_a_changed_class_of_another_file_is_compiled_again(tmp_p
         assert answer(tmp_path, ASKING) == f"{found} from disk"
 
 
+def test_code_of_a_function_that_moved_within_its_file_is_replaced(known: Path) -> None:
+    module = known / "some_kernels.py"
+    module.write_text("# a line more\n" + module.read_text())
+    assert answer(known) == "3 compiled"
+    assert answer(known) == "3 from disk"
+    assert len(code_files(known)) == 1
+
+
 def truncate(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-100])
 
