@@ -1,7 +1,7 @@
 """Machine code on disk, one file for each kernel and each types of its arguments.
 
 A file is used by the version of Python and numba and the kind of processor that it was made for, as long as the source
-files of all functions that the kernel contains are unchanged.
+files of all functions and classes that the kernel contains are unchanged.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import blake2b
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from platform import machine
 from typing import Any, Final, NamedTuple
@@ -22,6 +23,7 @@ FORMAT: Final = 1
 FOLDER_VARIABLE: Final = "NUMBA_CACHE_DIR"
 ENDING: Final = ".kernel"
 _CHECKSUM_BYTES: Final = 4
+_FEATURES: Final = ("vendor", "cpu family", "model", "flags", "CPU", "Features")  # lines of x86, then of ARM
 
 Sources = tuple[tuple[str, int, int], ...]
 """Source files, with their times of change and sizes."""
@@ -87,10 +89,10 @@ class CodeFiles:
             with open(beside, "wb") as file:
                 file.write(zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "little") + content)
             os.replace(beside, path)
+            self._read.add(name)
             self._remove_moved()
         except OSError:
             return
-        self._read.add(name)
 
     def _remove_moved(self) -> None:
         """What was compiled when the function stood at another line of the file."""
@@ -174,8 +176,8 @@ def _processor() -> str:
     """What the processor can do: code is made for all of it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            lines = iter(file.readline, "\n")
-            return "".join(line for line in lines if line.startswith(("vendor", "cpu family", "model", "flags")))
+            first = takewhile(str.strip, file)  # the lines of the first processor
+            return "".join(line for line in first if line.startswith(_FEATURES))
     except OSError:
         from platform import processor
 
