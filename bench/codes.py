@@ -24,7 +24,7 @@ from pages import data_folder, real_pages
 from result_files import Table, write_result
 
 from dustream.core.text.code_parameters import DEFAULT_ANCHORS
-from dustream.core.text.feature_code import feature_code, purified_paragraphs
+from dustream.core.text.feature_code import feature_code, purify
 from dustream.core.text.repeatability import information_loss_max, repeatability
 from dustream.core.text.scan import scan
 
@@ -102,7 +102,7 @@ def md5(text: str) -> str:
 
 
 def purified(page: Page, chars_max: int = 1 << 30) -> str:
-    return "".join(purified_paragraphs(page.text, chars_max))
+    return "".join(purify(page.text, chars_max).paragraphs)
 
 
 def code_of(page: Page) -> str:

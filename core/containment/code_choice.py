@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from dustream.core.text.code_parameters import OTHER_SCRIPTS, CodeParameters
 from dustream.core.text.extractors import CodesFor
-from dustream.core.text.feature_code import feature_code
+from dustream.core.text.feature_code import code_and_language
 from dustream.core.text.language import SAMPLE_BYTES
 
 CodeOf = Callable[[bytes], str]
@@ -32,6 +32,6 @@ def _may_be_cjk(utf8: bytes) -> bool:
 
 def _code(utf8: bytes, parameters: CodeParameters, *, is_cjk: bool) -> str:
     """The code, or "" if the text has too little content, or if it must be CJK and is not."""
-    found = feature_code(utf8.decode("utf-8", "replace"), parameters)
-    is_wanted = len(found.code) >= parameters.code_chars_min and not (is_cjk and found.language == OTHER_SCRIPTS)
-    return found.code if is_wanted else ""
+    code, language = code_and_language(utf8.decode("utf-8", "replace"), parameters)
+    is_wanted = len(code) >= parameters.code_chars_min and not (is_cjk and language == OTHER_SCRIPTS)
+    return code if is_wanted else ""

@@ -35,20 +35,25 @@ RUNNER_UP_SHARE_MAX = 0.75
 
 # A script used by one language only is better evidence than letter statistics. Order matters: Japanese and Korean pages
 # contain Han characters, too.
-_SCRIPTS = (
-    ("ja", re.compile("[\u3041-\u30ff]+")),
-    ("ko", re.compile("[\uac00-\ud7a3\u1100-\u11ff]+")),
-    ("zh", re.compile("[\u3400-\u4dbf\u4e00-\u9fff]+")),
-    ("th", re.compile("[\u0e01-\u0e5b]+")),
-    ("lo", re.compile("[\u0e81-\u0edf]+")),
-    ("km", re.compile("[\u1780-\u17ff]+")),
-    ("my", re.compile("[\u1000-\u109f]+")),
-)
+_SCRIPTS = {
+    "ja": ((0x3041, 0x30FF),),
+    "ko": ((0xAC00, 0xD7A3), (0x1100, 0x11FF)),
+    "zh": ((0x3400, 0x4DBF), (0x4E00, 0x9FFF)),
+    "th": ((0x0E01, 0x0E5B),),
+    "lo": ((0x0E81, 0x0EDF),),
+    "km": ((0x1780, 0x17FF),),
+    "my": ((0x1000, 0x109F),),
+}
+_SCRIPTS_END = 0xD7A4
+_SCRIPT_LANGUAGES = tuple(_SCRIPTS)
+_NO_SCRIPT = len(_SCRIPTS)
 _SCRIPT_SHARE_MIN = 0.1
 
 _SUBTAG = re.compile(r"\s*([A-Za-z]{2,3})(?![A-Za-z0-9])")
 
 LANGUAGES = tuple(FUNCTION_WORDS)
+
+Chars = NDArray[np.uint32]
 
 
 @lru_cache(maxsize=TAGS_CACHED_MAX)
@@ -70,7 +75,7 @@ def detect_language(text: str | bytes, tokens: NDArray[np.uint64] | None = None)
 
 def language_of(data: NDArray[np.uint8], has_script: bool, by_words: int) -> str:
     """The language of a text in UTF-8, given the results of `may_have_script` and `language_of_tokens`."""
-    lang = by_script(_sample(data)) if has_script else ""
+    lang = script_language(chars_of(_sample(data))) if has_script else ""
     return lang or (LANGUAGES[by_words] if by_words >= 0 else _by_letters(_sample(data)))
 
 
@@ -80,21 +85,43 @@ def _sample(data: NDArray[np.uint8]) -> str:
 
 @kernel
 def may_have_script(data: NDArray[np.uint8]) -> bool:
-    """Whether the sample has a lead byte of the scripts of `by_script`; most texts do not."""
+    """Whether the sample has a lead byte of the scripts of `script_language`; most texts do not."""
     has = False
     for i in range(min(SAMPLE_BYTES, data.size)):
         has |= 0xE0 <= data[i] <= 0xED and data[i] != 0xE2  # E2: dashes, quotes, arrows
     return has
 
 
-def by_script(sample: str) -> str:
+def chars_of(text: str) -> Chars:
+    """The characters of a text as numbers."""
+    return np.frombuffer(bytearray(text.encode("utf-32-le", "surrogatepass")), dtype=np.uint32)
+
+
+def script_language(sample: Chars) -> str:
     """The language of the sample's script, "" if several languages use that script."""
-    if sample.isascii():
-        return ""
-    for lang, script in _SCRIPTS:
-        if sum(map(len, script.findall(sample))) > _SCRIPT_SHARE_MIN * len(sample):
-            return lang
-    return ""
+    number = _script_of(sample, _script_table())
+    return _SCRIPT_LANGUAGES[number] if number >= 0 else ""
+
+
+@kernel
+def _script_of(sample: Chars, scripts: NDArray[np.uint8]) -> int:
+    counts = np.zeros(_NO_SCRIPT + 1, dtype=np.int64)
+    for char in sample:
+        counts[scripts[char] if char < _SCRIPTS_END else _NO_SCRIPT] += 1
+    for number in range(_NO_SCRIPT):
+        if counts[number] > _SCRIPT_SHARE_MIN * sample.size:
+            return number
+    return -1
+
+
+@cache
+def _script_table() -> NDArray[np.uint8]:
+    """By character, the number of its script."""
+    table = np.full(_SCRIPTS_END, _NO_SCRIPT, dtype=np.uint8)
+    for number, ranges in enumerate(_SCRIPTS.values()):
+        for first, last in ranges:
+            table[first : last + 1] = number
+    return table
 
 
 def _by_letters(sample: str) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dustream.core.errors import BadSetting
 from dustream.core.text.code_parameters import DEFAULT_ANCHORS, DEFAULT_PARAMETERS, CodeParameters
-from dustream.core.text.feature_code import feature_code, purified_paragraphs
+from dustream.core.text.feature_code import feature_code, purify
 from dustream.core.text.repeatability import repeatability
 from dustream.core.text.scan import scan
 
@@ -180,7 +180,7 @@ def test_parameters_that_make_no_sense_are_refused() -> None:
 def test_any_text_has_a_code_of_its_own_characters(text: str) -> None:
     found = feature_code(text)
     kept = "".join(paragraph.text for paragraph in found.paragraphs)
-    assert kept == "".join(purified_paragraphs(text, DEFAULT_PARAMETERS.text_chars_max))
+    assert kept == "".join(purify(text, DEFAULT_PARAMETERS.text_chars_max).paragraphs)
     assert set(found.code) <= set(kept)
     assert len(found.code) >= min(len(kept), DEFAULT_PARAMETERS.code_chars_min)
     assert feature_code("\n".join(paragraph.text for paragraph in found.paragraphs)) == found
