@@ -1,10 +1,10 @@
 """Whole commands by the clock: what a user waits for, with start-up, reading, rules and writing, beside other tools.
 
     python bench/clock.py [--rounds 3] [--generated 100000,1000000] [--no-beautifulsoup]
-    python bench/clock.py [--only start,real,archive,generated] [--jobs 1,2] [--result clock]
+    python bench/clock.py [--only start,real,archive,generated,texts] [--jobs 1,2] [--texts 200000] [--result clock]
 
 All commands of a collection run one after the other, `--rounds` times; the best round of each counts. *Times* is how
-many times as long as `run --once` (or `run`) with as many jobs. Commands with one job run on one core (`taskset`).
+many times as long as our command with as many jobs. Commands with one job run on one core (`taskset`).
 A run on a busy machine is refused without --busy.
 """
 
@@ -25,6 +25,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
@@ -32,11 +34,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from pages import data_folder, read_jsonl_zst
 from result_files import Table, write_result
 
+import dustream
+
 HERE = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
 REAL = ("A_kafka_site", "C_pages_multisite")
+RUN = ("dustream run --once", "dustream run")
+DEDUPE = "dustream dedupe"
 PEERS = {"rensa": "resiliparse + rensa", "datasketch": "BeautifulSoup + datasketch"}
 LOAD_MAX = 0.7
+ROW_GROUP_ROWS = 10_000
 IN_WORKERS = ("read", "sign")
 ONE_PAGE = {"url": "http://a.example/", "html": "<html><title>One</title><p>" + "some words of a page " * 20}
 
@@ -60,6 +67,12 @@ def ours(pages: Path, out: Path, jobs: int, *options: str) -> Ran:
     stages = {name: took for name, took in summary["seconds_per_stage"].items() if jobs == 1 or name not in IN_WORKERS}
     stages = {"start and end": ran.seconds - summary["seconds"], **stages}
     return ran._replace(peak_mb=summary["peak_memory_mb"], stages=stages)
+
+
+def dedupe(texts: Path, out: Path, jobs: int) -> Ran:
+    shutil.rmtree(out, ignore_errors=True)
+    command = [str(BIN / "dustream"), "dedupe", str(texts), "--out", str(out), "--quiet", "--jobs", str(jobs)]
+    return timed([*_cores(jobs), *command])
 
 
 def peer(name: str, pages: Path, out: Path, jobs: int) -> Ran:
@@ -86,13 +99,23 @@ def best(runs: list[Ran]) -> Ran:
 
 
 def compared(
-    name: str, pages: Path, count: int, rounds: int, peers: list[str], work: Path, all_jobs: list[int]
+    name: str,
+    pages: Path,
+    count: int,
+    rounds: int,
+    peers: list[str],
+    work: Path,
+    all_jobs: list[int],
+    our_commands: tuple[str, ...] = RUN,
 ) -> list[Table]:
     """The table of a collection, and those of where the time and the memory go."""
     commands: dict[tuple[str, int], Callable[[], Ran]] = {}
     for jobs in all_jobs:
-        for once in ("--once", ""):
-            commands[f"dustream run {once}".strip(), jobs] = partial(ours, pages, work / "out", jobs, *once.split())
+        for command in our_commands:
+            if command == DEDUPE:
+                commands[command, jobs] = partial(dedupe, pages, work / "out", jobs)
+            else:
+                commands[command, jobs] = partial(ours, pages, work / "out", jobs, *command.split()[2:])
         for each in peers:
             commands[PEERS[each], jobs] = partial(peer, each, pages, work / "keep.txt", jobs)
     runs: dict[tuple[str, int], list[Ran]] = {}
@@ -103,10 +126,11 @@ def compared(
             runs.setdefault(key, []).append(run())
             print(f"{name}, round {number + 1}: {key[0]}, {key[1]} jobs: {runs[key][-1].seconds:.1f} s", flush=True)
     found = {key: best(each) for key, each in runs.items()}
-    columns = ["", "jobs", "s", "times --once", "times run", "times as fast as 1 job", "µs a page"]
+    times = [f"times {command.split()[-1]}" for command in our_commands]
+    columns = ["", "jobs", "s", *times, "times as fast as 1 job", "µs a page"]
     rows: list[list[Any]] = []
     for (label, jobs), ran in found.items():
-        to_ours = [ran.seconds / found[command, jobs].seconds for command in ("dustream run --once", "dustream run")]
+        to_ours = [ran.seconds / found[command, jobs].seconds for command in our_commands]
         to_one_job = found[label, 1].seconds / ran.seconds if 1 in all_jobs else ""
         rows.append([label, jobs, ran.seconds, *to_ours, to_one_job, 1e6 * ran.seconds / count])
     return [
@@ -202,11 +226,27 @@ def write_generated(path: Path, pages: int) -> int:
         return sum(1 for _ in file)
 
 
+def write_texts(path: Path, work: Path, count: int) -> int:
+    """The main text of the pages of a generated web; how many there are."""
+    web, urls, texts = work / "web.jsonl", list[str](), list[str]()
+    write_generated(web, count * 6 // 5)  # some have no text
+    with web.open("rb") as lines:
+        for page in map(json.loads, lines):
+            text = dustream.extract(page["html"]).text if isinstance(page.get("html"), str) else ""
+            if text and len(texts) < count:
+                urls.append(page["url"])
+                texts.append(text)
+    web.unlink()
+    pq.write_table(pa.table({"url": urls, "text": texts}), path, row_group_size=ROW_GROUP_ROWS)
+    return len(texts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--generated", default="100000,1000000")
-    parser.add_argument("--only", default="start,real,archive,generated")
+    parser.add_argument("--only", default="start,real,archive,generated,texts")
+    parser.add_argument("--texts", type=int, default=200_000)
     parser.add_argument("--jobs", default="1,2")
     parser.add_argument("--result", default="clock", help="the file in bench/results, without its ending")
     parser.add_argument("--no-beautifulsoup", action="store_true")
@@ -224,10 +264,9 @@ def main() -> None:
             _fixed_mb(work, *options)
         if "start" in only:
             tables.append(start_up(work, max(args.rounds, 5)))
-        data = data_folder()
+        data, peers = data_folder(), ["rensa"] if args.no_beautifulsoup else ["rensa", "datasketch"]
         if "real" in only and data is not None:
             pages = work / "real.jsonl"
-            peers = ["rensa"] if args.no_beautifulsoup else ["rensa", "datasketch"]
             tables += compared("Real pages, JSON lines", pages, write_real(pages, data), args.rounds, peers, work, jobs)
             pages.unlink()
         if "archive" in only and data is not None:
@@ -239,6 +278,10 @@ def main() -> None:
             found = write_generated(pages, count)
             tables += compared(f"Generated web of {count:,}, JSON lines", pages, found, 1, ["rensa"], work, jobs)
             pages.unlink()
+        if "texts" in only:
+            texts = work / "texts.parquet"
+            found = write_texts(texts, work, args.texts)
+            tables += compared("Texts, Parquet", texts, found, 1, peers, work, jobs, (DEDUPE, *RUN))
     for table in tables:
         print(f"\n{table.title}\n\n{table.markdown()}")
     write_result(args.result, tables)

@@ -1,6 +1,7 @@
-"""What people use today to deduplicate a crawl, as commands: pages in JSON lines → a list of the URLs to keep.
+"""What people use today to deduplicate a crawl, as commands: pages in JSON lines, or texts in Parquet → a list of the
+URLs to keep.
 
-    python bench/crawl_peers.py rensa|datasketch pages.jsonl keep.txt [--jobs 2]
+    python bench/crawl_peers.py rensa|datasketch pages.jsonl|texts.parquet keep.txt [--jobs 2]
 
 `rensa`: main text by resiliparse, MinHash and LSH by rensa. `datasketch`: text by BeautifulSoup, MinHash and LSH by
 datasketch. Both compare sets of 5 words. With several jobs, processes extract and hash; one fills the index.
@@ -20,7 +21,7 @@ from typing import Any
 THRESHOLD = 0.9
 PERMUTATIONS = 128
 BANDS = 16
-LINES_A_TASK = 64
+ROWS_A_TASK = 64
 
 
 def shingles_of(text: str) -> set[str]:
@@ -28,33 +29,51 @@ def shingles_of(text: str) -> set[str]:
     return {" ".join(tokens[at : at + 5]) for at in range(max(1, len(tokens) - 4))} if tokens else set()
 
 
-def page_of(line: bytes) -> tuple[str, str]:
+Row = bytes | tuple[str, str]
+"""A line of JSON, or a URL and its text."""
+
+
+def rows_of(path: str) -> Iterator[Row]:
+    if not path.endswith(".parquet"):
+        with open(path, "rb") as lines:
+            yield from lines
+        return
+    import pyarrow.parquet as pq
+
+    for batch in pq.ParquetFile(path).iter_batches(columns=["url", "text"]):
+        columns = batch.to_pydict()
+        yield from zip(columns["url"], columns["text"], strict=True)
+
+
+def text_of(row: Row, extract: Callable[[str], str]) -> tuple[str, str]:
+    if isinstance(row, tuple):
+        return row
     try:
-        page = json.loads(line)
+        page = json.loads(row)
     except ValueError:
         return "", ""
     html = page.get("html") or base64.b64decode(page.get("body") or "").decode("utf-8", "replace")
-    return page.get("url") or "", html
+    return page.get("url") or "", extract(html)
 
 
-def rensa_page(line: bytes) -> tuple[str, Any]:
+def rensa_page(row: Row) -> tuple[str, Any]:
     from rensa import RMinHash
     from resiliparse.extract.html2text import extract_plain_text
 
-    url, html = page_of(line)
-    found = shingles_of(extract_plain_text(html, main_content=True))
+    url, text = text_of(row, lambda html: extract_plain_text(html, main_content=True))
+    found = shingles_of(text)
     minhash = RMinHash(num_perm=PERMUTATIONS, seed=42)
     minhash.update(list(found))
     return url, minhash if found else None
 
 
-def datasketch_page(line: bytes) -> tuple[str, Any]:
+def datasketch_page(row: Row) -> tuple[str, Any]:
     from bs4 import BeautifulSoup
     from datasketch import MinHash
 
     warnings.simplefilter("ignore")
-    url, html = page_of(line)
-    found = shingles_of(BeautifulSoup(html, "html.parser").get_text(" "))
+    url, text = text_of(row, lambda html: BeautifulSoup(html, "html.parser").get_text(" "))
+    found = shingles_of(text)
     minhash = MinHash(num_perm=PERMUTATIONS)
     minhash.update_batch([shingle.encode() for shingle in found])
     return url, minhash if found else None
@@ -72,7 +91,7 @@ def datasketch_index() -> Any:
     return MinHashLSH(threshold=THRESHOLD, num_perm=PERMUTATIONS)
 
 
-PEERS: dict[str, tuple[Callable[[bytes], tuple[str, Any]], Callable[[], Any]]] = {
+PEERS: dict[str, tuple[Callable[[Row], tuple[str, Any]], Callable[[], Any]]] = {
     "rensa": (rensa_page, rensa_index),
     "datasketch": (datasketch_page, datasketch_index),
 }
@@ -98,8 +117,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     args = parser.parse_args()
     read, make_index = PEERS[args.peer]
-    with open(args.pages, "rb") as lines, open(args.keep, "w") as keep, multiprocessing.Pool(args.jobs) as pool:
-        pages = map(read, lines) if args.jobs == 1 else pool.imap(read, lines, LINES_A_TASK)
+    with open(args.keep, "w") as keep, multiprocessing.Pool(args.jobs) as pool:
+        rows = rows_of(args.pages)
+        pages = map(read, rows) if args.jobs == 1 else pool.imap(read, rows, ROWS_A_TASK)
         count = 0
         for url in kept(pages, make_index()):
             keep.write(url + "\n")

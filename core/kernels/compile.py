@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, update_wrapper
-from inspect import signature
+from inspect import Signature, signature
 from typing import Any, TypeVar, cast
 
 from dustream.core.kernels.argument_types import argument_types, without_subclass
@@ -134,8 +134,12 @@ class Kernel(Compiled):
         except OtherArguments:
             raise TypeError(f"{self.py_func.__qualname__} cannot take ({argument_types(arguments)})") from None
 
+    @cached_property
+    def _signature(self) -> Signature:
+        return signature(self.py_func)
+
     def _all_arguments(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        bound = signature(self.py_func).bind(*arguments, **named)
+        bound = self._signature.bind(*arguments, **named)
         bound.apply_defaults()
         return bound.args
 
