@@ -27,7 +27,8 @@ BATCH_MESSAGES_MAX = 1_024
 GATHERED_MESSAGES = 512  # collected from feeds before the tasks run: every step has a fixed cost
 COMMIT_MESSAGES = 20_000
 COMMIT_WRITES = 100_000
-COMMIT_INTERVAL_S = 2.0  # a killed run loses at most this
+COMMIT_INTERVAL_S = 2.0
+OVERDUE_TIMES = 2  # a killed run loses at most so many times of these
 TASK_PREFIX = b"task/"
 FAILED_MESSAGE_EXCERPT_BYTES = 400
 
@@ -187,12 +188,12 @@ class EmbeddedEngine:
         self._committed_at = self._clock()
         self.seconds["commit"] += time.perf_counter() - started
 
-    def _is_due(self) -> bool:
+    def _is_due(self, times: int = 1) -> bool:
         """The time of a commit affects only how much work a killed run repeats."""
         return (
-            self._processed_since_commit >= self._commit_messages
-            or self._writes_since_commit >= COMMIT_WRITES
-            or self._clock() - self._committed_at >= COMMIT_INTERVAL_S
+            self._processed_since_commit >= times * self._commit_messages
+            or self._writes_since_commit >= times * COMMIT_WRITES
+            or self._clock() - self._committed_at >= times * COMMIT_INTERVAL_S
         )
 
     def _drain(self) -> Iterator[Iterable[Change]]:
@@ -205,9 +206,8 @@ class EmbeddedEngine:
                 yield view.drain()
 
     def _settle(self) -> None:
-        """Run the tasks until all queues are empty, and commit if it is due."""
-        if self._changes and self._is_due():
-            self.commit()
+        """Run the tasks until all queues are empty, and commit if it is due: then no message need be stored. While they
+        do not get empty, only what is long due is committed."""
         busy = True
         while busy:
             busy = False
@@ -215,8 +215,10 @@ class EmbeddedEngine:
                 if task.queue:
                     busy = True
                     self._step(task)
-                    if self._is_due():
+                    if self._is_due(OVERDUE_TIMES):
                         self.commit()
+        if self._is_due():
+            self.commit()
 
     def _rest(self) -> None:
         """After the last input: do the postponed work, in the topology's order, until no task sends anything. Messages
