@@ -16,13 +16,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from dustream.core.errors import DiskFailure, StateMismatch
+from dustream.core.errors import DiskFailure, StateMismatch, Unavailable
 from dustream.streams.disk import describe
 from dustream.streams.store.base import Change
 from dustream.streams.store.rocks import MEMORY_BYTES, RocksStore
 
 EXTENT_FILE = "EXTENT.json"
 BATCHES_KEY = b"meta/batches"
+OPENINGS_MAX = 100
 SYNC_INTERVAL_S = 2.0  # syncing every small batch would take longer than writing it
 
 
@@ -62,15 +63,41 @@ _REMEDY = "restore the folder from a copy, or use a fresh --state and run the in
 
 
 def open_to_read(path: Path) -> RocksStore:
-    """The state in a folder, checked for lost batches, opened read-only."""
+    """The state in a folder, checked for lost batches, opened read-only.
+
+    A run may be writing it. RocksDB reads the list of tables first and the log after it: what a run moves from the log
+    to a table meanwhile is in neither, and an old table may be gone. The list shows that: then the state is opened
+    again.
+    """
     expected = read_extent(path)
-    store = RocksStore(path, read_only=True)
+    for _ in range(OPENINGS_MAX):
+        before = _table_list(path)
+        try:
+            store = RocksStore(path, read_only=True)
+        except StateMismatch:
+            if _table_list(path) == before:
+                raise
+            continue
+        if _table_list(path) == before:
+            break
+        store.close()
+    else:
+        raise Unavailable(f"the state in {path} is written faster than it can be opened: try again")
     try:
         require_whole(path, expected, store)
     except StateMismatch:
         store.close()
         raise
     return store
+
+
+def _table_list(path: Path) -> tuple[str, int] | None:
+    """The file with the list of RocksDB's tables, and how long it is: a list is only added to."""
+    try:
+        name = (path / "CURRENT").read_text().strip()
+        return name, (path / name).stat().st_size
+    except FileNotFoundError:
+        return None
 
 
 class MeasuredStore:
