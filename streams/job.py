@@ -7,7 +7,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,12 +19,16 @@ from msgspec import Struct
 
 from dustream.core.errors import BadSetting, UnreadableInput
 from dustream.core.kernels.compile import compile_clock
-from dustream.core.pipeline import PAGES, pipeline
+from dustream.core.pipeline import CONTAINMENT, PAGES, TIER2, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
+from dustream.core.tier2.partition_map import map_from_bytes, map_to_bytes
+from dustream.core.topology import Topology
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.status import Role
-from dustream.streams.embedded.engine import EmbeddedEngine, Opening
+from dustream.streams.embedded.beside import BesideRequest, TasksBeside
+from dustream.streams.embedded.engine import EmbeddedEngine
+from dustream.streams.embedded.tasks import Opening
 from dustream.streams.engine.alarms import AlarmLine
 from dustream.streams.engine.chunks import ChunkSpan, InputPlan, plan_inputs, read_chunks
 from dustream.streams.engine.counts import add_counts, added
@@ -46,6 +50,7 @@ from dustream.streams.store.memory import MemoryStore
 
 STATE_FOLDER = "state"  # under --out
 MEMORY_MB, MEMORY_MB_MIN = 224, 8  # for caches
+COMPARING = (TIER2, CONTAINMENT)  # with several jobs, in a process of their own
 ALARMS_SHOWN = 10  # in the summary; all are in alarms.jsonl
 
 
@@ -150,17 +155,42 @@ def run_job(request: RunRequest, watcher: Watcher | None = None) -> RunSummary:
     if request.state is None:
         return _run_once(request, paths, watcher)
     memory_bytes = request.memory_mb << 20
-    store = open_state(request.state, request.settings, memory_bytes * 3 // 7)
+    beside_bytes = memory_bytes // 7 if request.jobs > 1 else 0
+    store = open_state(request.state, request.settings, memory_bytes * 3 // 7 - beside_bytes)
     try:
         cells = state_map(store, request.settings, request.partition_map, request.state)
         input_ends = all(path != "-" and os.path.isfile(path) for path in paths)  # a pipe may never end
-        topology = pipeline(request.settings, cells, memory_bytes * 4 // 7, input_ends=input_ends)
-        do_parts = partial(learn_parts, request.settings, request.jobs) if request.jobs > 1 else lambda parts: None
-        open_engine = partial(EmbeddedEngine, topology, store, on_open=watcher.opening, do_parts=do_parts)
-        results = StoredResults(store, request.settings.partitions)
-        return _Run(request, paths, store, open_engine, results, watcher).run()
+        make_topology = partial(
+            _topology, request.settings, map_to_bytes(cells), memory_bytes * 4 // 7, input_ends=input_ends
+        )
+        beside = BesideRequest(make_topology, COMPARING, request.state, beside_bytes)
+        with ExitStack() as opened:
+            open_engine = partial(_open_engine, request, watcher, store, beside, opened)
+            results = StoredResults(store, request.settings.partitions)
+            return _Run(request, paths, store, open_engine, results, watcher).run()
     finally:
         store.close()
+
+
+def _open_engine(
+    request: RunRequest, watcher: Watcher, store: Store, beside: BesideRequest, opened: ExitStack, is_shared: bool
+) -> EmbeddedEngine:
+    """With a process beside this one if the work is shared; not with small changes by representative, whose outcome
+    would depend on which process is faster."""
+    do_parts = partial(learn_parts, request.settings, request.jobs) if request.jobs > 1 else lambda parts: None
+    start_beside = partial(TasksBeside, request=beside, on_compile=watcher.compiling)
+    engine = EmbeddedEngine(
+        beside.make_topology(),
+        store,
+        on_open=watcher.opening,
+        do_parts=do_parts,
+        start_beside=start_beside if is_shared and request.settings.small_changes == "anchor" else None,
+    )
+    return opened.enter_context(closing(engine))
+
+
+def _topology(settings: Settings, cells: bytes, shingle_cache_bytes: int, *, input_ends: bool) -> Topology:
+    return pipeline(settings, map_from_bytes(cells), shingle_cache_bytes, input_ends=input_ends)
 
 
 def _run_once(request: RunRequest, paths: list[str], watcher: Watcher) -> RunSummary:
@@ -171,7 +201,7 @@ def _run_once(request: RunRequest, paths: list[str], watcher: Watcher) -> RunSum
         )
     new_spool = partial(FileSpool, request.out, (request.memory_mb << 20) * 2 // 7)
     with closing(OnceEngine(request.settings, new_spool, jobs=request.jobs, on_stage=watcher.settling)) as engine:
-        return _Run(request, paths, MemoryStore(), lambda: engine, engine, watcher).run()
+        return _Run(request, paths, MemoryStore(), lambda is_shared: engine, engine, watcher).run()
 
 
 class Engine(Protocol):
@@ -197,7 +227,7 @@ class _Run:
         request: RunRequest,
         paths: list[str],
         store: Store,
-        open_engine: Callable[[], Engine],
+        open_engine: Callable[[bool], Engine],
         results: Results,
         watcher: Watcher,
     ) -> None:
@@ -219,7 +249,7 @@ class _Run:
     def run(self) -> RunSummary:
         self._watcher.inputs(self._plans)
         with compile_clock(self._watcher.compiling) as clock:
-            engine = self._open_engine()
+            engine = self._open_engine(self._is_shared)
             engine.run(self._feeds())
         if clock.seconds:
             self._seconds["compile"] = clock.seconds
@@ -244,6 +274,15 @@ class _Run:
         used = (now.records - now.rejected) - (before.records - before.rejected)
         return used > 0 or now.skipped != before.skipped or any(plan.done for plan in self._plans)
 
+    @property
+    def _plans_left(self) -> list[InputPlan]:
+        return [plan for plan in self._plans if not plan.done]
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether the work is worth several processes."""
+        return self._request.jobs > 1 and can_be_shared(self._plans_left)
+
     def _feeds(self) -> Iterator[Feed]:
         for signed in self._signed():
             self._seconds["sign"] += signed.seconds
@@ -253,8 +292,8 @@ class _Run:
     def _signed(self) -> Iterator[SignedChunk[ChunkSpan]]:
         request, watcher = self._request, self._watcher
         source = request.settings.text_source
-        plans = [plan for plan in self._plans if not plan.done]
-        if request.jobs > 1 and can_be_shared(plans):
+        plans = self._plans_left
+        if self._is_shared:
             with SharedReading(ReadRequest(plans, request.field_map, source), request.jobs) as shared:
                 yield from shared.chunks(self._refuse, watcher.notice)
                 self._read_took(shared.read_seconds)

@@ -54,7 +54,7 @@ ARROWS = {
                     "streams.serve", "streams.store"},
     "streams.dedupe": {"core", "core.once", "core.text", "core.tier2", "core.urls", "schemas", "streams",
                        "streams.engine", "streams.questions", "streams.readers", "streams.store"},
-    "streams.embedded": {"core", "schemas", "streams.engine", "streams.store"},
+    "streams.embedded": {"core", "core.kernels", "schemas", "streams.engine", "streams.store"},
     "streams.engine": {"core", "core.pages", "core.text", "core.tier2", "core.urls", "schemas", "streams",
                        "streams.readers", "streams.store"},
     "streams.generate": {"core", "core.kernels", "core.rules", "schemas", "streams"},

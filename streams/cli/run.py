@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dustream.core.errors import UnreadableInput
     from dustream.core.settings import Settings
     from dustream.schemas.rules import UrlRule
-    from dustream.streams.embedded.engine import Opening
+    from dustream.streams.embedded.tasks import Opening
     from dustream.streams.engine.chunks import InputPlan
     from dustream.streams.job import RunProgress, RunSummary
 

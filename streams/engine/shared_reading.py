@@ -46,6 +46,7 @@ from dustream.streams.engine.worker_processes import (
     SHARED_BYTES_MIN,
     follow_parent,
     interrupts_ignored,
+    pickled,
     worker_context,
 )
 from dustream.streams.readers import WHOLE, Border, Segment, Share, open_input
@@ -143,19 +144,11 @@ def _messages(request: ReadRequest, task: _ReadTask) -> Iterator[_Message]:
     except UnreadableInput as error:
         yield _RefusedInput(str(error))
     except Exception as error:
-        yield _Failed(_pickled(error))
+        yield _Failed(pickled(error))
 
 
 def _read(request: ReadRequest, task: _ReadTask, on_notice: OnNotice) -> Generator[Chunk[ChunkSpan], None, None]:
     return read_share(task.plan, request.field_map, task.share, on_notice, task.segment)
-
-
-def _pickled(error: Exception) -> bytes:
-    try:
-        pickle.loads(pickled := pickle.dumps(error))
-    except Exception:  # not every exception survives it
-        return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
-    return pickled
 
 
 # ---------------------------------------------------------------- in the parent

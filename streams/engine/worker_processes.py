@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Iterable, Iterator
@@ -70,3 +71,12 @@ def worker_executor(workers: int) -> ProcessPoolExecutor:
         for _ in range(workers):
             executor.submit(int)  # starts a worker if none is idle
     return executor
+
+
+def pickled(error: Exception) -> bytes:
+    """The error, or one with the same text, for another process to raise."""
+    try:
+        pickle.loads(data := pickle.dumps(error))
+    except Exception:  # not every exception survives it
+        return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+    return data

@@ -62,7 +62,7 @@ def count_batches(store: RocksStore) -> int:
 _REMEDY = "restore the folder from a copy, or use a fresh --state and run the inputs again"
 
 
-def open_to_read(path: Path) -> RocksStore:
+def open_to_read(path: Path, memory_bytes: int = MEMORY_BYTES) -> RocksStore:
     """The state in a folder, checked for lost batches, opened read-only.
 
     A run may be writing it. RocksDB reads the list of tables first and the log after it: what a run moves from the log
@@ -73,7 +73,7 @@ def open_to_read(path: Path) -> RocksStore:
     for _ in range(OPENINGS_MAX):
         before = _table_list(path)
         try:
-            store = RocksStore(path, read_only=True)
+            store = RocksStore(path, read_only=True, memory_bytes=memory_bytes)
         except StateMismatch:
             if _table_list(path) == before:
                 raise

@@ -9,7 +9,7 @@ import pytest
 
 from dustream.core.settings import Settings
 from dustream.streams.cli.run import TerminalWatcher
-from dustream.streams.embedded.engine import Opening
+from dustream.streams.embedded.tasks import Opening
 from dustream.streams.engine import tables
 from dustream.streams.generate import write
 from dustream.streams.job import RunRequest, Watcher, run_job
