@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing
@@ -22,8 +20,6 @@ from dustream.core.kernels.compile import compile_clock
 from dustream.core.pipeline import CONTAINMENT, PAGES, TIER2, pipeline
 from dustream.core.processor import Send
 from dustream.core.settings import Settings
-from dustream.core.tier2.partition_map import map_from_bytes, map_to_bytes
-from dustream.core.topology import Topology
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.schemas.status import Role
 from dustream.streams.embedded.beside import BesideRequest, TasksBeside
@@ -40,6 +36,7 @@ from dustream.streams.engine.signing import Chunk, SignedChunk, sign_chunks
 from dustream.streams.engine.sizes import SizeTally
 from dustream.streams.engine.state_rows import COUNTS_KEY, Counts
 from dustream.streams.engine.states import open_state, state_map
+from dustream.streams.engine.worker_processes import peak_memory_mb
 from dustream.streams.folders import make_folder
 from dustream.streams.once.engine import OnceEngine
 from dustream.streams.once.rule_learning import learn_parts
@@ -155,14 +152,12 @@ def run_job(request: RunRequest, watcher: Watcher | None = None) -> RunSummary:
     if request.state is None:
         return _run_once(request, paths, watcher)
     memory_bytes = request.memory_mb << 20
-    beside_bytes = memory_bytes // 7 if request.jobs > 1 else 0
-    store = open_state(request.state, request.settings, memory_bytes * 3 // 7 - beside_bytes)
+    shingle_bytes, store_bytes, beside_bytes = [memory_bytes * share // 7 for share in _shares(request.jobs)]
+    store = open_state(request.state, request.settings, store_bytes)
     try:
         cells = state_map(store, request.settings, request.partition_map, request.state)
         input_ends = all(path != "-" and os.path.isfile(path) for path in paths)  # a pipe may never end
-        make_topology = partial(
-            _topology, request.settings, map_to_bytes(cells), memory_bytes * 4 // 7, input_ends=input_ends
-        )
+        make_topology = partial(pipeline, request.settings, cells, shingle_bytes, input_ends=input_ends)
         beside = BesideRequest(make_topology, COMPARING, request.state, beside_bytes)
         with ExitStack() as opened:
             open_engine = partial(_open_engine, request, watcher, store, beside, opened)
@@ -170,6 +165,11 @@ def run_job(request: RunRequest, watcher: Watcher | None = None) -> RunSummary:
             return _Run(request, paths, store, open_engine, results, watcher).run()
     finally:
         store.close()
+
+
+def _shares(jobs: int) -> tuple[int, int, int]:
+    """Sevenths of the memory: for shingles, the state, and what the process beside the main one has of the state."""
+    return (3, 2, 2) if jobs > 1 else (4, 3, 0)
 
 
 def _open_engine(
@@ -187,10 +187,6 @@ def _open_engine(
         start_beside=start_beside if is_shared and request.settings.small_changes == "anchor" else None,
     )
     return opened.enter_context(closing(engine))
-
-
-def _topology(settings: Settings, cells: bytes, shingle_cache_bytes: int, *, input_ends: bool) -> Topology:
-    return pipeline(settings, map_from_bytes(cells), shingle_cache_bytes, input_ends=input_ends)
 
 
 def _run_once(request: RunRequest, paths: list[str], watcher: Watcher) -> RunSummary:
@@ -214,6 +210,10 @@ class Engine(Protocol):
     @property
     def messages(self) -> dict[str, int]:
         """By processor."""
+
+    @property
+    def peak_memory_beside_mb(self) -> int:
+        """Of a process that compares pages."""
 
     def run(self, feeds: Iterable[Feed]) -> None:
         """Process everything until the engine is at rest."""
@@ -366,7 +366,7 @@ class _Run:
             seconds_per_stage={name: round(took, 3) for name, took in (self._seconds | engine.seconds).items()},
             messages=engine.messages,
             pages_per_second=round(events_now / (seconds - self._seconds.get("compile", 0.0)), 1),
-            peak_memory_mb=peak_memory_mb(),
+            peak_memory_mb=peak_memory_mb() + engine.peak_memory_beside_mb,
             settings=self._request.settings,
         )
 
@@ -397,9 +397,3 @@ def _timed(chunks: Iterator[Chunk[ChunkSpan]], took: Callable[[float], None]) ->
         if chunk is None:
             return
         yield chunk
-
-
-def peak_memory_mb() -> int:
-    """Largest resident size of this process so far (without its signing workers)."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(peak / (1 << 20) if sys.platform == "darwin" else peak / (1 << 10))

@@ -75,7 +75,7 @@ def add_parser(subparsers: Any) -> None:
         type=int,
         default=os.cpu_count() or 1,
         metavar="N",
-        help="processes that parse and sign pages (default: all cores)",
+        help="processes that parse and sign pages (default: all cores); with 2 or more, another one compares them",
     )
     parser.add_argument(
         "--memory",

@@ -32,7 +32,13 @@ from dustream.core.topology import Topology
 from dustream.streams.embedded.parcels import Parcel, Parcels
 from dustream.streams.embedded.tasks import Opening, Tasks
 from dustream.streams.engine.feed import rare_collections
-from dustream.streams.engine.worker_processes import follow_parent, interrupts_ignored, pickled, worker_context
+from dustream.streams.engine.worker_processes import (
+    follow_parent,
+    interrupts_ignored,
+    peak_memory_mb,
+    pickled,
+    worker_context,
+)
 from dustream.streams.store.base import Change
 from dustream.streams.store.extent import open_to_read
 from dustream.streams.store.handed_over import HandedOver
@@ -109,6 +115,7 @@ class _Changed(Struct, frozen=True, array_like=True, tag=True):
     changes: list[Change]
     seconds: dict[str, float]
     messages: dict[str, int]
+    peak_memory_mb: int
 
 
 class _Rested(Struct, frozen=True, array_like=True, tag=True):
@@ -213,7 +220,7 @@ class _Beside:
             self._send(through=0)
             changes = list(chain.from_iterable(self._tasks.drain()))
             self._store.write(changes)
-            self._report(_Changed(changes, self._tasks.seconds, self._tasks.messages))
+            self._report(_Changed(changes, self._tasks.seconds, self._tasks.messages, peak_memory_mb()))
         elif self._store.bytes_held > self._held_bytes_max:
             self._store.catch_up()
 
@@ -246,6 +253,7 @@ class TasksBeside:
         self.processed = self.writes = 0  # messages and rows since the last commit
         self.seconds: dict[str, float] = dict.fromkeys(request.processors, 0.0)
         self.messages: dict[str, int] = dict.fromkeys(request.processors, 0)
+        self.peak_memory_mb = 0
         self._connection, theirs = multiprocessing.Pipe()
         self._process = worker_context().Process(target=_run, args=(request, theirs), daemon=True)
         with interrupts_ignored():
@@ -289,7 +297,7 @@ class TasksBeside:
         self._send(_Commit())
         while not isinstance(report := self._next(), _Changed):
             self._take(report)
-        self.seconds, self.messages = report.seconds, report.messages
+        self.seconds, self.messages, self.peak_memory_mb = report.seconds, report.messages, report.peak_memory_mb
         self.processed = self.writes = 0
         return report.changes
 

@@ -120,6 +120,10 @@ class EmbeddedEngine:
         """By processor."""
         return self._tasks.messages | (self._beside.messages if self._beside is not None else {})
 
+    @property
+    def peak_memory_beside_mb(self) -> int:
+        return self._beside.peak_memory_mb if self._beside is not None else 0
+
     def run(self, feeds: Iterable[Feed]) -> None:
         """Process all input until the queues are empty and everything is committed."""
         with rare_collections():

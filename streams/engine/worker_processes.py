@@ -9,7 +9,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import resource
 import signal
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -80,3 +82,9 @@ def pickled(error: Exception) -> bytes:
     except Exception:  # not every exception survives it
         return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
     return data
+
+
+def peak_memory_mb() -> int:
+    """Largest resident size of this process so far (without others that it started)."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (1 << 20) if sys.platform == "darwin" else peak / (1 << 10))

@@ -71,6 +71,7 @@ class OnceEngine:
         self._learning: RuleLearning | None = None
         self.seconds: dict[str, float] = {}
         self.messages: dict[str, int] = {}
+        self.peak_memory_beside_mb = 0
 
     # Input
 

@@ -58,7 +58,7 @@ SUMMARY_FIELDS = {
     "seconds_per_stage": "Seconds by stage, by the clock; signing adds up over its processes.",
     "messages": "Messages handled by each processor.",
     "pages_per_second": "Events of this run over its duration.",
-    "peak_memory_mb": "Peak memory of the process.",
+    "peak_memory_mb": "Peak memory of the process, and of the one that compares pages.",
     "settings": "The settings of the state.",
     "state_hash": "Hash over `status.jsonl`, `groups.jsonl` and `rules.jsonl`: equal outcomes have equal hashes.",
 }
