@@ -25,7 +25,7 @@ from dustream.core.text.extractors import TextSource
 from dustream.schemas.dead_letter import DeadLetter
 from dustream.streams.engine.chunks import InputPlan, plan_inputs, read_chunks
 from dustream.streams.engine.counts import added
-from dustream.streams.engine.shared_reading import SEGMENT_BYTES, ReadRequest, SharedReading
+from dustream.streams.engine.shared_reading import NICENESS, SEGMENT_BYTES, ReadRequest, SharedReading
 from dustream.streams.engine.signing import CRASHED, SignedChunk, sign_chunks
 from dustream.streams.readers import STRIPE_RECORDS, Share, open_input
 from dustream.streams.store.memory import MemoryStore
@@ -322,6 +322,29 @@ def test_error_that_no_page_caused_is_raised_in_the_parent(
     (tmp_path / "a.jsonl").write_bytes(json_line(page(0)))
     request = ReadRequest(plans_of([tmp_path / "a.jsonl"]), {}, SOURCE, sign)
     with SharedReading(request, 2) as shared, pytest.raises(expected, match=words):
+        list(shared.chunks(_no_refusal, _no_notice))
+
+
+NICE_WORKER = """
+import os
+
+def say(pages, source):
+    raise RuntimeError(f"niceness {os.nice(0)}")
+"""
+
+
+@pytest.mark.parametrize("gives_way", [True, False])
+def test_workers_give_way_if_others_need_what_they_read(
+    gives_way: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nice_pages.py").write_text(NICE_WORKER)
+    monkeypatch.delitem(sys.modules, "nice_pages", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    sign = importlib.import_module("nice_pages").say
+    (tmp_path / "a.jsonl").write_bytes(json_line(page(0)))
+    request = ReadRequest(plans_of([tmp_path / "a.jsonl"]), {}, SOURCE, sign, gives_way=gives_way)
+    expected = min(os.nice(0) + NICENESS, 19) if gives_way else os.nice(0)
+    with SharedReading(request, 2) as shared, pytest.raises(RuntimeError, match=f"niceness {expected}$"):
         list(shared.chunks(_no_refusal, _no_notice))
 
 
