@@ -131,8 +131,11 @@ def _work(request: ReadRequest, tasks: list[_ReadTask], connection: Connection) 
 
 
 def _send_all(messages: Queue[bytes | None], connection: Connection) -> None:
-    while (message := messages.get()) is not None:
-        connection.send_bytes(message)
+    try:
+        while (message := messages.get()) is not None:
+            connection.send_bytes(message)
+    except OSError:
+        return  # the parent is gone, and this process ends with it
 
 
 def _messages(request: ReadRequest, task: _ReadTask) -> Iterator[_Message]:
