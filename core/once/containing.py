@@ -74,7 +74,7 @@ class Containing:
     """The containment search. Pages are numbered by their index in `_posted`."""
 
     def __init__(self, rows: Rows, contents: Contents, markets: Markets, rules: ContainmentRules) -> None:
-        self._starts, self._shingles = contents.sets()
+        self._starts, self._ends, self._shingles = contents.sets()
         self._contents = contents
         self._markets = markets
         self._rules = rules
@@ -91,7 +91,7 @@ class Containing:
                 yield self._posted[page].url, market, verdict
 
     def _is_looked_at(self, content: int) -> bool:
-        languages, size = self._rules.languages, int(self._starts[content + 1] - self._starts[content])
+        languages, size = self._rules.languages, int(self._ends[content] - self._starts[content])
         return bool(size >= self._rules.shingles_min) and (
             languages is None or self._contents.languages[content] in languages
         )
@@ -115,7 +115,7 @@ class Containing:
         shares = np.empty(len(pages), dtype=np.float64)
         for start in range(0, len(pages), PAGES_AT_ONCE):
             some = slice(start, start + PAGES_AT_ONCE)
-            columns = self._starts, self._shingles, pages[some], containers[some]
+            columns = self._starts, self._ends, self._shingles, pages[some], containers[some]
             shares[some] = _shares(*columns, self._rules.share_min)
             self._contents.release()
         return shares
@@ -124,7 +124,7 @@ class Containing:
         """Pages that share a term that is not common, as `candidate_pairs` returns them. Terms are looked at in ranges,
         so that the orders of all terms need not be in memory together."""
         numbers = self._numbers
-        sizes = (self._starts[numbers + 1] - self._starts[numbers]).astype(np.int32)
+        sizes = (self._ends[numbers] - self._starts[numbers]).astype(np.int32)
         masks = np.empty((len(numbers), 4), dtype=np.uint64)
         spooled = self._contents.new_spool()
         with closing(spooled):
@@ -142,7 +142,7 @@ class Containing:
     ) -> tuple[NDArray[np.int32], NDArray[np.uint64], NDArray[np.uint8]]:
         """The owners, terms and kinds of PAGES_AT_ONCE pages from `start` on, whose masks are filled in."""
         numbers = self._numbers[start : start + PAGES_AT_ONCE]
-        starts, ends = self._starts[numbers], self._starts[numbers + 1]
+        starts, ends = self._starts[numbers], self._ends[numbers]
         rows, counts, masks[start : start + len(numbers)] = sketches_of(self._shingles, starts, ends)
         self._contents.release()
         is_term = np.arange(rows.shape[1]) < counts[:, np.newaxis]
@@ -188,7 +188,7 @@ class Containing:
             url, content = self._posted[page]
             row = self._rows[url]
             vertex = vertex_name(row.first_seen_ms, url, row.epoch)
-            size = int(self._starts[content + 1] - self._starts[content])
+            size = int(self._ends[content] - self._starts[content])
             keys = self._markets.keys(url, row, vertex)
             self._orders[page] = tuple(self._rules.order(size, key) for key in keys)
         return self._orders[page][market]
@@ -196,14 +196,14 @@ class Containing:
 
 @kernel
 def _shares(
-    starts: Ints, shingles: NDArray[np.uint64], pages: Ints, containers: Ints, share_min: float
+    starts: Ints, ends: Ints, shingles: NDArray[np.uint64], pages: Ints, containers: Ints, share_min: float
 ) -> NDArray[np.float64]:
     """The share of each page that its container has; any smaller number where it is certainly below `share_min`."""
     shares = np.empty(len(pages), dtype=np.float64)
     for i in range(len(pages)):
         page, container = pages[i], containers[i]
-        mine = shingles[starts[page] : starts[page + 1]]
+        mine = shingles[starts[page] : ends[page]]
         needed = max(0, int(share_min * mine.size) - 1)  # one less: a share is decided by division, which may round
-        common = intersection_size(mine, shingles[starts[container] : starts[container + 1]], needed)
+        common = intersection_size(mine, shingles[starts[container] : ends[container]], needed)
         shares[i] = common / mine.size
     return shares

@@ -18,6 +18,7 @@ from dustream.core.tier2.index import content_words
 from dustream.schemas.signature import PageSignature
 
 COLUMNS_AT_ONCE = 1_024
+COPIES_KNOWN_MAX = 1 << 18  # contents whose copies share their shingles; more would take memory
 
 
 class Spool(Protocol):
@@ -61,12 +62,13 @@ class MemorySpool:
 
 class Columns(NamedTuple):
     """All contents: the key of every band (one row per content), the content hash as two 64-bit words, whether the
-    content has no shingles, and where its shingles start; they end where those of the next content start."""
+    content has no shingles, and where its shingles start and end. Equal contents may share them."""
 
     keys: NDArray[np.uint64]
     hashes: NDArray[np.uint64]
     bare: NDArray[np.bool_]
     starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
     shingles: NDArray[np.uint64]
 
 
@@ -78,38 +80,52 @@ class Contents:
         self._bands, self._rows = bands_for(threshold)
         self.new_spool = new_spool
         self._shingles, self._keys = new_spool(), new_spool()
-        self._ends = array("q", (0,))
+        self._starts, self._ends = array("q"), array("q")
+        self._size = 0  # of all shingles
+        self._known: dict[bytes, int] = {}  # by content hash: the content that has the shingles
         self._new: list[PageSignature] = []
         self.codes: dict[int, str] = {}  # feature codes by content number
         self.languages: list[str] = []
         self._parts: list[tuple[NDArray[np.uint64], NDArray[np.bool_]]] = []
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return len(self._ends)
 
     def add(self, signature: PageSignature) -> int:
-        shingles, ends, new = signature.shingles, self._ends, self._new
-        self._shingles.append(shingles)
-        ends.append(ends[-1] + shingle_count(shingles))
+        number, new = len(self._ends), self._new
+        self._add_shingles(number, signature)
         new.append(signature)
         self.languages.append(sys.intern(signature.lang))
         if signature.code:
-            self.codes[len(ends) - 2] = signature.code
+            self.codes[number] = signature.code
         if len(new) == COLUMNS_AT_ONCE:
             self._take_new()
-        return len(ends) - 2
+        return number
+
+    def _add_shingles(self, number: int, signature: PageSignature) -> None:
+        """Every other page of many crawls is an exact copy: its shingles are not stored again."""
+        first = self._known.setdefault(signature.content_hash, number)
+        if first < number:
+            self._starts.append(self._starts[first])
+            self._ends.append(self._ends[first])
+            return
+        if len(self._known) > COPIES_KNOWN_MAX:
+            self._known = {}
+        self._starts.append(self._size)
+        self._size += shingle_count(signature.shingles)
+        self._ends.append(self._size)
+        self._shingles.append(signature.shingles)
 
     def shingle_bytes(self, number: int) -> bytes:
-        return self._shingles.piece(self._ends[number] * SHINGLE_BYTES, self._ends[number + 1] * SHINGLE_BYTES)
+        return self._shingles.piece(self._starts[number] * SHINGLE_BYTES, self._ends[number] * SHINGLE_BYTES)
 
-    def sets(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """The start of each content's shingles, with a last entry for the end; and all shingles."""
-        return np.array(self._ends, dtype=np.int64), self._shingles.all()
+    def sets(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
+        """Where each content's shingles start and end, and all shingles."""
+        return np.array(self._starts, dtype=np.int64), np.array(self._ends, dtype=np.int64), self._shingles.all()
 
     def lengths(self) -> NDArray[np.int64]:
         """The number of shingles of each content."""
-        ends = np.array(self._ends, dtype=np.int64)
-        return ends[1:] - ends[:-1]
+        return np.array(self._ends, dtype=np.int64) - np.array(self._starts, dtype=np.int64)
 
     def columns(self) -> Columns:
         if self._new:

@@ -62,7 +62,7 @@ class MatchGraph(NamedTuple):
 
 
 def sets_of(columns: Columns) -> Sets:
-    return sets_between(columns.starts[:-1], columns.starts[1:], columns.shingles)
+    return sets_between(columns.starts, columns.ends, columns.shingles)
 
 
 def sets_between(starts: Ints, ends: Ints, shingles: Words) -> Sets:

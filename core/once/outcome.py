@@ -37,7 +37,7 @@ class Grouping:
         self._decided = decided.of
         self._firsts = decided.firsts(len(columns.keys))
         self._same = decided.matches(self._firsts, columns.bare)
-        keys, bare, starts, ends = columns.keys, columns.bare, columns.starts[:-1], columns.starts[1:]
+        keys, bare, starts, ends = columns.keys, columns.bare, columns.starts, columns.ends
         if self._decided:
             own = self._copies[decided.pages]
             keys, bare = np.concatenate((keys, keys[own])), np.concatenate((bare, bare[own]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +27,7 @@ from dustream.streams.engine.results import StoredResults, write_outcome
 from dustream.streams.generate import generate
 from dustream.streams.once import rule_learning
 from dustream.streams.once.engine import OnceEngine
-from dustream.streams.once.spool import MEMORY_BYTES_MAX, FileSpool
+from dustream.streams.once.spool import MEMORY_BYTES_MAX, PARTS_MAX, FileSpool
 from dustream.streams.store.memory import MemoryStore
 
 FILES = ("status.jsonl", "groups.jsonl", "keep.txt", "rules.jsonl", "alarms.jsonl", "rejected.jsonl")
@@ -188,8 +189,24 @@ def test_as_many_contents_as_are_taken_at_once(count: int) -> None:
     for number in range(count):
         contents.add(one if number % 2 else other)
     columns = contents.columns()
-    assert len(columns.keys) == len(columns.hashes) == len(columns.bare) == len(columns.starts) - 1 == count
+    assert {len(column) for column in columns[:-1]} == {count}
     assert contents.shingle_bytes(count - 1) == (other if count % 2 else one).shingles
+
+
+@pytest.mark.parametrize("known_max", [0, 2, 100])
+def test_copies_share_their_shingles(known_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dustream.core.once.contents.COPIES_KNOWN_MAX", known_max)
+    contents = Contents(0.9, MemorySpool)
+    pages = [sign(text) for text in ("one two three four five six", "seven eight nine ten", "eleven twelve") * 3]
+    for page in pages:
+        contents.add(page)
+    assert [contents.shingle_bytes(number) for number in range(9)] == [page.shingles for page in pages]
+    assert contents.lengths().tolist() == [len(page.shingles) // 8 for page in pages]
+    columns = contents.columns()
+    for number, page in enumerate(pages):
+        assert columns.shingles[columns.starts[number] : columns.ends[number]].tobytes() == page.shingles
+    distinct = sum(len(page.shingles) for page in pages[:3])
+    assert (columns.shingles.nbytes == distinct) == (known_max == 100)
 
 
 @pytest.mark.parametrize("memory_bytes_max", [0, 1 << 14, MEMORY_BYTES_MAX])
@@ -221,6 +238,19 @@ def test_words_are_read_while_more_are_appended(memory_bytes_max: int, tmp_path:
         if number % 100 == 0:
             assert spool.all().tobytes() == memory.all().tobytes()
     assert spool.piece(8, 80) == memory.piece(8, 80) == memory.all()[1:10].tobytes()
+    spool.close()
+
+
+def test_what_the_system_does_not_write_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def writes_some(file: int, parts: list[bytes]) -> int:
+        return os.write(file, b"".join(parts)[:100])
+
+    monkeypatch.setattr("dustream.streams.once.spool.os.writev", writes_some)
+    spool, memory = FileSpool(tmp_path, 8 * 2 * PARTS_MAX), MemorySpool()
+    for number in range(5 * PARTS_MAX):
+        for each in (spool, memory):
+            each.append(number.to_bytes(8))
+    assert spool.all().tobytes() == memory.all().tobytes()
     spool.close()
 
 
