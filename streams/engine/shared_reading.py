@@ -4,11 +4,12 @@ page's bytes need not pass between processes.
 The shares of most inputs are stripes of consecutive records in turn: all workers read everything, which is cheap beside
 signing, and the parent has all signed records in the order of the input by taking from each worker what comes first.
 
-Unpacking an archive is not cheap. If its records can be found from any byte on, the shares are segments of the file in
-turn, and a worker reads its own only. It does not know how many records come before, nor for certain that it began with
-a record of the archive and not with one of an archive inside a record. The parent does, since it has read all segments
-before: it moves the positions, and discards a segment that does not begin where the one before it ended, to read it
-again from there.
+Unpacking an archive is not cheap, and large files take a while to read. If the records of an input can be found from
+any byte on, as in archives and in lines that are not compressed, the shares are segments of the file in turn, and a
+worker reads its own only. It does not know how many records come before, nor for certain that it began with a record of
+the archive and not with one of an archive inside a record. The parent does, since it has read all segments before: it
+moves the positions, and discards a segment that does not begin where the one before it ended, to read it again from
+there.
 """
 
 from __future__ import annotations
@@ -227,7 +228,7 @@ class SharedReading:
     def __init__(self, request: ReadRequest, jobs: int) -> None:
         self._request = request
         take_in([A_PAGE], request.source)  # what is not compiled yet is compiled here, not by every worker
-        self._segments = [_segments_of(plan, request.segment_bytes) for plan in request.plans]
+        self._segments = [_segments_of(plan, request) for plan in request.plans]
         self._workers = [_Worker(request, self._tasks_of(reader, jobs)) for reader in range(jobs)]
         self.read_seconds = 0.0
         self._open = ExitStack()
@@ -335,13 +336,14 @@ class SharedReading:
         return SignedChunk(Chunk([], span), head.intake, head.sign_seconds)
 
 
-def _segments_of(plan: InputPlan, segment_bytes: int) -> list[Segment]:
+def _segments_of(plan: InputPlan, request: ReadRequest) -> list[Segment]:
     """The segments in which an input is read; none if it is not divided. Records before the start of a plan can only be
     counted, so the rest of an input is read in stripes."""
+    segment_bytes = request.segment_bytes
     if plan.start or plan.bytes_total <= segment_bytes:
         return []
     try:
-        with open_input(plan.path) as opened:
+        with open_input(plan.path, field_map=request.field_map) as opened:
             if not opened.is_divisible():
                 return []
     except UnreadableInput:

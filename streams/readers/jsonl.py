@@ -6,6 +6,7 @@ Blank lines are no records. Offsets are in the decompressed data.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from dustream.core.events import check_schema_version
 from dustream.schemas.crawl import CRAWL_EVENT_VERSION, CrawlEvent
 from dustream.streams.readers.field_map import FieldMap, UnseenFields, mapped_type, source_fields
 from dustream.streams.readers.lines import BrokenLine, Line, LineInput, lines_of
-from dustream.streams.readers.records import Item, Record, line_bytes_max, readable
+from dustream.streams.readers.records import Border, Item, Record, line_bytes_max, readable
 from dustream.streams.readers.sources import Source, read_content
 
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -41,11 +42,14 @@ class JsonLines(LineInput):
         self._begin = (position, offset)
         return True
 
+    def is_divisible(self) -> bool:
+        """A line begins behind every line feed. Whether a map fits is noticed from the first lines of the input."""
+        return self._source.is_plain_file and not self._unseen.is_looking
+
     def __iter__(self) -> Iterator[Item]:
-        position, offset = self._begin
-        pieces = read_content(self._source) if offset == 0 else iter(self._source.read, b"")
+        position, _ = self._begin
         try:
-            for line in lines_of(pieces, offset=offset):
+            for line in self._lines():
                 if line.offset == 0 and line.content.startswith(_UTF8_MARK):
                     line = line._replace(start=line.start + len(_UTF8_MARK))
                 if line.is_blank:
@@ -61,6 +65,25 @@ class JsonLines(LineInput):
             self.notices += self._unseen.end()
             if self.gives(position):
                 yield self.reject(position, error.offset, str(error), error.content, ends_input=True)
+
+    def _lines(self) -> Iterator[Line]:
+        """Those that begin in the segment, and its borders. Without a line behind it, or one that can be read, it ends
+        where the file does."""
+        segment, offset = self.segment, self._begin[1]
+        if segment.begin.offset:
+            offset = segment.begin.offset - (not segment.is_known)  # else a line that begins there is taken for a rest
+            self._source.seek(offset)
+        lines = lines_of(iter(self._source.read, b"") if offset else read_content(self._source), offset=offset)
+        self.begins = self.ends = Border(self.bytes_total or sys.maxsize)
+        if not segment.is_known:
+            next(lines, None)
+        for number, line in enumerate(lines):
+            if not number:
+                self.begins = Border(line.offset)
+            if line.offset >= segment.end:
+                self.ends = Border(line.offset)
+                return
+            yield line
 
     def _item(self, line: Line, position: int) -> Item:
         content = line.content

@@ -63,9 +63,13 @@ class Source:
         self.bytes_read += len(piece)
         return piece
 
+    @property
+    def is_plain_file(self) -> bool:
+        return self.bytes_total is not None and compression_of(self.peek()) == "plain"
+
     def seek(self, offset: int) -> bool:
         """Continue at this byte of a plain file; False if that is not possible."""
-        if self.bytes_total is None or compression_of(self.peek()) != "plain" or offset > self.bytes_total:
+        if self.bytes_total is None or not self.is_plain_file or offset > self.bytes_total:
             return False
         self._stream.seek(offset)
         self._ahead = b""

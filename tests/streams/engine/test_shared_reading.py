@@ -133,7 +133,7 @@ def mixed_inputs(folder: Path) -> list[Path]:
     return [folder / name for name in contents]
 
 
-def test_archives_with_records_in_members_of_their_own_are_divided(tmp_path: Path) -> None:
+def test_inputs_whose_records_can_be_found_from_any_byte_on_are_divided(tmp_path: Path) -> None:
     records = [warc_record(page(number)) for number in range(20)]
     contents = {
         "plain.warc": (b"".join(records), True),
@@ -141,12 +141,32 @@ def test_archives_with_records_in_members_of_their_own_are_divided(tmp_path: Pat
         "frames.warc.zst": (b"".join(map(zstandard.compress, records)), True),
         "whole.warc.gz": (gzip.compress(b"".join(records)), False),
         "pairs.warc.gz": (b"".join(gzip.compress(b"".join(records[at : at + 2])) for at in range(0, 20, 2)), False),
-        "lines.jsonl": (b"".join(json_line(page(number)) for number in range(20)), False),
+        "lines.jsonl": (b"".join(json_line(page(number)) for number in range(20)), True),
+        "lines.jsonl.gz": (gzip.compress(b"".join(json_line(page(number)) for number in range(20))), False),
     }
     for name, (content, is_divisible) in contents.items():
         (tmp_path / name).write_bytes(content)
         with open_input(str(tmp_path / name)) as opened:
             assert opened.is_divisible() == is_divisible, name
+    with open_input(str(tmp_path / "lines.jsonl"), field_map={"popularity": "rank"}) as opened:
+        assert not opened.is_divisible()  # the first lines of the input show whether the map fits
+
+
+@pytest.mark.parametrize("segment_bytes", [29, 90, 101, 1_000, 40_000])
+def test_segments_of_lines_are_read_as_by_one_reader(tmp_path: Path, segment_bytes: int) -> None:
+    """A mark at the beginning, blank lines, a line as long as many segments, and no line feed at the end; at 101 bytes
+    every other line ends where a segment does."""
+    even = [json_line(Page(f"http://a.de/{number:03d}", b"words " * 11)) for number in range(20)]
+    even = [line[:-1].ljust(100) + b"\n" for line in even]
+    large = json_line(Page("http://a.de/large", b"<p>" + b"many words " * 9_000 + b"</p>"))
+    odd = [b"\xef\xbb\xbf" + even[0], b"\n \n", large, *even[1:9], b"{broken\r\n", b"\n" * 300, even[9][:-1]]
+    paths = [tmp_path / "even.jsonl", tmp_path / "odd.jsonl", tmp_path / "cut.jsonl"]
+    for path, lines in zip(paths, (even, odd, [*even, even[0][:50]]), strict=True):
+        path.write_bytes(b"".join(lines))
+    plans = plans_of(paths)
+    alone = read_alone(plans)
+    assert read_together(plans, 2, segment_bytes=segment_bytes) == alone
+    assert len(alone.crawls) == 20 + 11 + 20 and len(alone.letters) == 2
 
 
 @pytest.mark.parametrize(("jobs", "segment_bytes"), [(2, 700), (2, 50_000), (3, 4_000)])
@@ -211,10 +231,11 @@ def test_reading_goes_on_from_any_position(tmp_path: Path) -> None:
         assert read_together(rest, 2) == read_alone(rest)
 
 
+@pytest.mark.parametrize("number", [0, 2])
 @pytest.mark.parametrize("segment_bytes", [9_000, SEGMENT_BYTES])
-def test_progress_after_each_chunk_is_exact(tmp_path: Path, segment_bytes: int) -> None:
+def test_progress_after_each_chunk_is_exact(tmp_path: Path, segment_bytes: int, number: int) -> None:
     """A run killed after any chunk goes on with the first record that was not processed."""
-    plans = plans_of(mixed_inputs(tmp_path)[2:3])
+    plans = plans_of(mixed_inputs(tmp_path)[number : number + 1])
     whole = read_alone(plans)
     with SharedReading(ReadRequest(plans, {}, SOURCE, segment_bytes=segment_bytes), 2) as shared:
         chunks = list(shared.chunks(_no_refusal, _no_notice))
