@@ -37,6 +37,7 @@ from dustream.core.intake import Intake, take_in
 from dustream.core.text.extractors import TextSource
 from dustream.schemas.crawl import CrawlEvent
 from dustream.streams.engine.chunks import ChunkSpan, InputPlan, read_share, refused_span
+from dustream.streams.engine.message_pipe import MessageReceiver, send_message, widen
 from dustream.streams.engine.signing import (
     Chunk,
     Sign,
@@ -134,7 +135,7 @@ def _work(request: ReadRequest, tasks: list[_ReadTask], connection: Connection) 
 def _send_all(messages: Queue[bytes | None], connection: Connection) -> None:
     try:
         while (message := messages.get()) is not None:
-            connection.send_bytes(message)
+            send_message(connection, message)
     except OSError:
         return  # the parent is gone, and this process ends with it
 
@@ -173,13 +174,14 @@ class _Worker:
 
     def _start(self) -> None:
         ours, theirs = multiprocessing.Pipe(duplex=False)
+        widen(ours)
         self._process = worker_context().Process(
             target=_work, args=(self._request, list(self._tasks), theirs), daemon=True
         )
         with interrupts_ignored():
             self._process.start()
         theirs.close()
-        self._connection = ours
+        self._connection, self._receiver = ours, MessageReceiver(ours)
 
     @property
     def pid(self) -> int:
@@ -189,7 +191,7 @@ class _Worker:
     def next(self) -> _Message:
         """The next message; if a page has taken the worker down, what can be said of the other pages around it."""
         try:
-            message = _DECODER.decode(self._connection.recv_bytes())
+            message = _DECODER.decode(self._receiver.next())
         except (EOFError, OSError):  # it ended between messages, or within one
             self.close()
             message = self._isolated()
