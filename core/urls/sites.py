@@ -59,18 +59,25 @@ def site_of_host(host: str) -> str:
 def _suffixes(top_label: str) -> PublicSuffixList:
     """The rules for hosts that end in this label. Parsing the list as a whole takes longer than signing 500 pages, and
     a crawl meets few of its 1,500 top-level domains."""
-    return PublicSuffixList(_rules_by_top_label().get(top_label, ""))
+    rules = _rules_by_top_label().get(top_label, [])
+    encoded = [_encoded(rule) for rule in rules if not rule.isascii()]  # the library encodes all, which takes longer
+    return PublicSuffixList(rules + encoded, accept_encoded_idn=False)
 
 
 @lru_cache(maxsize=1)
-def _rules_by_top_label() -> Mapping[str, str]:
+def _rules_by_top_label() -> Mapping[str, list[str]]:
     """The lines of the public suffix list by the last label of their rules, in ASCII."""
     rules: dict[str, list[str]] = {}
     listed = files("publicsuffixlist").joinpath("public_suffix_list.dat").read_text("utf-8")
     for line in listed.splitlines(keepends=True):
         if line[0] not in "/\n":
             rules.setdefault(line.rstrip().rpartition(".")[2], []).append(line)
-    return {label if label.isascii() else encode_idn(label): "".join(lines) for label, lines in rules.items()}
+    return {label if label.isascii() else encode_idn(label): lines for label, lines in rules.items()}
+
+
+def _encoded(rule: str) -> str:
+    mark = "!" if rule.startswith("!") else ""
+    return f"{mark}{encode_idn(rule.removeprefix(mark).rstrip())}"
 
 
 def _to_ascii(host: str) -> str:

@@ -1,7 +1,7 @@
 """Large messages through a pipe, from one process to another.
 
-`Connection.recv_bytes` allocates all that is left of a message for every 64 KiB that it reads, and copies them: four times as
-much work as what follows.
+`Connection.recv_bytes` reads 64 KiB at a time, each into memory for all that is left of the message, and copies them
+together: four times as much work.
 """
 
 from __future__ import annotations
