@@ -68,15 +68,20 @@ class Rows:
         """Where a redirect leads."""
         self._ways[url] = way
 
-    def set_lost(self, url: str, lost: int, site_held: int) -> None:
-        """The markets in which the winner is on another site, and in which the site is held."""
-        self._lost[url] = lost, site_held
+    def set_lost(self, url: str, lost: int) -> None:
+        """The markets in which the winner is on another site. The page is not held yet."""
+        self._lost[url] = lost, 0
 
-    def hold(self, url: str, markets: int) -> None:
-        """Hold a page in these markets, as far as it is lost there."""
+    def hold(self, url: str, markets: int) -> bool:
+        """Hold a page in these markets, as far as it is lost there. Whether it is held in any."""
         lost, _ = self._lost.get(url, (0, 0))
         if lost:
             self._lost[url] = lost, lost & markets
+        return bool(lost & markets)
+
+    def length(self, page: FoldedPage) -> int:
+        """The number of shingles of a page with content."""
+        return int(self._lengths[page.content])
 
     def _content_row(self, url: str, page: FoldedPage) -> PageRow:
         found, lost = self._grouped.get(url), self._lost.get(url)
@@ -95,7 +100,7 @@ class Rows:
             contained=self._contained.get(url, ()),
             truncated=page.truncated,
             size=page.size,
-            length=int(self._lengths[page.content]),
+            length=self.length(page),
             kept=self._fold.is_kept(url),
         )
         return row if lost is None else replace(row, lost=lost[0], site_held=lost[1])

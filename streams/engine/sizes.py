@@ -37,12 +37,16 @@ class SizeTally(Struct):
         standing = row.standing
         if row.kind != "content" or standing is None:
             return
-        self.pages += 1
-        self.lengths[bisect_right(BOUNDS, row.length) - 1] += 1
-        self.bytes += row.size
         verdict = effective(url, standing, verdicts_of(url, row)[0])
-        if role_of(url, standing, verdict, bool(row.site_held & 1)) == "duplicate":
-            self.bytes_dropped += row.size
+        role = role_of(url, standing, verdict, bool(row.site_held & 1))
+        self.count(row.length, row.size, is_dropped=role == "duplicate")
+
+    def count(self, length: int, size: int, *, is_dropped: bool) -> None:
+        self.pages += 1
+        self.lengths[bisect_right(BOUNDS, length) - 1] += 1
+        self.bytes += size
+        if is_dropped:
+            self.bytes_dropped += size
 
     def include(self, other: SizeTally) -> None:
         self.pages += other.pages

@@ -18,6 +18,7 @@ from dustream.core.once.outcome import Grouping, ways
 from dustream.core.once.rows import Rows
 from dustream.core.pages.decisions import rule_update
 from dustream.core.pages.resolution import REDIRECT_HOPS_MAX
+from dustream.core.pages.rows import PageRow
 from dustream.core.pages.site_pages import SitePages
 from dustream.core.pages.small_changes import ByAnchor
 from dustream.core.pages.status import ClusterUpdates, holds_group, status, view
@@ -63,6 +64,7 @@ class OnceEngine:
         self._markets = Markets(settings.markets)
         self._contents = Contents(settings.threshold, new_spool)
         self._fold = Fold(self._contents, ByAnchor(settings.anchor_distance))
+        self._sites = SitePages(site_of, len(self._markets.names))
         self._letters: list[DeadLetter] = []
         self._statuses: dict[str, DuplicateStatus] = {}
         self._alarms: list[Alarm] = []
@@ -140,8 +142,8 @@ class OnceEngine:
             ("match", self._match),
             ("containment", self._contain),
             ("redirects", self._resolve),
-            ("sites", self._hold_sites),
             ("statuses", self._publish),
+            ("sites", self._hold_sites),
             ("rules", self._learn),
         ):
             self._on_stage(name)
@@ -166,40 +168,44 @@ class OnceEngine:
         for url, way in ways(self._fold, rows):
             rows.add_way(url, way)
 
-    def _hold_sites(self, rows: Rows) -> None:
-        sites = SitePages(site_of, len(self._markets.names))
-        sites.open(TaskTables(MemoryStore(), spec_of(self._settings, PAGES), 0))
+    def _publish(self, rows: Rows) -> None:
+        """The statuses, as long as no site is held. The sites count the same rows: to make them takes a while."""
+        self._sites.open(TaskTables(MemoryStore(), spec_of(self._settings, PAGES), 0))
         for url, row in rows.items():
-            counted = sites.counted(url, None, row)
+            counted = self._sites.counted(url, None, row)
             if counted.lost:
-                rows.set_lost(url, counted.lost, counted.site_held)
+                rows.set_lost(url, counted.lost)
+            self._set_status(url, row)
+            if holds_group(url, row):
+                self._alarms.append(Alarm(kind="group_held", group=url, size=row.group_size))
+
+    def _set_status(self, url: str, row: PageRow) -> None:
+        seen = view(url, row, self._markets.names, REDIRECT_HOPS_MAX)
+        if seen is not None:
+            self._statuses[url] = status(row, seen)
+
+    def _hold_sites(self, rows: Rows) -> None:
         words = [
             SiteDecision(site_of(each.url), each.version, each.pass_from is not None)
             for each in self._fold.site_decisions
         ]
-        messages = [send.message for send in sites.tallies()] + words
+        messages = [send.message for send in self._sites.tallies()] + words
         self.messages[SITES] = len(messages)
         sends = self._tried(SITES, lambda: list(run_to_rest(self._settings, SITES, messages)))
         newest = {send.message.site: send.message for send in sends if isinstance(send.message, Alarm)}
         self._alarms += [alarm for alarm in newest.values() if alarm.kind == "site_held"]
         held = {send.message.site: send.message.markets for send in sends if isinstance(send.message, SiteHeld)}
         for url in rows if held else ():
-            rows.hold(url, held.get(site_of(url), 0))
+            if rows.hold(url, held.get(site_of(url), 0)):
+                self._set_status(url, rows[url])
 
-    def _publish(self, rows: Rows) -> None:
-        names = self._markets.names
-        for url, row in rows.items():
-            self._sizes.add(url, row)
-            seen = view(url, row, names, REDIRECT_HOPS_MAX)
-            if seen is not None:
-                self._statuses[url] = status(row, seen)
-            if holds_group(url, row):
-                self._alarms.append(Alarm(kind="group_held", group=url, size=row.group_size))
-
-    def _learn(self, _: Rows) -> None:
+    def _learn(self, rows: Rows) -> None:
         updates = ClusterUpdates()
         for url, said in self._statuses.items():
-            updates.add(site_of(url), self._fold.pages[url].first_seen_ms, said)
+            page = self._fold.pages[url]
+            updates.add(site_of(url), page.first_seen_ms, said)
+            if page.kind == "content":
+                self._sizes.count(rows.length(page), page.size, is_dropped=said.role == "duplicate")
         self._fold.pages.clear()  # nobody needs them after this
         messages = [send.message for send in updates.drain()]
         messages += [rule_update(decision, site_of(decision.url)) for decision in self._fold.rule_decisions]
