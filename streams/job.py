@@ -315,7 +315,8 @@ class _Run:
         letters.sort(key=lambda letter: letter.position)
         self._count(signed, letters)
         letters = [letter for letter in letters if self._rejections.keep(place.path, letter.reason)]
-        sends = [Send(PAGES, crawl.url, crawl) for crawl in intake.with_origins(place.origin)]
+        crawls = intake.crawls if self._request.state is None else intake.with_origins(place.origin)  # to read it again
+        sends = [Send(PAGES, crawl.url, crawl) for crawl in crawls]
         sends += [Send(PAGES, decision.url, decision) for decision in intake.decisions]
         sends += [Send("dead.letters", letter.source, letter) for letter in letters]
         self._judge(place)

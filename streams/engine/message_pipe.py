@@ -23,7 +23,7 @@ def widen(connection: Connection) -> None:
             fcntl.fcntl(connection.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
-def send_message(connection: Connection, message: bytes) -> None:
+def send_message(connection: Connection, message: bytes | bytearray) -> None:
     for part in (len(message).to_bytes(_SIZE_BYTES), message):
         left = memoryview(part)
         while left:

@@ -122,20 +122,25 @@ def _work(request: ReadRequest, tasks: list[_ReadTask], connection: Connection) 
     follow_parent()
     if request.gives_way:
         os.nice(NICENESS)
-    messages: Queue[bytes | None] = Queue(CHUNKS_AHEAD_MAX)
-    sender = threading.Thread(target=_send_all, args=(messages, connection), daemon=True)
+    messages: Queue[bytearray | None] = Queue(CHUNKS_AHEAD_MAX)
+    spare: deque[bytearray] = deque()
+    sender = threading.Thread(target=_send_all, args=(messages, spare, connection), daemon=True)
     sender.start()
     for task in tasks:
         for message in _messages(request, task):
-            messages.put(_ENCODER.encode(message))
+            encoded = spare.pop() if spare else bytearray()
+            _ENCODER.encode_into(message, encoded)
+            messages.put(encoded)
     messages.put(None)
     sender.join()
 
 
-def _send_all(messages: Queue[bytes | None], connection: Connection) -> None:
+def _send_all(messages: Queue[bytearray | None], spare: deque[bytearray], connection: Connection) -> None:
+    """The memory of what is sent is used again: fresh memory takes longer than what is written there."""
     try:
         while (message := messages.get()) is not None:
             send_message(connection, message)
+            spare.append(message)
     except OSError:
         return  # the parent is gone, and this process ends with it
 
