@@ -17,8 +17,9 @@ from dustream.core.containment.sketch import (
     shingle_kinds,
     sketches_of,
 )
-from dustream.core.kernels.compile import kernel
+from dustream.core.kernels.compile import threaded_kernel
 from dustream.core.once.contents import Contents, Spool
+from dustream.core.once.records import ONE_THREAD, Threads
 from dustream.core.once.rows import Rows
 from dustream.core.similarity import intersection_size
 from dustream.core.text.repeatability import repeatability
@@ -31,6 +32,7 @@ Ints = NDArray[np.int64]
 
 PAGES_AT_ONCE = 16_384
 TERMS_AT_ONCE = 2_000_000
+PARTS_PER_THREAD = 4  # of pairs: how long they take differs
 
 
 class Posted(NamedTuple):
@@ -73,12 +75,15 @@ class _Terms:
 class Containing:
     """The containment search. Pages are numbered by their index in `_posted`."""
 
-    def __init__(self, rows: Rows, contents: Contents, markets: Markets, rules: ContainmentRules) -> None:
+    def __init__(
+        self, rows: Rows, contents: Contents, markets: Markets, rules: ContainmentRules, threads: Threads = ONE_THREAD
+    ) -> None:
         self._starts, self._ends, self._shingles = contents.sets()
         self._contents = contents
         self._markets = markets
         self._rules = rules
         self._rows = rows
+        self._threads = threads
         self._posted = [Posted(*each) for each in rows.kept_contents() if self._is_looked_at(each[1])]
         self._numbers = np.array([each.content for each in self._posted], dtype=np.int64)
         self._orders: dict[int, tuple[bytes, ...]] = {}
@@ -113,11 +118,16 @@ class Containing:
 
     def _shares(self, pages: Ints, containers: Ints) -> NDArray[np.float64]:
         shares = np.empty(len(pages), dtype=np.float64)
-        for start in range(0, len(pages), PAGES_AT_ONCE):
-            some = slice(start, start + PAGES_AT_ONCE)
+        at_once = min(PAGES_AT_ONCE, 1 + len(pages) // (PARTS_PER_THREAD * self._threads.jobs))
+
+        def fill_in(start: int) -> None:
+            some = slice(start, start + at_once)
             columns = self._starts, self._ends, self._shingles, pages[some], containers[some]
             shares[some] = _shares(*columns, self._rules.share_min)
             self._contents.release()
+
+        for _ in self._threads.map(fill_in, range(0, len(pages), at_once)):
+            pass
         return shares
 
     def _pairs(self) -> Ints:
@@ -194,7 +204,7 @@ class Containing:
         return self._orders[page][market]
 
 
-@kernel
+@threaded_kernel
 def _shares(
     starts: Ints, ends: Ints, shingles: NDArray[np.uint64], pages: Ints, containers: Ints, share_min: float
 ) -> NDArray[np.float64]:

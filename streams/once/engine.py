@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from dustream.core.errors import BadSetting, stop_if_fatal
@@ -15,6 +16,7 @@ from dustream.core.once.containing import Containing
 from dustream.core.once.contents import Contents, Spool
 from dustream.core.once.fold import Fold
 from dustream.core.once.outcome import Grouping, ways
+from dustream.core.once.records import Threads
 from dustream.core.once.rows import Rows
 from dustream.core.pages.decisions import rule_update
 from dustream.core.pages.resolution import REDIRECT_HOPS_MAX
@@ -160,8 +162,11 @@ class OnceEngine:
     def _contain(self, rows: Rows) -> None:
         rules = containment_rules(self._settings)
         if rules is not None and len(self._contents):
-            for url, market, verdict in Containing(rows, self._contents, self._markets, rules).found():
-                rows.add_contained(url, market, verdict)
+            with ThreadPoolExecutor(self._jobs) as executor:
+                threads = Threads(self._jobs, executor.map)
+                found = Containing(rows, self._contents, self._markets, rules, threads).found()
+                for url, market, verdict in found:
+                    rows.add_contained(url, market, verdict)
         self._contents.close()  # nobody needs shingles after this
 
     def _resolve(self, rows: Rows) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -213,13 +214,14 @@ def test_copies_share_their_shingles(known_max: int, monkeypatch: pytest.MonkeyP
 def test_shingles_in_a_file_or_in_memory(
     memory_bytes_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of them in the file, all but the last few kilobytes, none."""
+    """All of them in the file, all but the last few kilobytes, none; read by one thread or by several."""
     sends = web_sends(4, TextSource())
     monkeypatch.setattr("dustream.streams.resident.RESIDENT_BYTES_MAX", 0)  # everything is dropped all the time
     monkeypatch.setattr("dustream.core.once.containing.TERMS_AT_ONCE", 1 + memory_bytes_max)
     monkeypatch.setattr("dustream.core.once.containing.PAGES_AT_ONCE", 10 + memory_bytes_max)
     monkeypatch.setattr("dustream.core.once.outcome.PAGES_AT_ONCE", 10 + memory_bytes_max)
-    engines = OnceEngine(Settings(), MemorySpool), OnceEngine(Settings(), lambda: FileSpool(tmp_path, memory_bytes_max))
+    new_spool = partial(FileSpool, tmp_path, memory_bytes_max)
+    engines = OnceEngine(Settings(), MemorySpool), OnceEngine(Settings(), new_spool, jobs=3)
     for engine in engines:
         engine.run([Feed(sends)])
         engine.close()
