@@ -128,6 +128,7 @@ class Contents:
         return np.array(self._ends, dtype=np.int64) - np.array(self._starts, dtype=np.int64)
 
     def columns(self) -> Columns:
+        self._known = {}  # all contents are there
         if self._new:
             self._take_new()
         hashes, bare = (np.concatenate(column) for column in zip(*self._parts, strict=True))
