@@ -148,7 +148,7 @@ def _memory(name: str, found: dict[tuple[str, int], Ran], count: int, work: Path
         if ran.stages:
             fixed_mb = _fixed_mb(work, *command.split()[2:])
             rows.append([command, jobs, ran.peak_mb, fixed_mb, 1024 * (ran.peak_mb - fixed_mb) / count])
-    return Table(f"{name}: memory of the main process", ["", "jobs", "peak MB", "of these fixed", "KB a page"], rows)
+    return Table(f"{name}: memory, without workers that read", ["", "jobs", "peak MB", "of these fixed", "KB a page"], rows)
 
 
 @cache
