@@ -56,7 +56,7 @@ def learn_parts(settings: Settings, jobs: int, parts: list[RestPart]) -> dict[st
 class RuleLearning:
     """Learns rules in processes of their own while the caller does something else; with one job, in this process.
 
-    The processes load compiled code, which takes half a second, as soon as the object is made.
+    The processes load compiled code as soon as the object is made.
     """
 
     def __init__(self, settings: Settings, jobs: int, urls: int) -> None:
