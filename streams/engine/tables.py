@@ -21,7 +21,7 @@ Row = TypeVar("Row")
 CACHE_ROWS_MAX = 16_384  # decoded rows of one table, over all partitions
 CACHE_ROWS_MIN = 256  # per partition
 
-FILTER_MASK = (1 << 25) - 1  # bits: 4 MB, effective up to ten million keys
+FILTER_MASK = (1 << 27) - 1  # bits: 16 MB, effective up to forty million keys
 FILTER_SHIFT = 32
 
 ROWS_PER_REPORT = 1_000  # rows read from the store between two progress reports
