@@ -294,8 +294,7 @@ class _Run:
         source = request.settings.text_source
         plans = self._plans_left
         if self._is_shared:
-            read = ReadRequest(plans, request.field_map, source, gives_way=True)
-            with SharedReading(read, request.jobs) as shared:
+            with SharedReading(ReadRequest(plans, request.field_map, source), request.jobs) as shared:
                 yield from shared.chunks(self._refuse, watcher.notice)
                 self._read_took(shared.read_seconds)
         else:

@@ -54,7 +54,7 @@ from dustream.streams.engine.worker_processes import (
 )
 from dustream.streams.readers import WHOLE, Border, Segment, Share, open_input
 
-NICENESS = 10
+NICENESS = 10  # workers give way to the processes that need what they read: reading far ahead of them saves nothing
 CHUNKS_AHEAD_MAX = 32  # signed by a worker and not yet taken by the parent
 SEGMENT_BYTES = 8 << 20  # of the file as it is stored: what a worker signs of one is not many chunks
 
@@ -73,7 +73,6 @@ class ReadRequest(Struct, frozen=True):
     source: TextSource
     sign: Sign = take_in
     segment_bytes: int = SEGMENT_BYTES
-    gives_way: bool = False  # to the processes that need what is read: reading far ahead of them saves nothing
 
 
 class _ReadTask(NamedTuple):
@@ -120,8 +119,7 @@ def can_be_shared(plans: list[InputPlan]) -> bool:
 def _work(request: ReadRequest, tasks: list[_ReadTask], connection: Connection) -> None:
     """Read these shares of inputs, and send what is signed of each."""
     follow_parent()
-    if request.gives_way:
-        os.nice(NICENESS)
+    os.nice(NICENESS)
     messages: Queue[bytearray | None] = Queue(CHUNKS_AHEAD_MAX)
     spare: deque[bytearray] = deque()
     sender = threading.Thread(target=_send_all, args=(messages, spare, connection), daemon=True)

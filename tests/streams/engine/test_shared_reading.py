@@ -354,17 +354,16 @@ def say(pages, source):
 """
 
 
-@pytest.mark.parametrize("gives_way", [True, False])
-def test_workers_give_way_if_others_need_what_they_read(
-    gives_way: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_workers_give_way_to_the_processes_that_need_what_they_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "nice_pages.py").write_text(NICE_WORKER)
     monkeypatch.delitem(sys.modules, "nice_pages", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     sign = importlib.import_module("nice_pages").say
     (tmp_path / "a.jsonl").write_bytes(json_line(page(0)))
-    request = ReadRequest(plans_of([tmp_path / "a.jsonl"]), {}, SOURCE, sign, gives_way=gives_way)
-    expected = min(os.nice(0) + NICENESS, 19) if gives_way else os.nice(0)
+    request = ReadRequest(plans_of([tmp_path / "a.jsonl"]), {}, SOURCE, sign)
+    expected = min(os.nice(0) + NICENESS, 19)
     with SharedReading(request, 2) as shared, pytest.raises(RuntimeError, match=f"niceness {expected}$"):
         list(shared.chunks(_no_refusal, _no_notice))
 
